@@ -1,0 +1,18 @@
+"""Match across views: learn one map per view into a common space, and match there.
+
+>>> import crossview as cv
+>>> data = cv.datasets.load_digits()
+>>> model = cv.KMvHE(n_components=10).fit(data.views[:300], data.y[:300])
+>>> bool(model.score(data.views[300:600], data.y[300:600]) > 0.5)
+True
+"""
+
+from crossview import datasets
+from crossview.embeddings.hybrid import KMvHE, MvHE
+from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.recognition import metrics
+from crossview.views import Views
+
+__version__ = "0.1.0"
+
+__all__ = ["KMvHE", "MvHE", "ViewPCA", "ViewScaler", "Views", "datasets", "metrics"]

@@ -1,0 +1,1 @@
+"""The embeddings: one map per view into a common space."""

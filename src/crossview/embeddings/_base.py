@@ -1,0 +1,218 @@
+"""What every embedding shares. Think twice before adding anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from crossview.graphs.neighbours import Indices
+from crossview.recognition.metrics import mean_accuracy
+from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view
+
+__all__ = ["Embedding", "MultiViewTransformer", "check_count", "check_labels", "check_weight"]
+
+
+class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """A transformer of several views, each by its own map.
+
+    A subclass calls `_remember` in ``fit`` and defines `_map`.
+    """
+
+    view_names_: list[str]
+    n_features_: tuple[int, ...]
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _remember(self, views: Views) -> None:
+        """Store what later input is checked against."""
+        self.view_names_ = list(views.names)
+        self.n_features_ = views.n_features
+        self.n_features_in_ = sum(views.n_features)
+
+    def _map(self, X: Array, v: int) -> Array:
+        """Map samples of view v, every one of them seen."""
+        raise AssertionError("a subclass defines the map")
+
+    def transform(self, views: ViewInput) -> Any:
+        """Map every view into the common space.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            All the views that the model was fitted on: in the same order, or by name where they are named. Rows of
+            NaN are samples that a view has not seen, and stay rows of NaN.
+
+        Returns
+        -------
+        latents : list of ndarray, dict or Views
+            One (m, d) matrix per view, in the kind of container that came in.
+        """
+        check_is_fitted(self)
+        checked = self._check_known(views)
+        mapped = [
+            self._map_seen(X, seen, v) for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True))
+        ]
+        if isinstance(views, Views):
+            return Views._trusted(mapped, checked.names, checked.mask)
+        if isinstance(views, Mapping):
+            return dict(zip(checked.names, mapped, strict=True))
+        return mapped
+
+    def transform_view(self, X: ArrayLike, view: int | str) -> Array:
+        """Map new samples of one view alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, D_v)
+            The samples.
+        view : int or str
+            The view they come from, by index or name.
+
+        Returns
+        -------
+        latent : ndarray of shape (t, d)
+            The samples in the common space.
+        """
+        check_is_fitted(self)
+        v = index_of_view(view, self.view_names_)
+        checked, seen = check_matrix(X, f"view {self.view_names_[v]!r}")
+        self._check_features(checked, v)
+        return self._map_seen(checked, seen, v)
+
+    def _map_seen(self, X: Array, seen: NDArray[np.bool_], v: int) -> Array:
+        if seen.all():
+            return self._map(X, v)
+        if not seen.any():
+            return np.full((len(X), self._map(np.zeros((1, X.shape[1])), v).shape[1]), np.nan)
+        mapped = self._map(X[seen], v)
+        spread = np.full((len(X), mapped.shape[1]), np.nan)
+        spread[seen] = mapped
+        return spread
+
+    def _check_known(self, views: ViewInput) -> Views:
+        """Views in the order of the fitted ones, each with the features it should have."""
+        checked, known = Views(views), self.view_names_
+        if checked.shape[1] != len(known):
+            raise ValueError(
+                f"got {checked.shape[1]} views, but {type(self).__name__} was fitted on {len(known)}: "
+                f"{', '.join(known)}. Use transform_view for samples of one view alone."
+            )
+        if isinstance(views, Views | Mapping) and checked.names != known:
+            order = [index_of_view(name, known) for name in checked.names]
+            inverse = np.argsort(order)
+            checked = Views._trusted([checked.arrays[v] for v in inverse], known, checked.mask[:, inverse])
+        for v, X in enumerate(checked.arrays):
+            self._check_features(X, v)
+        return checked
+
+    def _check_features(self, X: Array, v: int) -> None:
+        expected = self.n_features_[v]
+        if X.shape[1] != expected:
+            raise ValueError(
+                f"view {self.view_names_[v]!r} has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{expected} features as input, as in fit."
+            )
+
+
+class Embedding(MultiViewTransformer):
+    """Base of the supervised and unsupervised embeddings.
+
+    Attributes
+    ----------
+    projections_ : list of ndarray, each of shape (D_v, d)
+        W_v, one per view.
+    means_ : list of ndarray, each of shape (D_v,)
+        What is subtracted from a view before it is projected.
+    """
+
+    projections_: list[Array]
+    means_: list[Array]
+
+    def _map(self, X: Array, v: int) -> Array:
+        return (X - self.means_[v]) @ self.projections_[v]
+
+    def score(self, views: ViewInput, y: ArrayLike) -> float:
+        """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            The samples.
+        y : array-like of shape (m,)
+            Their classes.
+
+        Returns
+        -------
+        accuracy : float
+            Mean over all ordered pairs of views, one the gallery, the other the probe.
+        """
+        return mean_accuracy(self.transform(views), y)
+
+
+def check_views(views: ViewInput, estimator: object) -> Views:
+    """Views fit to learn from: two or more, each of which varies and shares samples with another."""
+    checked = Views(views)
+    name = type(estimator).__name__
+    if checked.shape[1] < 2:
+        raise ValueError(f"{name} needs 2 views or more, got {checked.shape[1]}: pass one matrix per view.")
+    for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True)):
+        label = f"view {checked.names[v]!r}"
+        if seen.sum() < 2:
+            raise ValueError(f"{label} has {seen.sum()} sample(s), but {name} needs at least 2 to learn from.")
+        rows = X if seen.all() else X[seen]
+        if (rows[1:] == rows[0]).all():
+            raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
+        if not (checked.mask[seen].sum(axis=1) > 1).any():
+            raise ValueError(
+                f"{label} shares no sample with another view: nothing ties it to the common space. Row k of every "
+                "view must be the same sample."
+            )
+    return checked
+
+
+def check_labels(y: ArrayLike | None, m: int, estimator: object) -> Indices:
+    """Classes coded from 0, of which there are at least two."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None: give one class label "
+            "per sample."
+        )
+    labels = column_or_1d(y, warn=True)
+    if len(labels) != m:
+        raise ValueError(f"y has {len(labels)} labels, but the views have {m} samples: give one label per row.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity: give every sample a class, or leave it out.")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes[0]!r}): {type(estimator).__name__} needs at least 2 classes to tell apart."
+        )
+    return codes.astype(np.intp)
+
+
+def check_count(value: object, name: str, *, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}.")
+
+
+def check_weight(value: object, name: str, *, positive: bool = False) -> None:
+    """Refuse what is not a finite number, 0 or more (or above 0)."""
+    fine = isinstance(value, Real) and not isinstance(value, bool | np.bool_) and np.isfinite(float(value))
+    if not fine or float(value) < 0 or (positive and value == 0):  # type: ignore[arg-type]
+        raise ValueError(f"{name} must be a finite number {'above 0' if positive else 'of 0 or more'}, got {value!r}.")

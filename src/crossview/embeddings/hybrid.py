@@ -1,0 +1,349 @@
+"""Multi-view Hybrid Embedding and its kernel form."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics.pairwise import kernel_metrics
+from sklearn.utils import Tags, check_random_state
+
+from crossview.embeddings._base import Embedding, check_count, check_labels, check_views, check_weight
+from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
+from crossview.graphs.neighbours import Indices, class_neighbours
+from crossview.graphs.patches import Patches
+from crossview.kernels import Kernel, KernelMap, median_gamma
+from crossview.linalg.eigen import smallest_eigenpairs
+from crossview.views import Array, ViewInput, Views
+
+__all__ = ["KMvHE", "MvHE"]
+
+
+class MvHE(Embedding):
+    r"""Multi-view Hybrid Embedding.
+
+    Learns one orthogonal map per view into a common space, by three models that share them: LE-paired draws the
+    views of one sample together, LDE-intra keeps every sample near its own class and away from others within a view,
+    LDE-inter does so across views. With :math:`y_i^k = W_i^\top x_i^k` it minimises
+
+    .. math::
+        \lambda_0 \sum_{i} \sum_{j \neq i} \sum_k \|y_i^k - y_j^k\|^2
+        + \lambda_1 \sum_{i, k} \Big( \sum_{s=1}^{p_1} \|y_i^k - (y_i^k)_s\|^2
+        - \beta \sum_{t=1}^{p_2} \|y_i^k - (y_i^k)^t\|^2 \Big)
+        + \lambda_2 \sum_{i, k} \sum_{j \neq i} \Big( \sum_{s=1}^{p_1} \|y_i^k - (y_j^k)_s\|^2
+        - \beta \sum_{t=1}^{p_2} \|y_i^k - (y_j^k)^t\|^2 \Big)
+
+    subject to :math:`W^\top W = n I`, where :math:`(x)_s` is the s-th nearest sample of the class of x in its view
+    and :math:`(x)^t` the t-th nearest of other classes. The d smallest eigenpairs of one symmetric matrix of order
+    :math:`\sum_v D_v` solve it [1]_.
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the common space, at most the number of features of all views together.
+    lambda_paired : float
+        λ0: weight of LE-paired, 1 in the paper; 0 leaves it out.
+    lambda_intra : float
+        λ1: weight of LDE-intra; 0 leaves it out.
+    lambda_inter : float
+        λ2: weight of LDE-inter; 0 leaves it out.
+    beta : float
+        β: how much between-class distances count against within-class ones.
+    n_within : int
+        p1: neighbours of the same class in a patch. A class with fewer samples gives what it has.
+    n_between : int
+        p2: neighbours of other classes in a patch.
+    center : bool
+        Subtract every view's training mean first. The paper does not; it gains accuracy.
+
+    Attributes
+    ----------
+    projections_ : list of ndarray, each of shape (D_v, d)
+        W_v of every view; the largest entry of each component, over all views, is positive.
+    eigenvalues_ : ndarray of shape (d,)
+        The smallest eigenvalues, ascending.
+    means_ : list of ndarray, each of shape (D_v,)
+        What is subtracted from every view: its training mean, or zero.
+    view_names_ : list of str
+        The views' names.
+    n_features_ : tuple of int
+        D_v of every view.
+
+    Notes
+    -----
+    The weights fit data of a certain scale: on data of another, search for them. Where a view has more features than
+    samples, directions in which no sample varies are optimal and useless: reduce such views first, by
+    `crossview.ViewPCA`.
+
+    References
+    ----------
+    .. [1] J. Xu, S. Yu, X. You, M. Leng, X.-Y. Jing, C. L. P. Chen, "Multi-view Hybrid Embedding: A
+       Divide-and-Conquer Approach", IEEE Transactions on Cybernetics.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> train, test = data.views[:900], data.views[900:]
+    >>> model = cv.MvHE(n_components=10, lambda_intra=0.1, lambda_inter=0.5).fit(train, data.y[:900])
+    >>> [latent.shape for latent in model.transform(test).arrays]
+    [(897, 10), (897, 10)]
+    """
+
+    eigenvalues_: Array
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        lambda_paired: float = 1.0,
+        lambda_intra: float = 0.01,
+        lambda_inter: float = 0.05,
+        beta: float = 0.1,
+        n_within: int = 1,
+        n_between: int = 15,
+        center: bool = True,
+    ) -> None:
+        self.n_components = n_components
+        self.lambda_paired = lambda_paired
+        self.lambda_intra = lambda_intra
+        self.lambda_inter = lambda_inter
+        self.beta = beta
+        self.n_within = n_within
+        self.n_between = n_between
+        self.center = center
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, views: ViewInput, y: ArrayLike) -> Self:
+        """Learn the maps.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            Two views or more of the same m samples; a row of NaN is a sample that a view has not seen.
+        y : array-like of shape (m,)
+            One class label per sample.
+
+        Returns
+        -------
+        self : MvHE
+            Fitted.
+        """
+        checked, classes = self._check(views, y)
+        data = self._view_data(checked, classes, self.n_within, self.n_between)
+        S = HybridProblem.of(data, checked.mask).scatter(self._weights())
+        self.eigenvalues_, W = smallest_eigenpairs(S, self.n_components, overwrite=True)
+        W *= np.sqrt(len(data))
+        self._store(data, np.split(W, np.cumsum([view.features.shape[1] for view in data])[:-1]))
+        self._remember(checked)
+        return self
+
+    def _check(self, views: ViewInput, y: ArrayLike) -> tuple[Views, Indices]:
+        """All that can be refused before any work is done."""
+        check_count(self.n_components, "n_components", least=1)
+        check_count(self.n_within, "n_within", least=0)
+        check_count(self.n_between, "n_between", least=0)
+        for name in ("lambda_paired", "lambda_intra", "lambda_inter", "beta"):
+            check_weight(getattr(self, name), name)
+        if not (self.lambda_paired or self.lambda_intra or self.lambda_inter):
+            raise ValueError("lambda_paired, lambda_intra and lambda_inter are all 0: give at least one a weight.")
+        checked = check_views(views, self)
+        classes = check_labels(y, len(checked), self)
+        self._check_dimensions(checked)
+        return checked, classes
+
+    def _check_dimensions(self, views: Views) -> None:
+        _check_components(self.n_components, sum(views.n_features), "features of all views together")
+        for name, D, seen in zip(views.names, views.n_features, views.mask.sum(axis=0), strict=True):
+            if D > seen:
+                warnings.warn(
+                    f"view {name!r} has {D} features but only {seen} samples: components may lie where no sample "
+                    "varies. Reduce the views first, for example by crossview.ViewPCA.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+
+    def _weights(self) -> HybridWeights:
+        return HybridWeights(
+            self.lambda_paired, self.lambda_intra, self.lambda_inter, self.beta, self.n_within, self.n_between
+        )
+
+    def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
+        """Features and patches of every view, the latter for up to the given numbers of neighbours."""
+        data = []
+        for X, seen in zip(views.arrays, views.mask.T, strict=True):
+            rows = X if seen.all() else X[seen]
+            patches = Patches(*class_neighbours(rows, classes[seen], n_within, n_between))
+            data.append(ViewData.of(rows, patches, seen, center=self.center))
+        return data
+
+    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
+        """Keep of the solution what maps new samples."""
+        self.projections_ = list(W)
+        self.means_ = [view.mean for view in data]
+
+
+class KMvHE(MvHE):
+    r"""Kernel Multi-view Hybrid Embedding: MvHE in the feature space of a kernel.
+
+    With :math:`W_v = \phi(X_v) A_v` it solves the generalised eigenproblem of the objective of `MvHE` under
+    :math:`A^\top K A = n I` [1]_, on explicit coordinates of the part of the feature space that the training samples,
+    or landmarks among them, span. Neighbours are found by the kernel's own distance.
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the common space.
+    lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between
+        As in `MvHE`.
+    center : bool
+        Subtract every view's training mean in the feature space.
+    kernel : str or callable
+        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
+        callable ``kernel(x, z)`` on two samples; or ``"precomputed"``: the views are then (m, m) kernel matrices in
+        ``fit``, and (t, m) kernel values against the training samples afterwards.
+    gamma : float or sequence of float, optional
+        Width of the kernel, one for all views or one per view. None takes the median heuristic per view,
+        :math:`1 / (2 \sigma^2)` with σ the median distance, for rbf (and 1 / σ for laplacian), and scikit-learn's
+        default for the other kernels.
+    degree, coef0 : float
+        Parameters of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Further keyword arguments for the kernel.
+    n_landmarks : int, optional
+        How many training samples, drawn at random, span the map of a view (Nyström); all when None, which is exact.
+    random_state : int, RandomState or None
+        Seed of the draw; used only with `n_landmarks`.
+
+    Attributes
+    ----------
+    projections_ : list of ndarray, each of shape (r_v, d)
+        A_v: coefficients of the kernel values against the landmarks of the view.
+    landmarks_ : list of ndarray
+        The training samples against which kernel values are taken, (r_v, D_v) per view; for a precomputed kernel
+        their indices, (r_v,). There are no more than the rank of the kernel matrix.
+    gamma_ : list of float or None
+        The kernel width of every view; None where the kernel's default is used.
+    offsets_ : list of ndarray, each of shape (d,)
+        Every view's training mean in the common space, subtracted from what is projected.
+    eigenvalues_, view_names_, n_features_
+        As in `MvHE`.
+
+    References
+    ----------
+    .. [1] J. Xu, S. Yu, X. You, M. Leng, X.-Y. Jing, C. L. P. Chen, "Multi-view Hybrid Embedding: A
+       Divide-and-Conquer Approach", IEEE Transactions on Cybernetics.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> model = cv.KMvHE(n_components=10).fit(data.views[:300], data.y[:300])
+    >>> model.transform_view(data.views["right"][300:], "right").shape
+    (1497, 10)
+    """
+
+    gamma_: list[float | None]
+    landmarks_: list[Any]
+    offsets_: list[Array]
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        lambda_paired: float = 1.0,
+        lambda_intra: float = 0.01,
+        lambda_inter: float = 0.05,
+        beta: float = 0.1,
+        n_within: int = 1,
+        n_between: int = 15,
+        center: bool = True,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | Sequence[float] | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        n_landmarks: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        super().__init__(
+            n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center
+        )
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def _check_dimensions(self, views: Views) -> None:
+        known = sorted(kernel_metrics())
+        if not callable(self.kernel) and self.kernel not in (*known, "precomputed"):
+            raise ValueError(
+                f"unknown kernel {self.kernel!r}: use a callable, 'precomputed', or one of {', '.join(known)}."
+            )
+        if self.n_landmarks is not None:
+            check_count(self.n_landmarks, "n_landmarks", least=1)
+        gammas = self.gamma if isinstance(self.gamma, Sequence | np.ndarray) else [self.gamma]
+        if len(gammas) not in (1, views.shape[1]):
+            raise ValueError(f"gamma has {len(gammas)} values for {views.shape[1]} views: give one, or one per view.")
+        for gamma in gammas:
+            if gamma is not None:
+                check_weight(gamma, "gamma", positive=True)
+        if self.kernel == "precomputed":
+            for name, X in zip(views.names, views.arrays, strict=True):
+                if X.shape[0] != X.shape[1]:
+                    raise ValueError(
+                        f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit takes the square matrix "
+                        "of kernel values between all training samples."
+                    )
+        landmarks = np.minimum(views.mask.sum(axis=0), self.n_landmarks or len(views))
+        _check_components(self.n_components, int(landmarks.sum()), "landmarks of all views together")
+
+    def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
+        m, n = views.shape
+        shuffled = check_random_state(self.random_state).permutation(m)
+        gammas = list(np.broadcast_to(np.array(self.gamma, dtype=object), n))
+        data = []
+        self.gamma_, self.landmarks_ = [], []
+        for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
+            rows = X if seen.all() else X[np.ix_(seen, seen)] if self.kernel == "precomputed" else X[seen]
+            if gamma is None:
+                gamma = median_gamma(rows, self.kernel)
+            kernel = self._kernel(gamma)
+            landmarks = None
+            if self.n_landmarks is not None and self.n_landmarks < len(rows):
+                chosen = shuffled[seen[shuffled]][: self.n_landmarks]
+                landmarks = np.searchsorted(np.flatnonzero(seen), np.sort(chosen))
+            kernel_map = KernelMap.fit(kernel, rows, landmarks)
+            patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between))
+            data.append(ViewData.of(kernel_map.features, patches, seen, center=self.center, kernel_map=kernel_map))
+            self.gamma_.append(gamma)
+            pivots = np.flatnonzero(seen)[kernel_map.pivots]
+            self.landmarks_.append(pivots if kernel.precomputed else X[pivots])
+        rank = sum(view.features.shape[1] for view in data)
+        _check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
+        return data
+
+    def _kernel(self, gamma: float | None) -> Kernel:
+        return Kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
+
+    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
+        self.projections_ = [view.kernel_map.coefficients(w) for view, w in zip(data, W, strict=True)]
+        self.offsets_ = [view.mean @ w for view, w in zip(data, W, strict=True)]
+
+    def _map(self, X: Array, v: int) -> Array:
+        kernel, landmarks = self._kernel(self.gamma_[v]), self.landmarks_[v]
+        K = X[:, landmarks] if kernel.precomputed else kernel(X, landmarks)
+        return K @ self.projections_[v] - self.offsets_[v]
+
+
+def _check_components(wanted: int, possible: int, what: str) -> None:
+    if wanted > possible:
+        raise ValueError(f"n_components={wanted} is more than the {possible} {what}: choose {possible} or fewer.")

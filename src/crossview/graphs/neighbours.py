@@ -1,0 +1,273 @@
+"""Nearest neighbours inside and outside a sample's class, exact and the same on every machine.
+
+A search by matrix products is fast but rounds: two samples at the same distance may come out in either order,
+depending on the number of threads. So the fast search only proposes candidates. Where two of them lie closer than
+its rounding error, their distances are computed again coordinate by coordinate, and what is still tied goes to the
+lower index. Without ties this costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.neighbors import NearestNeighbors
+
+from crossview.views import Array
+
+__all__ = ["Indices", "class_neighbours", "class_neighbours_from_blocks"]
+
+Indices: TypeAlias = NDArray[np.intp]
+
+_DENSE_BELOW = 512  # samples up to which one matrix of all distances beats a search
+_SMALL_CLASS = 256  # classes up to this size are searched together, larger ones one by one
+_TABLE_ENTRIES = 1 << 20  # distances held at a time
+
+
+def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) -> tuple[Indices, Indices]:
+    """Nearest samples of the same and of other classes, by Euclidean distance.
+
+    Parameters
+    ----------
+    X : ndarray of shape (m, D)
+        The samples.
+    classes : ndarray of int, shape (m,)
+        Class of each sample.
+    n_within, n_between : int
+        Neighbours wanted: p1 of the same class, p2 of other classes.
+
+    Returns
+    -------
+    within : ndarray of int, shape (m, n_within)
+        Nearest samples of the same class, nearest first and lower index first among equals, never the sample
+        itself; -1 where the class has no more.
+    between : ndarray of int, shape (m, n_between)
+        The same for samples of other classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0], [4.0]])
+    >>> within, between = class_neighbours(X, np.array([0, 0, 1, 1]), 1, 2)
+    >>> within.tolist(), between.tolist()
+    ([[1], [0], [3], [2]], [[2, 3], [2, 3], [1, 0], [1, 0]])
+    """
+    if len(X) > _DENSE_BELOW:
+        return _SortedSearch(X, classes).tables(n_within, n_between)
+    centred = X - X.mean(axis=0)
+    slack = _rounding_error(centred)
+    return class_neighbours_from_blocks(
+        lambda rows: _squared_distances(centred[rows], centred), classes, n_within, n_between,
+        exact=lambda i, j: _exact_squared_distances(X, i, j), slack=slack,
+    )  # fmt: skip
+
+
+def class_neighbours_from_blocks(
+    block: Callable[[slice], Array],
+    classes: Indices,
+    n_within: int,
+    n_between: int,
+    *,
+    exact: Callable[[int, Indices], Array] | None = None,
+    slack: Array | None = None,
+) -> tuple[Indices, Indices]:
+    """Nearest samples of the same and of other classes, by any distance that can be had row by row.
+
+    Parameters
+    ----------
+    block : callable
+        ``block(rows)`` gives the distances, or anything in their order, from a slice of rows to all m samples.
+    classes, n_within, n_between
+        As in `class_neighbours`, and so is what is returned.
+    exact : callable, optional
+        ``exact(i, j)`` gives the distances from sample i to samples j without rounding error, to settle ties.
+    slack : ndarray of shape (m,), optional
+        Differences in a row of `block` that rounding may have made; none when left out.
+    """
+    m = len(classes)
+    everyone = np.arange(m)
+    within, between = _empty_table(m, n_within), _empty_table(m, n_between)
+    slack = np.zeros(m) if slack is None else slack
+    for rows in _chunks(0, m, m):
+        distances = block(rows)
+        same = classes[rows, None] == classes
+        other = ~same
+        same[everyone[: rows.stop - rows.start], everyone[rows]] = False
+        for table, eligible in ((within, same), (between, other)):
+            if table.shape[1]:
+                d = np.where(eligible, distances, np.inf)
+                table[rows] = _select(d, everyone[rows], everyone, table.shape[1], exact, slack[rows])
+    return within, between
+
+
+def _select(
+    d: Array,
+    row_ids: Indices,
+    column_ids: Indices,
+    k: int,
+    exact: Callable[[int, Indices], Array] | None,
+    slack: Array,
+) -> Indices:
+    """Ids of the columns of each row's k smallest finite entries, in order; -1 where there are fewer."""
+    table = _empty_table(len(d), k)
+    k = min(k, d.shape[1])
+    # One entry more than asked for shows whether the last one asked for is tied with the next.
+    columns = np.argpartition(d, min(k, d.shape[1] - 1), axis=1)[:, : k + 1]
+    values = np.take_along_axis(d, columns, axis=1)
+    order = np.argsort(values, axis=1)
+    values = np.take_along_axis(values, order, axis=1)
+    ids = column_ids[np.take_along_axis(columns, order, axis=1)]
+    table[:, :k] = np.where(np.isfinite(values), ids, -1)[:, :k]
+    for r in np.flatnonzero(_tied(values, k, slack)):
+        candidates = np.flatnonzero(np.isfinite(d[r]) & (d[r] <= values[r, k - 1] + slack[r]))
+        ids_r = column_ids[candidates]
+        distances = d[r, candidates] if exact is None else exact(int(row_ids[r]), ids_r)
+        nearest = ids_r[np.lexsort((ids_r, distances))[:k]]
+        table[r, : len(nearest)] = nearest
+    return table
+
+
+def _tied(values: Array, k: int, slack: Array) -> NDArray[np.bool_]:
+    """Rows whose first k sorted values might belong in another order, or give way to the next one."""
+    with np.errstate(invalid="ignore"):
+        gaps = np.diff(values[:, : k + 1], axis=1)
+    tied: NDArray[np.bool_] = (gaps <= slack[:, None]).any(axis=1)
+    return tied
+
+
+class _SortedSearch:
+    """Neighbour search over samples sorted by class, so that a class is a slice.
+
+    The search itself is scikit-learn's, whose working memory is small whatever the number of samples. Positions
+    are places in the sorted order; `order` leads back to the samples.
+    """
+
+    def __init__(self, X: Array, classes: Indices) -> None:
+        self.X = X
+        self.order = np.argsort(classes, kind="stable")
+        self.classes = classes[self.order]
+        # Centring keeps the rounding error of |x|² - 2xy + |y|² small; distances do not change.
+        self.sorted = X[self.order]
+        self.sorted -= self.sorted.mean(axis=0)
+        self.slack = _rounding_error(self.sorted)
+        inner = np.flatnonzero(np.diff(self.classes)) + 1
+        self.edges = np.concatenate(([0], inner, [len(X)]))
+
+    def tables(self, n_within: int, n_between: int) -> tuple[Indices, Indices]:
+        within, between = _empty_table(len(self.X), n_within), _empty_table(len(self.X), n_between)
+        if n_within:
+            self._fill_within(within)
+        if n_between:
+            self._fill_between(between)
+        return within, between
+
+    def _fill_within(self, table: Indices) -> None:
+        """All distances inside packs of small classes; a search inside each large one."""
+        start = 0
+        for a, b in zip(self.edges[:-1], self.edges[1:], strict=True):
+            if b - start > _SMALL_CLASS and a > start:
+                self._fill_from_all(table, np.arange(start, a), slice(start, a), same=True)
+                start = a
+            if b - a > _SMALL_CLASS:
+                self._fill_from_search(table, slice(a, b), [slice(a, b)], table.shape[1] + 2, same=True)
+                start = b
+        self._fill_from_all(table, np.arange(start, len(self.X)), slice(start, None), same=True)
+
+    def _fill_between(self, table: Indices) -> None:
+        m, k = table.shape
+        starts, ends = self.edges[:-1], self.edges[1:]
+        small = ends - starts <= _SMALL_CLASS
+        for first, last in _runs(small):
+            # Of k + s + 1 candidates of a sample whose class has s members, more than k are of other classes.
+            width = k + int((ends - starts)[first:last].max()) + 1
+            self._fill_from_search(table, slice(starts[first], ends[last - 1]), [slice(0, m)], width, same=False)
+        for a, b in zip(starts[~small], ends[~small], strict=True):
+            rest = [s for s in (slice(0, a), slice(b, m)) if s.stop > s.start]
+            self._fill_from_search(table, slice(a, b), rest, k + 2, same=False)
+
+    def _fill_from_search(
+        self, table: Indices, rows: slice, targets: list[slice], width: int, *, same: bool
+    ) -> None:
+        for chunk in _chunks(rows.start, rows.stop, width * len(targets)):
+            found = [self._nearest(chunk, among, width) for among in targets]
+            # Beyond the end of a list that was cut short there may be others as near as its last entry.
+            ends = [values[:, -1] for (_, values), t in zip(found, targets, strict=True) if width < t.stop - t.start]
+            horizon = np.min(ends, axis=0) if ends else np.full(chunk.stop - chunk.start, np.inf)
+            positions = np.concatenate([p for p, _ in found], axis=1)
+            values = np.concatenate([v for _, v in found], axis=1)
+            here = np.arange(chunk.start, chunk.stop)
+            values[~self._eligible(here, positions, same=same)] = np.inf
+            nearest = np.argsort(values, axis=1, kind="stable")[:, : table.shape[1] + 1]
+            positions = np.take_along_axis(positions, nearest, axis=1)
+            values = np.take_along_axis(values, nearest, axis=1)
+            k = min(table.shape[1], positions.shape[1])
+            table[self.order[chunk], :k] = np.where(np.isfinite(values), self.order[positions], -1)[:, :k]
+            slack = self.slack[chunk]
+            unsure = _tied(values, k, slack) | ((values[:, k - 1] + slack >= horizon) & np.isfinite(horizon))
+            for some in _chunks(0, int(unsure.sum()), len(self.X)):
+                self._fill_from_all(table, here[unsure][some], slice(None), same=same)
+
+    def _nearest(self, rows: slice, among: slice, width: int) -> tuple[Indices, Array]:
+        """Positions and squared distances of the nearest in a slice, nearest first."""
+        targets = self.sorted[among]
+        search = NearestNeighbors(n_neighbors=min(width, len(targets)), algorithm="brute", metric="sqeuclidean")
+        with config_context(assume_finite=True):
+            values, positions = search.fit(targets).kneighbors(self.sorted[rows])
+        return positions + among.start, values
+
+    def _fill_from_all(self, table: Indices, rows: Indices, among: slice, *, same: bool) -> None:
+        """Fill rows of the table from their distances to everyone in a slice, ties settled."""
+        if not len(rows):
+            return
+        d = _squared_distances(self.sorted[rows], self.sorted[among])
+        columns = np.arange(len(self.X))[among]
+        d[~self._eligible(rows, columns[None, :], same=same)] = np.inf
+        table[self.order[rows]] = _select(
+            d, self.order[rows], self.order[among], table.shape[1],
+            lambda i, j: _exact_squared_distances(self.X, i, j), self.slack[rows],
+        )  # fmt: skip
+
+    def _eligible(self, rows: Indices, positions: Indices, *, same: bool) -> NDArray[np.bool_]:
+        eligible: NDArray[np.bool_] = (self.classes[rows, None] == self.classes[positions]) == same
+        if same:
+            eligible &= rows[:, None] != positions
+        return eligible
+
+
+def _squared_distances(X: Array, Y: Array) -> Array:
+    d = X @ Y.T
+    d *= -2.0
+    d += np.einsum("ij,ij->i", X, X)[:, None]
+    d += np.einsum("ij,ij->i", Y, Y)
+    return d
+
+
+def _exact_squared_distances(X: Array, i: int, j: Indices) -> Array:
+    difference = X[j] - X[i]
+    return np.einsum("ij,ij->i", difference, difference)
+
+
+def _rounding_error(X: Array) -> Array:
+    """Bound on the error that `_squared_distances` makes in the difference of two entries of a row."""
+    norms = np.einsum("ij,ij->i", X, X)
+    return 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps * (norms + norms.max())
+
+
+def _empty_table(m: int, k: int) -> Indices:
+    return np.full((m, k), -1, dtype=np.intp)
+
+
+def _chunks(start: int, stop: int, width: int) -> Iterator[slice]:
+    """Slices of rows whose tables of the given width stay small."""
+    step = max(1, _TABLE_ENTRIES // max(width, 1))
+    for a in range(start, stop, step):
+        yield slice(a, min(a + step, stop))
+
+
+def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First and last + 1 of every run of True."""
+    changes = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in changes.reshape(-1, 2)]

@@ -1,0 +1,194 @@
+"""Kernel feature maps: explicit coordinates for the part of a kernel's feature space that the samples span.
+
+With K = R R', any method that works on features works on the rows of R, and orthonormality in the coordinates of R
+is orthonormality in the kernel's feature space. R comes from a pivoted Cholesky factorisation, which finds the rank
+of K on the way, so that a singular K is as good as any other. With all training samples as landmarks the map is
+exact; with fewer it is the approximation of Nyström (Williams & Seeger, 2001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
+from sklearn.preprocessing import normalize
+
+from crossview.graphs.neighbours import Indices, class_neighbours, class_neighbours_from_blocks
+from crossview.views import Array
+
+__all__ = ["Kernel", "KernelMap", "median_gamma"]
+
+_MEDIAN_SAMPLES = 1000
+_DIAGONAL_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with its parameters, for one view.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        Any name in scikit-learn's ``kernel_metrics()``, a callable ``kernel(x, z)`` on two samples, or
+        ``"precomputed"``: samples are then rows of kernel values against the training samples.
+    gamma, degree, coef0 : float
+        Parameters of the named kernels that have them.
+    kernel_params : dict, optional
+        Further keyword arguments, for any kernel.
+    """
+
+    kernel: str | Callable[..., float]
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether samples are rows of kernel values."""
+        return self.kernel == "precomputed"
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        """Kernel values between the samples of X and Y, shape (len(X), len(Y))."""
+        extra = self.kernel_params or {}
+        if callable(self.kernel):
+            return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, **extra))
+        named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0, **extra}
+        return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **named))
+
+    def diagonal(self, X: Array) -> Array:
+        """Kernel value of every sample with itself, shape (len(X),)."""
+        chunks = [X[a : a + _DIAGONAL_CHUNK] for a in range(0, len(X), _DIAGONAL_CHUNK)]
+        return np.concatenate([np.diagonal(self(x, x)) for x in chunks])
+
+    def class_neighbours(
+        self, X: Array, classes: Indices, n_within: int, n_between: int
+    ) -> tuple[Indices, Indices]:
+        """Nearest samples by the kernel's own distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.
+
+        As `crossview.graphs.neighbours.class_neighbours`. For rbf and linear kernels the order is the Euclidean
+        one, for cosine the Euclidean one of normalised samples, and no kernel value is computed. For a precomputed
+        kernel, X is the square kernel matrix.
+        """
+        if self.kernel in ("rbf", "linear"):
+            return class_neighbours(X, classes, n_within, n_between)
+        if self.kernel == "cosine":
+            return class_neighbours(normalize(X), classes, n_within, n_between)
+        diagonal = np.diagonal(X) if self.precomputed else self.diagonal(X)
+
+        def block(rows: slice) -> Array:
+            K = X[rows] if self.precomputed else self(X[rows], X)
+            return diagonal - 2.0 * K
+
+        return class_neighbours_from_blocks(block, classes, n_within, n_between)
+
+
+@dataclass(frozen=True)
+class KernelMap:
+    """Feature map of a kernel, fitted by `KernelMap.fit`.
+
+    Attributes
+    ----------
+    features : ndarray of shape (m, r)
+        R: coordinates of the training samples.
+    pivots : ndarray of int, shape (r,)
+        The training samples whose feature vectors carry the map.
+    """
+
+    features: Array
+    pivots: Indices
+    _factor: Array
+
+    @classmethod
+    def fit(cls, kernel: Kernel, X: Array, landmarks: Indices | None = None) -> KernelMap:
+        """Factor the kernel matrix of the training samples, or of the landmarks among them.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+        X : ndarray of shape (m, D)
+            Training samples; for a precomputed kernel their (m, m) kernel matrix.
+        landmarks : ndarray of int, optional
+            Rows of X to span the map; all of them when left out.
+        """
+        everyone = np.arange(len(X))
+        rows = everyone if landmarks is None else landmarks
+        if kernel.precomputed:
+            K = X[np.ix_(rows, rows)]
+        else:
+            K = kernel(X[rows], X[rows])
+        factor, order, rank = _pivoted_cholesky(K, kernel)
+        del K
+        pivots = rows[order[:rank]]
+        if landmarks is None:
+            features = np.empty((len(X), rank))
+            features[order] = factor
+        else:
+            K = X[:, pivots] if kernel.precomputed else kernel(X, X[pivots])
+            features = np.ascontiguousarray(solve_triangular(factor[:rank], K.T, lower=True).T)
+        return cls(features, pivots, np.ascontiguousarray(factor[:rank]))
+
+    def coefficients(self, W: Array) -> Array:
+        """Turn directions in the map's coordinates into coefficients of kernel values against the pivots.
+
+        Parameters
+        ----------
+        W : ndarray of shape (r, d)
+            Directions.
+
+        Returns
+        -------
+        A : ndarray of shape (r, d)
+            Such that ``k(x, X[pivots]) @ A`` is the projection of any sample x.
+        """
+        A: Array = solve_triangular(self._factor, W, trans=1, lower=True)
+        return A
+
+
+def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices, int]:
+    """Factor ``K[order][:, order] = L L'``, where L has as many columns as K has numerical rank. K is destroyed."""
+    probes = np.random.default_rng(0).standard_normal((len(K), 4))
+    image = K @ probes
+    scale = np.abs(image).max()
+    if not np.isfinite(scale) or np.abs(K.T @ probes - image).max() > 1e-8 * scale:
+        raise ValueError(f"the {_name(kernel)} matrix must be finite and symmetric: check the kernel and its input.")
+    L, order, rank, _ = dpstrf(K.T, lower=1, overwrite_a=1)
+    order = order.astype(np.intp) - 1
+    L = np.tril(L[:, :rank])
+    rebuilt = np.empty_like(image)
+    rebuilt[order] = L @ (L.T @ probes[order])
+    if rank == 0 or np.abs(rebuilt - image).max() > 1e-6 * scale:
+        raise ValueError(
+            f"the {_name(kernel)} matrix is not positive semi-definite, so that no feature map exists: "
+            "use a positive definite kernel such as 'rbf', or other parameters."
+        )
+    return L, order, int(rank)
+
+
+def _name(kernel: Kernel) -> str:
+    return f"{kernel.kernel!r} kernel" if isinstance(kernel.kernel, str) else "kernel"
+
+
+def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:
+    """Kernel width by the median heuristic: γ = 1 / (2 σ²) with σ the median distance between samples.
+
+    For the laplacian kernel, whose distance is the city-block one, 1 / σ. None, scikit-learn's own default, for
+    kernels without a width. Of more than 1 000 samples, evenly spaced ones are used.
+    """
+    if kernel not in ("rbf", "laplacian"):
+        return None
+    X = X[:: -(-len(X) // _MEDIAN_SAMPLES)]
+    pairs = np.triu_indices(len(X), k=1)
+    if kernel == "rbf":
+        distances = 2.0 * euclidean_distances(X, squared=True)[pairs]
+    else:
+        distances = manhattan_distances(X)[pairs]
+    # More than half of all pairs are duplicates where the median is 0: the mean still says something.
+    width = np.median(distances) or np.mean(distances)
+    return float(1.0 / width) if width > 0.0 else 1.0

@@ -1,0 +1,107 @@
+"""Scatter matrices of graphs over (view, sample) nodes, without ever building the graph's Laplacian.
+
+Let ``G_j`` be the directed graph of the patches of view j (row k: the patch of sample k) and ``Z_j = G_j X_j``. Over
+nodes (i, k), sample k as view i sees it, the paper's terms are Laplacians of n·m nodes, and their scatters
+``X' L X`` come out of blocks of the size of the features:
+
+==========  ==================================  =====================================================
+term        block (i, j), i ≠ j                 block (i, i)
+==========  ==================================  =====================================================
+LDE-intra   0                                   ``X_i' diag(r_i + c_i) X_i - (X_i' Z_i + Z_i' X_i)``
+LDE-inter   ``-(X_i' Z_j + Z_i' X_j)``          ``X_i' diag(Σ_{j≠i} r_j + Σ_{j≠i} c_i|j) X_i``
+LE-paired   LDE-inter with ``G_j`` the identity
+==========  ==================================  =====================================================
+
+Here ``r_j`` are row sums of ``G_j``, ``c_j`` its column sums, and ``c_i|j`` the column sums of ``G_i`` over the rows
+that view j has seen. A pair is a patch whose only neighbour is the sample's own partner: that is why LE-paired needs
+no formula of its own. Samples that a view has not seen are rows of zeros in ``X_i`` and empty rows in ``G_i``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from crossview.views import Array
+
+__all__ = ["patch_scatter"]
+
+_CHUNK_ENTRIES = 1 << 22  # entries of Z held at a time
+
+
+def patch_scatter(
+    arrays: Sequence[Array],
+    mask: NDArray[np.bool_],
+    graphs: Sequence[sp.csr_array],
+    *,
+    paired: float = 0.0,
+    intra: float = 0.0,
+    inter: float = 0.0,
+) -> Array:
+    """Scatter of ``paired · J + intra · U + inter · V`` (the paper's matrices) in blocks of views.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray, each of shape (m, D_v)
+        The views, zero where a sample is missing.
+    mask : ndarray of bool, shape (m, n)
+        Which sample was seen in which view.
+    graphs : sequence of csr_array, each of shape (m, m)
+        ``G_v``: the patches of every view.
+    paired, intra, inter : float
+        Weights of LE-paired, LDE-intra and LDE-inter; the last two for the same graphs.
+
+    Returns
+    -------
+    S : ndarray of shape (ΣD_v, ΣD_v)
+        Its lower triangle of blocks; the blocks above the diagonal are zero.
+    """
+    offsets = np.concatenate(([0], np.cumsum([X.shape[1] for X in arrays])))
+    blocks = [slice(a, b) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    S = np.zeros((offsets[-1], offsets[-1]))
+    degrees = _degrees(mask, graphs, paired, intra, inter)
+    m = len(mask)
+    step = max(1, _CHUNK_ENTRIES // int(offsets[-1]))
+    for start in range(0, m, step):
+        rows = slice(start, min(start + step, m))
+        X = [A[rows] for A in arrays]
+        Z = [G[rows] @ A if intra or inter else None for G, A in zip(graphs, arrays, strict=True)]
+        Q = [_mixture(paired, x, inter, z) for x, z in zip(X, Z, strict=True)]
+        for i, block in enumerate(blocks):
+            own = _mixture(0.0, X[i], -intra, Z[i])
+            half = 0.5 * degrees[rows, i, None] * X[i]
+            H = X[i].T @ (half if own is None else half + own)
+            S[block, block] += H
+            S[block, block] += H.T
+            for j in range(i):
+                if Q[i] is not None:
+                    S[block, blocks[j]] -= X[i].T @ Q[j]
+                    S[block, blocks[j]] -= Q[i].T @ X[j]
+    return S
+
+
+def _mixture(a: float, X: Array, b: float, Z: Array | None) -> Array | None:
+    """``a X + b Z``; None for nothing at all."""
+    if not a and not b:
+        return None
+    if not b:
+        return a * X
+    if not a:
+        return b * Z
+    return a * X + b * Z
+
+
+def _degrees(
+    mask: NDArray[np.bool_], graphs: Sequence[sp.csr_array], paired: float, intra: float, inter: float
+) -> Array:
+    """Diagonal of the Laplacian: the degree of every node (i, k), shape (m, n)."""
+    seen = mask.astype(np.float64)
+    others = seen.sum(axis=1, keepdims=True) - seen
+    out = np.column_stack([G.sum(axis=1) for G in graphs])
+    degrees = 2.0 * paired * others + intra * out + inter * (out.sum(axis=1, keepdims=True) - out)
+    for i, G in enumerate(graphs):
+        degrees[:, i] += G.T @ (intra + inter * others[:, i])
+    return degrees

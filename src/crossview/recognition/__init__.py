@@ -1,0 +1,1 @@
+"""From a common space to recognition: metrics."""

@@ -1,0 +1,264 @@
+"""The container for samples seen from several views, and the checks every input goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Array", "ViewInput", "Views", "check_matrix"]
+
+Array: TypeAlias = NDArray[np.float64]
+ViewInput: TypeAlias = "Views | Mapping[str, Any] | Sequence[Any]"
+
+_NUMERIC_KINDS = "biuf"
+
+
+class Views:
+    """Samples as seen from one or more views.
+
+    Row k of every view is the same object. A sample that a view has not seen is a row of NaN there, or is marked
+    in `mask`. Indexing selects samples, so a `Views` goes through scikit-learn's ``train_test_split``,
+    ``cross_val_score``, ``GridSearchCV``, ``learning_curve`` and ``Pipeline`` as an array would.
+
+    Parameters
+    ----------
+    views : sequence or mapping of array-like, each of shape (m, D_v)
+        One matrix per view: numpy arrays, or pandas or polars frames. The keys of a mapping are the names.
+    names : sequence of str, optional
+        One name per view; ``view0``, ``view1``, … when left out.
+    mask : array-like of bool, shape (m, n), optional
+        False where a sample was not seen in a view. Read off the rows of NaN when left out.
+
+    Attributes
+    ----------
+    arrays : list of ndarray, each of shape (m, D_v)
+        The views as float64, with rows of NaN where a sample is missing.
+    names : list of str
+        The views' names.
+    mask : ndarray of bool, shape (m, n)
+        Which sample was seen in which view.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import crossview as cv
+    >>> views = cv.Views([np.eye(4), np.ones((4, 2))], names=["photo", "sketch"])
+    >>> views
+    Views(4 samples; photo: 4 features, sketch: 2 features)
+    >>> len(views), views.shape
+    (4, (4, 2))
+    >>> views[:2]["photo"]
+    array([[1., 0., 0., 0.],
+           [0., 1., 0., 0.]])
+    """
+
+    def __init__(
+        self, views: ViewInput, names: Sequence[str] | None = None, mask: ArrayLike | None = None
+    ) -> None:
+        matrices, given = _unpack(views)
+        self.names: list[str] = _check_names(given if names is None else names, len(matrices))
+        checked = [check_matrix(X, f"view {name!r}") for X, name in zip(matrices, self.names, strict=True)]
+        _check_row_counts([X for X, _ in checked], self.names)
+        self.arrays: list[Array] = [X for X, _ in checked]
+        self.mask: NDArray[np.bool_] = np.column_stack([seen for _, seen in checked])
+        if mask is None and isinstance(views, Views):
+            mask = views.mask
+        if mask is not None:
+            self._apply_mask(mask)
+
+    def _apply_mask(self, mask: ArrayLike) -> None:
+        given = np.asarray(mask)
+        if given.dtype != np.bool_ or given.shape != self.shape:
+            raise ValueError(
+                f"mask must be a boolean array of shape {self.shape} (samples, views), "
+                f"got dtype {given.dtype} and shape {given.shape}."
+            )
+        claimed = given & ~self.mask
+        if claimed.any():
+            k, v = np.argwhere(claimed)[0]
+            raise ValueError(
+                f"mask says that sample {k} was seen in view {self.names[v]!r}, but its row is NaN: "
+                "give its values, or set mask to False there."
+            )
+        for v, (X, seen) in enumerate(zip(self.arrays, given.T, strict=True)):
+            if np.isfinite(X[~seen]).any():
+                X = X.copy()
+                X[~seen] = np.nan
+                self.arrays[v] = X
+        self.mask = given.copy()
+
+    @classmethod
+    def _trusted(cls, arrays: Iterable[Array], names: Sequence[str], mask: NDArray[np.bool_]) -> Views:
+        """Wrap what is known to be valid, without checking it again."""
+        views = cls.__new__(cls)
+        views.arrays, views.names, views.mask = list(arrays), list(names), mask
+        return views
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(samples, views)."""
+        return len(self.arrays[0]), len(self.arrays)
+
+    @property
+    def n_features(self) -> tuple[int, ...]:
+        """Features per view, D_v."""
+        return tuple(X.shape[1] for X in self.arrays)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Select samples (`Views`) or, by name, one view (array)."""
+        if isinstance(key, str):
+            return self.arrays[index_of_view(key, self.names)]
+        if isinstance(key, tuple):
+            # scikit-learn indexes what has a shape by array[rows, ...]
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError("Views are indexed by samples, views[rows], or by name, views['photo'].")
+            key = key[0]
+        if isinstance(key, int | np.integer):
+            if not -len(self) <= key < len(self):
+                raise IndexError(f"sample {key} is out of range for {len(self)} samples.")
+            key = [key]
+        rows = key if isinstance(key, slice) else np.asarray(key)
+        if isinstance(rows, np.ndarray) and rows.size == 0:
+            rows = rows.astype(np.intp)
+        return Views._trusted([X[rows] for X in self.arrays], self.names, self.mask[rows])
+
+    # `len` counts samples, so that iterating over views would surprise: use `.arrays`.
+    __iter__ = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        raise TypeError("Views are not one array: take .arrays, or one view by views['name'].")
+
+    def __repr__(self) -> str:
+        views = ", ".join(f"{n}: {D} features" for n, D in zip(self.names, self.n_features, strict=True))
+        missing = int(self.mask.size - self.mask.sum())
+        return f"Views({len(self)} samples; {views}{f'; {missing} rows missing' if missing else ''})"
+
+
+def _unpack(views: ViewInput) -> tuple[list[Any], list[str] | None]:
+    if isinstance(views, Views):
+        return list(views.arrays), views.names
+    if isinstance(views, Mapping):
+        return list(views.values()), list(views.keys())
+    if isinstance(views, list | tuple):
+        return list(views), None
+    raise TypeError(
+        f"expected the views as a list, tuple, dict or crossview.Views of matrices, got {type(views).__name__}: "
+        "put one (samples, features) matrix per view in a list."
+    )
+
+
+def _check_names(names: Sequence[str] | None, n: int) -> list[str]:
+    if n == 0:
+        raise ValueError("got no views: pass one (samples, features) matrix per view.")
+    if names is None:
+        return [f"view{v}" for v in range(n)]
+    names = list(names)
+    if len(names) != n or len(set(names)) != n or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"names must be {n} different strings, one per view, got {names!r}.")
+    return names
+
+
+def _check_row_counts(arrays: Sequence[Array], names: Sequence[str]) -> None:
+    if len({len(X) for X in arrays}) > 1:
+        counts = ", ".join(f"{name!r} has {len(X)}" for name, X in zip(names, arrays, strict=True))
+        raise ValueError(
+            f"all views need the same number of rows: {counts}. Row k of every view is the same sample; "
+            "give a sample that a view has not seen a row of NaN there."
+        )
+
+
+def index_of_view(view: int | str, names: Sequence[str]) -> int:
+    """Position of a view given by index or name."""
+    if isinstance(view, str):
+        if view not in names:
+            raise ValueError(f"unknown view {view!r}: the views are {', '.join(map(repr, names))}.")
+        return list(names).index(view)
+    if isinstance(view, bool) or not isinstance(view, int | np.integer):
+        raise TypeError(f"view must be an index or a name, got {type(view).__name__}.")
+    if not 0 <= view < len(names):
+        raise ValueError(f"there is no view {view}: the views are 0 to {len(names) - 1}.")
+    return int(view)
+
+
+def check_matrix(X: Any, label: str) -> tuple[Array, NDArray[np.bool_]]:
+    """Check one view and say which of its rows were seen.
+
+    Parameters
+    ----------
+    X : array-like of shape (m, D)
+        Numbers; a row of NaN is a sample that was not seen.
+    label : str
+        What errors call the matrix.
+
+    Returns
+    -------
+    X : ndarray of float64, shape (m, D)
+        The same memory where nothing had to be converted.
+    seen : ndarray of bool, shape (m,)
+        False for the rows of NaN.
+    """
+    X = np.ascontiguousarray(_numbers(X, label), dtype=np.float64)
+    # One pass finds out whether there is anything to look for; a sum that overflows only costs the second look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return X, np.ones(len(X), dtype=bool)
+    if np.isinf(X).any():
+        k, f = np.argwhere(np.isinf(X))[0]
+        raise ValueError(f"{label} contains infinity (row {k}, column {f}): clip or remove it.")
+    nan = np.isnan(X)
+    unseen = nan.all(axis=1)
+    partly = nan.any(axis=1) & ~unseen
+    if partly.any():
+        raise ValueError(
+            f"{label} contains NaN in part of row {np.flatnonzero(partly)[0]}: impute it "
+            "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample was not seen in this view."
+        )
+    return X, ~unseen
+
+
+def _numbers(X: Any, label: str) -> NDArray[Any]:
+    """Turn anything that is a dense matrix of numbers into one, and refuse the rest by name."""
+    if scipy.sparse.issparse(X):
+        raise TypeError(
+            f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce "
+            "it first with sklearn.decomposition.TruncatedSVD."
+        )
+    if isinstance(X, Views):
+        raise TypeError(f"{label} is a Views: expected one (samples, features) matrix.")
+    kinds = _column_kinds(X)
+    if kinds is not None and all(kind in _NUMERIC_KINDS for kind in kinds):
+        X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        X = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"{label} is not a matrix: its rows have different lengths.") from error
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
+    if X.dtype.kind not in _NUMERIC_KINDS:
+        raise ValueError(
+            f"{label} has dtype {X.dtype}, not numbers: encode strings and categories as numbers, and convert "
+            "object arrays with X.astype(float)."
+        )
+    if X.ndim != 2:
+        hint = " Reshape your data: X.reshape(-1, 1) if it has one feature." if X.ndim == 1 else ""
+        raise ValueError(f"{label} must be a matrix (samples, features), got an array of shape {X.shape}.{hint}")
+    for axis, what in enumerate(("sample", "feature")):
+        if X.shape[axis] == 0:
+            raise ValueError(
+                f"{label} is empty: 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required."
+            )
+    return X
+
+
+def _column_kinds(X: Any) -> list[str] | None:
+    """The dtype kinds of a pandas frame's columns; None for everything else."""
+    if hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
+        return [dtype.kind for dtype in X.dtypes]
+    return None
