@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
@@ -66,9 +67,7 @@ class Kernel:
         chunks = [X[a : a + _DIAGONAL_CHUNK] for a in range(0, len(X), _DIAGONAL_CHUNK)]
         return np.concatenate([np.diagonal(self(x, x)) for x in chunks])
 
-    def class_neighbours(
-        self, X: Array, classes: Indices, n_within: int, n_between: int
-    ) -> tuple[Indices, Indices]:
+    def class_neighbours(self, X: Array, classes: Indices, n_within: int, n_between: int) -> tuple[Indices, Indices]:
         """Nearest samples by the kernel's own distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.
 
         As `crossview.graphs.neighbours.class_neighbours`. For rbf and linear kernels the order is the Euclidean
@@ -90,23 +89,26 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelMap:
-    """Feature map of a kernel, fitted by `KernelMap.fit`.
+    """Feature map of a kernel, made by `KernelMap.fit`.
 
     Attributes
     ----------
+    kernel : Kernel
+        The kernel.
     features : ndarray of shape (m, r)
         R: coordinates of the training samples.
-    pivots : ndarray of int, shape (r,)
-        The training samples whose feature vectors carry the map.
+    landmarks : ndarray of shape (r, D), or of int, shape (r,)
+        The training samples whose feature vectors carry the map; their indices, if the kernel is precomputed.
     """
 
+    kernel: Kernel
     features: Array
-    pivots: Indices
+    landmarks: NDArray[Any]
     _factor: Array
 
     @classmethod
-    def fit(cls, kernel: Kernel, X: Array, landmarks: Indices | None = None) -> KernelMap:
-        """Factor the kernel matrix of the training samples, or of the landmarks among them.
+    def fit(cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None) -> KernelMap:
+        """Factor the kernel matrix of the training samples, or of landmarks among them.
 
         Parameters
         ----------
@@ -114,28 +116,28 @@ class KernelMap:
             The kernel.
         X : ndarray of shape (m, D)
             Training samples; for a precomputed kernel their (m, m) kernel matrix.
-        landmarks : ndarray of int, optional
+        rows : ndarray of int, optional
             Rows of X to span the map; all of them when left out.
+        ids : ndarray of int, shape (m,), optional
+            What the samples of a precomputed kernel are called in its columns; 0 to m - 1 when left out.
         """
-        everyone = np.arange(len(X))
-        rows = everyone if landmarks is None else landmarks
-        if kernel.precomputed:
-            K = X[np.ix_(rows, rows)]
-        else:
-            K = kernel(X[rows], X[rows])
-        factor, order, rank = _pivoted_cholesky(K, kernel)
+        chosen = np.arange(len(X)) if rows is None else rows
+        K = X[np.ix_(chosen, chosen)] if kernel.precomputed else kernel(X[chosen], X[chosen])
+        L, order = _pivoted_cholesky(K, kernel)
         del K
-        pivots = rows[order[:rank]]
-        if landmarks is None:
-            features = np.empty((len(X), rank))
-            features[order] = factor
+        rank = L.shape[1]
+        pivots = chosen[order[:rank]]
+        if rows is None:
+            features = np.empty_like(L, order="C")
+            features[order] = L
         else:
             K = X[:, pivots] if kernel.precomputed else kernel(X, X[pivots])
-            features = np.ascontiguousarray(solve_triangular(factor[:rank], K.T, lower=True).T)
-        return cls(features, pivots, np.ascontiguousarray(factor[:rank]))
+            features = np.ascontiguousarray(solve_triangular(L[:rank], K.T, lower=True).T)
+        landmarks = X[pivots] if not kernel.precomputed else pivots if ids is None else ids[pivots]
+        return cls(kernel, features, landmarks, L[:rank].copy())
 
     def coefficients(self, W: Array) -> Array:
-        """Turn directions in the map's coordinates into coefficients of kernel values against the pivots.
+        """Turn directions in the map's coordinates into coefficients of kernel values against the landmarks.
 
         Parameters
         ----------
@@ -145,13 +147,13 @@ class KernelMap:
         Returns
         -------
         A : ndarray of shape (r, d)
-            Such that ``k(x, X[pivots]) @ A`` is the projection of any sample x.
+            Such that ``k(x, landmarks) @ A`` is the projection of any sample x.
         """
         A: Array = solve_triangular(self._factor, W, trans=1, lower=True)
         return A
 
 
-def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices, int]:
+def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
     """Factor ``K[order][:, order] = L L'``, where L has as many columns as K has numerical rank. K is destroyed."""
     probes = np.random.default_rng(0).standard_normal((len(K), 4))
     image = K @ probes
@@ -168,7 +170,7 @@ def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices, int]:
             f"the {_name(kernel)} matrix is not positive semi-definite, so that no feature map exists: "
             "use a positive definite kernel such as 'rbf', or other parameters."
         )
-    return L, order, int(rank)
+    return L, order
 
 
 def _name(kernel: Kernel) -> str:
@@ -185,10 +187,7 @@ def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:
         return None
     X = X[:: -(-len(X) // _MEDIAN_SAMPLES)]
     pairs = np.triu_indices(len(X), k=1)
-    if kernel == "rbf":
-        distances = 2.0 * euclidean_distances(X, squared=True)[pairs]
-    else:
-        distances = manhattan_distances(X)[pairs]
+    distances = (2.0 * euclidean_distances(X, squared=True) if kernel == "rbf" else manhattan_distances(X))[pairs]
     # More than half of all pairs are duplicates where the median is 0: the mean still says something.
     width = np.median(distances) or np.mean(distances)
     return float(1.0 / width) if width > 0.0 else 1.0

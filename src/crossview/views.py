@@ -56,9 +56,7 @@ class Views:
            [0., 1., 0., 0.]])
     """
 
-    def __init__(
-        self, views: ViewInput, names: Sequence[str] | None = None, mask: ArrayLike | None = None
-    ) -> None:
+    def __init__(self, views: ViewInput, names: Sequence[str] | None = None, mask: ArrayLike | None = None) -> None:
         matrices, given = _unpack(views)
         self.names: list[str] = _check_names(given if names is None else names, len(matrices))
         checked = [check_matrix(X, f"view {name!r}") for X, name in zip(matrices, self.names, strict=True)]
@@ -236,25 +234,23 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
     if kinds is not None and all(kind in _NUMERIC_KINDS for kind in kinds):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     try:
-        X = np.asarray(X)
+        matrix: NDArray[Any] = np.asarray(X)
     except ValueError as error:
         raise ValueError(f"{label} is not a matrix: its rows have different lengths.") from error
-    if X.dtype.kind == "c":
+    if matrix.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
-    if X.dtype.kind not in _NUMERIC_KINDS:
+    if matrix.dtype.kind not in _NUMERIC_KINDS:
         raise ValueError(
-            f"{label} has dtype {X.dtype}, not numbers: encode strings and categories as numbers, and convert "
+            f"{label} has dtype {matrix.dtype}, not numbers: encode strings and categories as numbers, and convert "
             "object arrays with X.astype(float)."
         )
-    if X.ndim != 2:
-        hint = " Reshape your data: X.reshape(-1, 1) if it has one feature." if X.ndim == 1 else ""
-        raise ValueError(f"{label} must be a matrix (samples, features), got an array of shape {X.shape}.{hint}")
+    if matrix.ndim != 2:
+        hint = " Reshape your data: X.reshape(-1, 1) if it has one feature." if matrix.ndim == 1 else ""
+        raise ValueError(f"{label} must be a matrix (samples, features), got an array of shape {matrix.shape}.{hint}")
     for axis, what in enumerate(("sample", "feature")):
-        if X.shape[axis] == 0:
-            raise ValueError(
-                f"{label} is empty: 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required."
-            )
-    return X
+        if matrix.shape[axis] == 0:
+            raise ValueError(f"{label} is empty: 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+    return matrix
 
 
 def _column_kinds(X: Any) -> list[str] | None:

@@ -20,7 +20,7 @@ from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view
 __all__ = ["Embedding", "MultiViewTransformer", "check_count", "check_labels", "check_weight"]
 
 
-class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A transformer of several views, each by its own map.
 
     A subclass calls `_remember` in ``fit`` and defines `_map`.
@@ -176,10 +176,11 @@ def check_views(views: ViewInput, estimator: object) -> Views:
         rows = X if seen.all() else X[seen]
         if (rows[1:] == rows[0]).all():
             raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
+    for v, seen in enumerate(checked.mask.T):
         if not (checked.mask[seen].sum(axis=1) > 1).any():
             raise ValueError(
-                f"{label} shares no sample with another view: nothing ties it to the common space. Row k of every "
-                "view must be the same sample."
+                f"view {checked.names[v]!r} shares no sample with another view: nothing ties it to the common space. "
+                "Row k of every view must be the same sample."
             )
     return checked
 

@@ -105,9 +105,7 @@ class HybridProblem:
 
     def scatter(self, weights: HybridWeights) -> Array:
         """Scatter matrix of the whole objective, shape (ΣD_v, ΣD_v); lower triangle of blocks."""
-        graphs = [
-            p.graph(weights.n_within, weights.n_between, between_weight=-weights.beta) for p in self.patches
-        ]
+        graphs = [p.graph(weights.n_within, weights.n_between, between_weight=-weights.beta) for p in self.patches]
         return patch_scatter(
             self.arrays, self.mask, graphs, paired=weights.paired, intra=weights.intra, inter=weights.inter
         )

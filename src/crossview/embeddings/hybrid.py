@@ -16,7 +16,7 @@ from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
 from crossview.graphs.neighbours import Indices, class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.kernels import Kernel, KernelMap, median_gamma
-from crossview.linalg.eigen import smallest_eigenpairs
+from crossview.linalg.eigen import component_signs, smallest_eigenpairs
 from crossview.views import Array, ViewInput, Views
 
 __all__ = ["KMvHE", "MvHE"]
@@ -139,7 +139,7 @@ class MvHE(Embedding):
         data = self._view_data(checked, classes, self.n_within, self.n_between)
         S = HybridProblem.of(data, checked.mask).scatter(self._weights())
         self.eigenvalues_, W = smallest_eigenpairs(S, self.n_components, overwrite=True)
-        W *= np.sqrt(len(data))
+        W *= np.sqrt(len(data))  # the constraint is W'W = nI
         self._store(data, np.split(W, np.cumsum([view.features.shape[1] for view in data])[:-1]))
         self._remember(checked)
         return self
@@ -161,7 +161,7 @@ class MvHE(Embedding):
     def _check_dimensions(self, views: Views) -> None:
         _check_components(self.n_components, sum(views.n_features), "features of all views together")
         for name, D, seen in zip(views.names, views.n_features, views.mask.sum(axis=0), strict=True):
-            if D > seen:
+            if seen < D:
                 warnings.warn(
                     f"view {name!r} has {D} features but only {seen} samples: components may lie where no sample "
                     "varies. Reduce the views first, for example by crossview.ViewPCA.",
@@ -185,7 +185,8 @@ class MvHE(Embedding):
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
         """Keep of the solution what maps new samples."""
-        self.projections_ = list(W)
+        signs = component_signs(np.vstack(W))
+        self.projections_ = [w * signs for w in W]
         self.means_ = [view.mean for view in data]
 
 
@@ -271,9 +272,7 @@ class KMvHE(MvHE):
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(
-            n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center
-        )
+        super().__init__(n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -309,24 +308,18 @@ class KMvHE(MvHE):
     def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
         m, n = views.shape
         shuffled = check_random_state(self.random_state).permutation(m)
-        gammas = list(np.broadcast_to(np.array(self.gamma, dtype=object), n))
+        gammas = np.broadcast_to(np.array(self.gamma, dtype=object), n)
         data = []
-        self.gamma_, self.landmarks_ = [], []
         for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
-            rows = X if seen.all() else X[np.ix_(seen, seen)] if self.kernel == "precomputed" else X[seen]
-            if gamma is None:
-                gamma = median_gamma(rows, self.kernel)
-            kernel = self._kernel(gamma)
+            ids = np.flatnonzero(seen)
+            rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
+            kernel = self._kernel(median_gamma(rows, self.kernel) if gamma is None else float(gamma))
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
-                chosen = shuffled[seen[shuffled]][: self.n_landmarks]
-                landmarks = np.searchsorted(np.flatnonzero(seen), np.sort(chosen))
-            kernel_map = KernelMap.fit(kernel, rows, landmarks)
+                landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
+            kernel_map = KernelMap.fit(kernel, rows, landmarks, ids)
             patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between))
             data.append(ViewData.of(kernel_map.features, patches, seen, center=self.center, kernel_map=kernel_map))
-            self.gamma_.append(gamma)
-            pivots = np.flatnonzero(seen)[kernel_map.pivots]
-            self.landmarks_.append(pivots if kernel.precomputed else X[pivots])
         rank = sum(view.features.shape[1] for view in data)
         _check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
         return data
@@ -335,8 +328,13 @@ class KMvHE(MvHE):
         return Kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
-        self.projections_ = [view.kernel_map.coefficients(w) for view, w in zip(data, W, strict=True)]
-        self.offsets_ = [view.mean @ w for view, w in zip(data, W, strict=True)]
+        maps = [view.kernel_map for view in data if view.kernel_map is not None]
+        A = [kernel_map.coefficients(w) for kernel_map, w in zip(maps, W, strict=True)]
+        signs = component_signs(np.vstack(A))
+        self.projections_ = [a * signs for a in A]
+        self.offsets_ = [view.mean @ w * signs for view, w in zip(data, W, strict=True)]
+        self.landmarks_ = [kernel_map.landmarks for kernel_map in maps]
+        self.gamma_ = [kernel_map.kernel.gamma for kernel_map in maps]
 
     def _map(self, X: Array, v: int) -> Array:
         kernel, landmarks = self._kernel(self.gamma_[v]), self.landmarks_[v]

@@ -134,7 +134,7 @@ def _tied(values: Array, k: int, slack: Array) -> NDArray[np.bool_]:
     """Rows whose first k sorted values might belong in another order, or give way to the next one."""
     with np.errstate(invalid="ignore"):
         gaps = np.diff(values[:, : k + 1], axis=1)
-    tied: NDArray[np.bool_] = (gaps <= slack[:, None]).any(axis=1)
+    tied: NDArray[np.bool_] = np.any(gaps <= slack[:, None], axis=1)
     return tied
 
 
@@ -186,11 +186,10 @@ class _SortedSearch:
             self._fill_from_search(table, slice(starts[first], ends[last - 1]), [slice(0, m)], width, same=False)
         for a, b in zip(starts[~small], ends[~small], strict=True):
             rest = [s for s in (slice(0, a), slice(b, m)) if s.stop > s.start]
-            self._fill_from_search(table, slice(a, b), rest, k + 2, same=False)
+            if rest:
+                self._fill_from_search(table, slice(a, b), rest, k + 2, same=False)
 
-    def _fill_from_search(
-        self, table: Indices, rows: slice, targets: list[slice], width: int, *, same: bool
-    ) -> None:
+    def _fill_from_search(self, table: Indices, rows: slice, targets: list[slice], width: int, *, same: bool) -> None:
         for chunk in _chunks(rows.start, rows.stop, width * len(targets)):
             found = [self._nearest(chunk, among, width) for among in targets]
             # Beyond the end of a list that was cut short there may be others as near as its last entry.
@@ -238,22 +237,26 @@ class _SortedSearch:
 
 
 def _squared_distances(X: Array, Y: Array) -> Array:
-    d = X @ Y.T
+    d: Array = X @ Y.T
     d *= -2.0
-    d += np.einsum("ij,ij->i", X, X)[:, None]
-    d += np.einsum("ij,ij->i", Y, Y)
+    d += _squared_norms(X)[:, None]
+    d += _squared_norms(Y)
     return d
 
 
 def _exact_squared_distances(X: Array, i: int, j: Indices) -> Array:
-    difference = X[j] - X[i]
-    return np.einsum("ij,ij->i", difference, difference)
+    return _squared_norms(X[j] - X[i])
 
 
 def _rounding_error(X: Array) -> Array:
     """Bound on the error that `_squared_distances` makes in the difference of two entries of a row."""
-    norms = np.einsum("ij,ij->i", X, X)
-    return 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps * (norms + norms.max())
+    norms = _squared_norms(X)
+    return 4.0 * (X.shape[1] + 4) * float(np.finfo(np.float64).eps) * (norms + norms.max())
+
+
+def _squared_norms(X: Array) -> Array:
+    norms: Array = np.einsum("ij,ij->i", X, X)
+    return norms
 
 
 def _empty_table(m: int, k: int) -> Indices:

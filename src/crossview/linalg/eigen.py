@@ -7,7 +7,7 @@ import scipy.linalg
 
 from crossview.views import Array
 
-__all__ = ["fix_signs", "smallest_eigenpairs"]
+__all__ = ["component_signs", "smallest_eigenpairs"]
 
 
 def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -27,28 +27,36 @@ def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[A
     eigenvalues : ndarray of shape (d,)
         In ascending order.
     eigenvectors : ndarray of shape (N, d)
-        Orthonormal, with signs as `fix_signs` sets them.
+        Orthonormal.
     """
     # LAPACK reads columns: the transpose of a C-ordered lower triangle is an upper one, without a copy.
     eigenvalues, eigenvectors = scipy.linalg.eigh(
         S.T, lower=False, subset_by_index=[0, d - 1], overwrite_a=overwrite, check_finite=False, driver="evr"
     )
-    return eigenvalues, fix_signs(eigenvectors)
+    return eigenvalues, eigenvectors
 
 
-def fix_signs(vectors: Array) -> Array:
-    """Give every column the sign that makes its largest entry positive.
+def component_signs(W: Array) -> Array:
+    """Signs that make the largest entry of every column positive.
 
     Among entries that are largest up to rounding, the first decides, so that rounding does not.
+
+    Parameters
+    ----------
+    W : ndarray of shape (N, d)
+        Components, one per column.
+
+    Returns
+    -------
+    signs : ndarray of shape (d,)
+        1 or -1 for every column.
 
     Examples
     --------
     >>> import numpy as np
-    >>> fix_signs(np.array([[1.0, -0.5], [-2.0, 0.5]]))
-    array([[-1. ,  0.5],
-           [ 2. , -0.5]])
+    >>> component_signs(np.array([[1.0, -0.5], [-2.0, 0.5]]))
+    array([-1., -1.])
     """
-    size = np.abs(vectors)
+    size = np.abs(W)
     leading = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
-    signs = np.where(np.take_along_axis(vectors, leading[None, :], axis=0) < 0.0, -1.0, 1.0)
-    return vectors * signs
+    return np.where(W[leading, np.arange(W.shape[1])] < 0.0, -1.0, 1.0)

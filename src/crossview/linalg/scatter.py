@@ -20,6 +20,7 @@ no formula of its own. Samples that a view has not seen are rows of zeros in ``X
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -59,39 +60,24 @@ def patch_scatter(
     S : ndarray of shape (ΣD_v, ΣD_v)
         Its lower triangle of blocks; the blocks above the diagonal are zero.
     """
-    offsets = np.concatenate(([0], np.cumsum([X.shape[1] for X in arrays])))
-    blocks = [slice(a, b) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
-    S = np.zeros((offsets[-1], offsets[-1]))
+    sizes = [X.shape[1] for X in arrays]
+    edges = np.cumsum([0, *sizes])
+    blocks = [slice(a, b) for a, b in pairwise(edges)]
     degrees = _degrees(mask, graphs, paired, intra, inter)
-    m = len(mask)
-    step = max(1, _CHUNK_ENTRIES // int(offsets[-1]))
-    for start in range(0, m, step):
-        rows = slice(start, min(start + step, m))
-        X = [A[rows] for A in arrays]
-        Z = [G[rows] @ A if intra or inter else None for G, A in zip(graphs, arrays, strict=True)]
-        Q = [_mixture(paired, x, inter, z) for x, z in zip(X, Z, strict=True)]
+    S = np.zeros((sum(sizes), sum(sizes)))
+    step = max(1, _CHUNK_ENTRIES // len(S))
+    for start in range(0, len(mask), step):
+        rows = slice(start, start + step)
+        X = [array[rows] for array in arrays]
+        Z = [graph[rows] @ array for graph, array in zip(graphs, arrays, strict=True)]
+        Q = [paired * x + inter * z for x, z in zip(X, Z, strict=True)]
         for i, block in enumerate(blocks):
-            own = _mixture(0.0, X[i], -intra, Z[i])
-            half = 0.5 * degrees[rows, i, None] * X[i]
-            H = X[i].T @ (half if own is None else half + own)
-            S[block, block] += H
-            S[block, block] += H.T
-            for j in range(i):
-                if Q[i] is not None:
-                    S[block, blocks[j]] -= X[i].T @ Q[j]
-                    S[block, blocks[j]] -= Q[i].T @ X[j]
+            H = X[i].T @ (0.5 * degrees[rows, i, None] * X[i] - intra * Z[i])
+            S[block, block] += H + H.T
+            if paired or inter:
+                for j in range(i):
+                    S[block, blocks[j]] -= X[i].T @ Q[j] + Q[i].T @ X[j]
     return S
-
-
-def _mixture(a: float, X: Array, b: float, Z: Array | None) -> Array | None:
-    """``a X + b Z``; None for nothing at all."""
-    if not a and not b:
-        return None
-    if not b:
-        return a * X
-    if not a:
-        return b * Z
-    return a * X + b * Z
 
 
 def _degrees(
@@ -101,7 +87,7 @@ def _degrees(
     seen = mask.astype(np.float64)
     others = seen.sum(axis=1, keepdims=True) - seen
     out = np.column_stack([G.sum(axis=1) for G in graphs])
-    degrees = 2.0 * paired * others + intra * out + inter * (out.sum(axis=1, keepdims=True) - out)
+    degrees: Array = 2.0 * paired * others + intra * out + inter * (out.sum(axis=1, keepdims=True) - out)
     for i, G in enumerate(graphs):
         degrees[:, i] += G.T @ (intra + inter * others[:, i])
     return degrees

@@ -37,10 +37,10 @@ def cross_view_accuracy(
     Examples
     --------
     >>> import numpy as np
-    >>> gallery, probe = np.array([[0.0], [1.0]]), np.array([[0.2], [0.1]])
-    >>> cross_view_accuracy([gallery, probe], ["a", "b"])
+    >>> photo, sketch = np.array([[0.0], [1.0]]), np.array([[0.2], [0.1]])
+    >>> cross_view_accuracy([photo, sketch], ["a", "b"])
     array([[nan, 0.5],
-           [0.5, nan]])
+           [0. , nan]])
     """
     if metric not in ("euclidean", "cosine"):
         raise ValueError(f"metric must be 'euclidean' or 'cosine', got {metric!r}.")

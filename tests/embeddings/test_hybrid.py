@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import numpy as np
+import oracles
+import pytest
+import threadpoolctl
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import pairwise_kernels
+from strategies import problems
+
+import crossview as cv
+from crossview.kernels import median_gamma
+
+pytestmark = pytest.mark.filterwarnings("ignore:view .* has .* features but only")
+
+
+def make(m=60, sizes=(6, 4, 5), n_classes=6, seed=0):
+    """Views of shared factors, with classes: data on which components are well separated."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(m) % n_classes
+    z = rng.normal(size=(n_classes, 4))[y] + 0.4 * rng.normal(size=(m, 4))
+    return [np.tanh(z @ rng.normal(size=(4, D))) + 0.05 * rng.normal(size=(m, D)) for D in sizes], y
+
+
+def model_for(problem, cls=cv.MvHE, **options):
+    w = problem.weights
+    return cls(
+        lambda_paired=w["paired"],
+        lambda_intra=w["intra"],
+        lambda_inter=w["inter"],
+        beta=w["beta"],
+        n_within=problem.n_within,
+        n_between=problem.n_between,
+        **options,
+    )
+
+
+def projector(W):
+    Q, _ = np.linalg.qr(W)
+    return Q @ Q.T
+
+
+def assert_same_subspace(W, expected, tolerance=1e-8):
+    assert np.linalg.norm(projector(W) - projector(expected), 2) <= tolerance
+
+
+def assert_gap(values, d):
+    """Only a gap after the d-th eigenvalue makes the subspace of the first d well defined."""
+    assume(d == len(values) or values[d] - values[d - 1] > 1e-3 * np.abs(values).max())
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(), center=st.booleans(), d=st.integers(1, 4))
+def test_mvhe_equals_the_literal_problem(problem, center, d):
+    assume(d <= sum(X.shape[1] for X in problem.arrays))
+    found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between)
+    L = oracles.laplacian(found, problem.mask, **problem.weights)
+    arrays = [np.where(problem.mask[:, [v]], X, 0.0) for v, X in enumerate(problem.arrays)]
+    if center:
+        arrays = oracles.centred(problem.arrays, problem.mask)
+    values, vectors = np.linalg.eigh(oracles.scatter(arrays, L))
+    model = model_for(problem, n_components=d, center=center).fit(problem.incomplete, problem.y)
+    scale = max(np.abs(values).max(), 1.0)
+    np.testing.assert_allclose(model.eigenvalues_, values[:d], atol=1e-10 * scale)
+    W = np.vstack(model.projections_)
+    n = len(arrays)
+    np.testing.assert_allclose(W.T @ W, n * np.eye(d), atol=1e-10)
+    latents = [X @ w for X, w in zip(arrays, model.projections_, strict=True)]
+    value = oracles.objective(latents, problem.mask, found, **problem.weights)
+    assert value == pytest.approx(n * model.eigenvalues_.sum(), abs=1e-9 * scale * n)
+    assert_gap(values, d)
+    assert_same_subspace(W, vectors[:, :d])
+
+
+def test_mvhe_equals_the_papers_matrices_on_complete_views():
+    arrays, y = make()
+    settings = {"intra": 0.3, "inter": 0.5, "beta": 0.2, "n_within": 2, "n_between": 4}
+    values, W = oracles.literal_mvhe(arrays, y, d=5, **settings)
+    model = cv.MvHE(5, 1.0, 0.3, 0.5, 0.2, 2, 4, center=False).fit(arrays, y)
+    np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-10 * np.abs(values).max())
+    assert_same_subspace(np.vstack(model.projections_), W)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems(ties=False), kernel=st.sampled_from(["rbf", "poly", "linear", "cosine", "laplacian"]))
+def test_kmvhe_equals_the_generalised_problem(problem, kernel):
+    seen = [np.flatnonzero(column) for column in problem.mask.T]
+    gammas = [median_gamma(X[rows], kernel) for X, rows in zip(problem.arrays, seen, strict=True)]
+    kernels, distances = [], []
+    for X, gamma in zip(problem.arrays, gammas, strict=True):
+        parameters = {} if gamma is None else {"gamma": gamma}
+        K = pairwise_kernels(X, metric=kernel, **parameters)
+        kernels.append(K)
+        distances.append(np.diag(K)[:, None] + np.diag(K) - 2 * K)
+    # The order of tied kernel distances is the kernel's own affair.
+    for d, rows in zip(distances, seen, strict=True):
+        for k in rows:
+            others = np.sort(np.delete(d[k, rows], np.flatnonzero(rows == k)))
+            assume((np.diff(others) > 1e-9).all())
+    found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between, distances)
+    L = oracles.laplacian(found, problem.mask, **problem.weights)
+    nodes = np.concatenate([rows + v * len(problem.y) for v, rows in enumerate(seen)])
+    blocks = [K[np.ix_(rows, rows)] for K, rows in zip(kernels, seen, strict=True)]
+    values, A = oracles.literal_kmvhe(blocks, L[np.ix_(nodes, nodes)], d=2)
+    everything, _ = oracles.literal_kmvhe(blocks, L[np.ix_(nodes, nodes)], d=None)
+    model = model_for(problem, cv.KMvHE, n_components=2, kernel=kernel, center=False)
+    model.fit(problem.incomplete, problem.y)
+    scale = np.abs(everything).max()
+    np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-8 * scale)
+    # Where the smallest eigenvalues are not those of the null space, the latent samples agree up to rotation.
+    assert_gap(everything, 2)
+    assume(np.abs(values).min() > 1e-3 * scale)
+    edges = np.cumsum([len(rows) for rows in seen])[:-1]
+    literal = [K @ a for K, a in zip(blocks, np.split(A, edges), strict=True)]
+    mapped = [model.transform_view(X[rows], v) for v, (X, rows) in enumerate(zip(problem.arrays, seen, strict=True))]
+    literal, mapped = np.vstack(literal), np.vstack(mapped)
+    difference = mapped @ mapped.T - literal @ literal.T
+    assert np.abs(difference).max() <= 1e-7 * np.abs(literal @ literal.T).max()
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_linear_kernel_is_mvhe_on_the_span_of_the_data(center):
+    arrays, y = make()
+    options = {"n_components": 3, "lambda_intra": 1.0, "lambda_inter": 1.0, "beta": 0.5, "center": center}
+    plain = cv.MvHE(**options).fit(arrays, y)
+    kernel = cv.KMvHE(kernel="linear", **options).fit(arrays, y)
+    assert (plain.eigenvalues_ < 0).all()
+    np.testing.assert_allclose(kernel.eigenvalues_, plain.eigenvalues_, rtol=1e-9)
+    for a, b in zip(plain.transform(arrays), kernel.transform(arrays), strict=True):
+        np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-8)
+
+
+def test_order_of_samples_does_not_matter():
+    arrays, y = make()
+    order = np.random.default_rng(1).permutation(len(y))
+    for cls in (cv.MvHE, cv.KMvHE):
+        first = cls(4).fit(arrays, y)
+        second = cls(4).fit([X[order] for X in arrays], y[order])
+        np.testing.assert_allclose(second.eigenvalues_, first.eigenvalues_, atol=1e-10)
+        for a, b in zip(first.transform(arrays), second.transform(arrays), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_order_of_views_does_not_matter():
+    arrays, y = make()
+    for cls in (cv.MvHE, cv.KMvHE):
+        first = cls(4).fit(arrays, y).transform(arrays)
+        second = cls(4).fit(arrays[::-1], y).transform(arrays[::-1])[::-1]
+        for a, b in zip(first, second, strict=True):
+            np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-6)
+
+
+def test_rotating_a_view_rotates_its_projection():
+    arrays, y = make()
+    Q, _ = np.linalg.qr(np.random.default_rng(2).normal(size=(4, 4)))
+    first = cv.MvHE(5).fit(arrays, y)
+    second = cv.MvHE(5).fit([arrays[0], arrays[1] @ Q, arrays[2]], y)
+    W, V = np.vstack(first.projections_), np.vstack(second.projections_)
+    V[6:10] = Q @ V[6:10]
+    assert_same_subspace(V, W)
+
+
+@pytest.mark.parametrize("factor", [0.25, 3.0, 1e4])
+def test_common_factor_of_the_weights_does_not_matter(factor):
+    arrays, y = make()
+    first = cv.MvHE(5, 1.0, 0.2, 0.4).fit(arrays, y)
+    second = cv.MvHE(5, factor, 0.2 * factor, 0.4 * factor).fit(arrays, y)
+    np.testing.assert_allclose(second.eigenvalues_, factor * first.eigenvalues_, rtol=1e-8)
+    assert_same_subspace(np.vstack(second.projections_), np.vstack(first.projections_))
+
+
+@pytest.mark.parametrize("dropped", ["lambda_paired", "lambda_intra", "lambda_inter"])
+def test_ablation_by_weights(dropped):
+    arrays, y = make()
+    options = {"lambda_paired": 1.0, "lambda_intra": 0.3, "lambda_inter": 0.5, "beta": 0.2}
+    options[dropped] = 0.0
+    mask = np.ones((len(y), 3), dtype=bool)
+    found = oracles.patches(arrays, y, mask, 1, 15)
+    L = oracles.laplacian(found, mask, *options.values())
+    expected = np.linalg.eigvalsh(oracles.scatter(arrays, L))[:4]
+    model = cv.MvHE(4, center=False, **options).fit(arrays, y)
+    np.testing.assert_allclose(model.eigenvalues_, expected, atol=1e-10 * np.abs(expected).max())
+
+
+def test_signs_and_determinism():
+    arrays, y = make()
+    for cls in (cv.MvHE, cv.KMvHE):
+        first, second = cls(5).fit(arrays, y), cls(5).fit(arrays, y)
+        for a, b in zip(first.projections_, second.projections_, strict=True):
+            np.testing.assert_array_equal(a, b)
+    W = np.vstack(cv.MvHE(5).fit(arrays, y).projections_)
+    assert (W[np.abs(W).argmax(axis=0), np.arange(5)] > 0).all()
+
+
+@pytest.mark.parametrize("cls", [cv.MvHE, cv.KMvHE])
+def test_threads_do_not_change_the_result(cls):
+    arrays, y = make(m=900, sizes=(30, 20), n_classes=90)
+    results = []
+    for threads in (1, 2, 5):
+        with threadpoolctl.threadpool_limits(threads):
+            model = cls(5).fit(arrays, y)
+            results.append([model.eigenvalues_, *model.transform(arrays)])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(a).max())
+
+
+def test_large_class_counts_take_what_there_is():
+    arrays, y = make()
+    modest = cv.MvHE(3, n_within=9, n_between=50).fit(arrays, y)
+    huge = cv.MvHE(3, n_within=1000, n_between=10_000).fit(arrays, y)
+    np.testing.assert_array_equal(modest.eigenvalues_, huge.eigenvalues_)
+
+
+class TestIncompleteViews:
+    def test_mask_of_all_true_is_bit_for_bit_the_complete_path(self):
+        arrays, y = make()
+        for cls in (cv.MvHE, cv.KMvHE):
+            plain = cls(4).fit(arrays, y)
+            masked = cls(4).fit(cv.Views(arrays, mask=np.ones((len(y), 3), dtype=bool)), y)
+            for a, b in zip(plain.projections_, masked.projections_, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+    def test_nan_rows_and_mask_are_the_same(self):
+        arrays, y = make()
+        mask = np.random.default_rng(0).random((len(y), 3)) < 0.8
+        missing = [np.where(mask[:, [v]], X, np.nan) for v, X in enumerate(arrays)]
+        for cls in (cv.MvHE, cv.KMvHE):
+            a = cls(4).fit(missing, y)
+            b = cls(4).fit(cv.Views(arrays, mask=mask), y)
+            for first, second in zip(a.projections_, b.projections_, strict=True):
+                np.testing.assert_array_equal(first, second)
+
+    def test_samples_that_only_one_view_has(self):
+        """They take part in their own view's patches, and in nothing else."""
+        arrays, y = make()
+        mask = np.ones((len(y), 3), dtype=bool)
+        mask[40:, 1:] = False
+        found = oracles.patches(arrays, y, mask, 1, 15)
+        L = oracles.laplacian(found, mask, 1.0, 0.01, 0.05, 0.1)
+        expected = np.linalg.eigvalsh(oracles.scatter(oracles.centred(arrays, mask), L))[:4]
+        model = cv.MvHE(4).fit(cv.Views(arrays, mask=mask), y)
+        np.testing.assert_allclose(model.eigenvalues_, expected, atol=1e-10)
+        fewer = cv.MvHE(4).fit([X[:40] for X in arrays], y[:40])
+        assert np.abs(model.eigenvalues_ - fewer.eigenvalues_).max() > 1e-3
+
+    def test_missing_rows_stay_missing(self):
+        arrays, y = make()
+        mask = np.ones((len(y), 3), dtype=bool)
+        mask[3, 0] = mask[7, 2] = False
+        views = cv.Views(arrays, mask=mask)
+        for cls in (cv.MvHE, cv.KMvHE):
+            model = cls(4).fit(arrays, y)
+            latent = model.transform(views)
+            np.testing.assert_array_equal(np.isnan(latent.arrays[0]).any(axis=1), ~mask[:, 0])
+            np.testing.assert_array_equal(latent.mask, mask)
+            nobody = model.transform_view(np.full((2, 6), np.nan), 0)
+            assert nobody.shape == (2, 4)
+            assert np.isnan(nobody).all()
+            assert 0 <= model.score(views, y) <= 1
+
+
+class TestKernels:
+    def test_callable_and_precomputed_agree_with_the_named_kernel(self):
+        arrays, y = make(m=40)
+        new = [X[:7] + 0.01 for X in arrays]
+        gamma = 0.3
+        named = cv.KMvHE(4, gamma=gamma).fit(arrays, y)
+        called = cv.KMvHE(4, kernel=lambda a, b: np.exp(-gamma * ((a - b) ** 2).sum())).fit(arrays, y)
+        grams = [pairwise_kernels(X, metric="rbf", gamma=gamma) for X in arrays]
+        ready = cv.KMvHE(4, kernel="precomputed").fit(grams, y)
+        against = [pairwise_kernels(Z, X, metric="rbf", gamma=gamma) for Z, X in zip(new, arrays, strict=True)]
+        for a, b, c in zip(named.transform(new), called.transform(new), ready.transform(against), strict=True):
+            np.testing.assert_allclose(b, a, atol=1e-6)
+            np.testing.assert_allclose(c, a, atol=1e-6)
+
+    def test_precomputed_with_missing_samples(self):
+        arrays, y = make(m=40)
+        mask = np.ones((40, 3), dtype=bool)
+        mask[5, 1] = mask[9, 0] = False
+        grams = [pairwise_kernels(X, metric="rbf", gamma=0.3) for X in arrays]
+        ready = cv.KMvHE(4, kernel="precomputed").fit(cv.Views(grams, mask=mask), y)
+        named = cv.KMvHE(4, gamma=0.3).fit(cv.Views(arrays, mask=mask), y)
+        for v in range(3):
+            np.testing.assert_allclose(ready.transform_view(grams[v], v), named.transform_view(arrays[v], v), atol=1e-6)
+
+    def test_width_per_view(self):
+        arrays, y = make(m=40)
+        model = cv.KMvHE(4).fit(arrays, y)
+        assert model.gamma_ == [median_gamma(X, "rbf") for X in arrays]
+        assert len(set(model.gamma_)) == 3
+        given = cv.KMvHE(4, gamma=model.gamma_).fit(arrays, y)
+        np.testing.assert_array_equal(given.eigenvalues_, model.eigenvalues_)
+
+    def test_singular_kernel_matrix(self):
+        arrays, y = make(m=40)
+        doubled = [np.vstack([X, X]) for X in arrays]
+        model = cv.KMvHE(4).fit(doubled, np.tile(y, 2))
+        assert all(len(z) <= 40 for z in model.landmarks_)
+        latent = model.transform(doubled)
+        for Z in latent:
+            np.testing.assert_allclose(Z[:40], Z[40:], atol=1e-8)
+        assert np.isfinite(np.vstack(latent)).all()
+
+    def test_transform_of_training_samples_is_the_fitted_latent(self):
+        arrays, y = make(m=80)
+        model = cv.KMvHE(5).fit(arrays, y)
+        latents = model.transform(arrays)
+        mask = np.ones((80, 3), dtype=bool)
+        found = oracles.patches(arrays, y, mask, 1, 15)
+        value = oracles.objective(latents, mask, found, 1.0, 0.01, 0.05, 0.1)
+        assert value == pytest.approx(3 * model.eigenvalues_.sum(), rel=1e-6)
+        for v, X in enumerate(arrays):
+            np.testing.assert_array_equal(model.transform_view(X, v), latents[v])
+            np.testing.assert_allclose(latents[v].mean(axis=0), 0, atol=1e-8)
+
+    def test_all_landmarks_are_exact_and_fewer_approach(self):
+        arrays, y = make(m=120)
+        exact = cv.KMvHE(3, gamma=0.05).fit(arrays, y)
+        same = cv.KMvHE(3, gamma=0.05, n_landmarks=120).fit(arrays, y)
+        np.testing.assert_array_equal(same.eigenvalues_, exact.eigenvalues_)
+        errors = []
+        for n_landmarks in (10, 30, 90):
+            some = cv.KMvHE(3, gamma=0.05, n_landmarks=n_landmarks).fit(arrays, y)
+            assert all(len(z) <= n_landmarks for z in some.landmarks_)
+            assert (some.eigenvalues_ >= exact.eigenvalues_ - 1e-9).all()
+            errors.append(np.abs(some.eigenvalues_ - exact.eigenvalues_).max())
+        assert errors[2] < 0.1 * errors[0]
+
+    def test_landmarks_follow_the_seed(self):
+        arrays, y = make(m=60)
+        a, b, c = (cv.KMvHE(3, n_landmarks=10, random_state=s).fit(arrays, y).eigenvalues_ for s in (0, 0, 1))
+        np.testing.assert_array_equal(a, b)
+        assert not np.allclose(a, c)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossview.graphs import neighbours
+from crossview.graphs.neighbours import class_neighbours, class_neighbours_from_blocks
+
+
+def literal(X, y, n_within, n_between):
+    d = oracles.squared_distances(X)
+
+    def table(same, count):
+        rows = [oracles.neighbours(d, y, range(len(y)), k, same, count) for k in range(len(y))]
+        return np.array([row + [-1] * (count - len(row)) for row in rows], dtype=int).reshape(len(y), count)
+
+    return table(True, n_within), table(False, n_between)
+
+
+ROUTES = {
+    "all distances": {},
+    "one search": {"_DENSE_BELOW": 0},
+    "search per class": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 2},
+    "small chunks": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 4, "_TABLE_ENTRIES": 32},
+    "all distances in small chunks": {"_TABLE_ENTRIES": 32},
+}
+
+
+@pytest.fixture(params=ROUTES, scope="module")
+def route(request):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ROUTES[request.param].items():
+            patch.setattr(neighbours, name, value)
+        yield
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    m=st.integers(1, 40),
+    D=st.integers(1, 4),
+    n_classes=st.integers(1, 6),
+    n_within=st.integers(0, 4),
+    n_between=st.integers(0, 7),
+    kind=st.sampled_from(["ties", "duplicates", "offset", "plain"]),
+)
+def test_equals_the_literal_search(route, seed, m, D, n_classes, n_within, n_between, kind):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, D))
+    if kind == "ties":
+        X = rng.integers(0, 3, size=(m, D)).astype(float)
+    if kind == "duplicates":
+        X = X[rng.integers(0, max(1, m // 3), size=m)]
+    if kind == "offset":
+        X = np.round(X, 1) + 1e6
+    y = rng.integers(0, n_classes, size=m)
+    within, between = class_neighbours(X, y, n_within, n_between)
+    expected = literal(X, y, n_within, n_between)
+    np.testing.assert_array_equal(within, expected[0])
+    np.testing.assert_array_equal(between, expected[1])
+
+
+def test_large_problem_without_switches():
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.zeros(600, dtype=int), rng.integers(1, 60, size=500)])
+    X = rng.normal(size=(1100, 3))
+    X[::7] = X[3]
+    within, between = class_neighbours(X, y, 2, 3)
+    d = ((X[:, None] - X) ** 2).sum(-1)
+    for k in range(0, 1100, 37):
+        ranked = np.lexsort((np.arange(1100), d[k]))
+        same = [q for q in ranked if q != k and y[q] == y[k]][:2]
+        other = [q for q in ranked if y[q] != y[k]][:3]
+        np.testing.assert_array_equal(within[k], same)
+        np.testing.assert_array_equal(between[k], other)
+
+
+@given(seed=st.integers(0, 2**32 - 1), m=st.integers(2, 20))
+@settings(deadline=None)
+def test_blocks_of_any_distance(seed, m):
+    rng = np.random.default_rng(seed)
+    distances = rng.integers(0, 4, size=(m, m)).astype(float)
+    y = rng.integers(0, 3, size=m)
+    within, between = class_neighbours_from_blocks(lambda rows: distances[rows], y, 2, 3)
+    for k in range(m):
+        for table, same in ((within, True), (between, False)):
+            expected = oracles.neighbours(distances, y, range(m), k, same, table.shape[1])
+            np.testing.assert_array_equal(table[k][table[k] >= 0], expected)
+
+
+def test_search_does_not_hold_all_distances(monkeypatch):
+    """A block of all distances is asked for only where candidates are tied."""
+    rng = np.random.default_rng(1)
+    asked = []
+    original = neighbours._squared_distances
+    monkeypatch.setattr(neighbours, "_squared_distances", lambda X, Y: asked.append(len(Y)) or original(X, Y))
+    class_neighbours(rng.normal(size=(2000, 5)), rng.integers(0, 100, size=2000), 1, 5)
+    assert asked
+    assert max(asked) <= neighbours._SMALL_CLASS

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import oracles
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from strategies import problems
+
+from crossview.graphs.patches import Patches
+from crossview.linalg import scatter
+from crossview.linalg.scatter import patch_scatter
+
+
+def graphs_of(found, m, beta):
+    """The package's graphs from the oracle's neighbour lists."""
+    graphs = []
+    for view in found:
+        dense = np.zeros((m, m))
+        for k, patch in enumerate(view):
+            if patch is not None:
+                dense[k, patch[0]] = 1.0
+                dense[k, patch[1]] = -beta
+        graphs.append(sp.csr_array(dense))
+    return graphs
+
+
+def full(S):
+    """The symmetric matrix whose lower triangle of blocks is given."""
+    return np.tril(S) + np.tril(S, -1).T
+
+
+def relative(a, b):
+    return np.abs(a - b).max() / max(np.abs(b).max(), 1e-300)
+
+
+@settings(max_examples=80, deadline=None)
+@given(problem=problems(complete=True))
+def test_equals_the_papers_matrices(problem):
+    m, n = problem.mask.shape
+    beta = problem.weights["beta"]
+    found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between)
+    graphs = graphs_of(found, m, beta)
+    for weights, L in (
+        ({"paired": 1.0}, oracles.matrix_j(m, n)),
+        ({"intra": 1.0}, oracles.matrix_u(found, beta)),
+        ({"inter": 1.0}, oracles.matrix_v(found, beta)),
+    ):
+        S = patch_scatter(problem.arrays, problem.mask, graphs, **weights)
+        expected = oracles.scatter(problem.arrays, L)
+        assert np.abs(full(S) - expected).max() <= 1e-10 * max(np.abs(expected).max(), 1.0)
+
+
+@settings(max_examples=80, deadline=None)
+@given(problem=problems())
+def test_equals_the_sum_over_edges_with_missing_samples(problem):
+    w = problem.weights
+    m = len(problem.y)
+    arrays = [np.where(problem.mask[:, [v]], X, 0.0) for v, X in enumerate(problem.arrays)]
+    found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between)
+    L = oracles.laplacian(found, problem.mask, **w)
+    graphs = graphs_of(found, m, w["beta"])
+    S = patch_scatter(arrays, problem.mask, graphs, paired=w["paired"], intra=w["intra"], inter=w["inter"])
+    expected = oracles.scatter(arrays, L)
+    assert np.abs(full(S) - expected).max() <= 1e-10 * max(np.abs(expected).max(), 1.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems(complete=True))
+def test_quadratic_form_of_pairs_is_the_sum_over_ordered_pairs(problem):
+    m, n = problem.mask.shape
+    rng = np.random.default_rng(0)
+    W = [rng.normal(size=(X.shape[1], 2)) for X in problem.arrays]
+    latents = [X @ w for X, w in zip(problem.arrays, W, strict=True)]
+    nothing = [Patches(np.empty((m, 0), int), np.empty((m, 0), int)).graph(0, 0)] * n
+    S = full(patch_scatter(problem.arrays, problem.mask, nothing, paired=1.0))
+    stacked = np.vstack(W)
+    ordered = sum(((a - b) ** 2).sum() for i, a in enumerate(latents) for j, b in enumerate(latents) if i != j)
+    assert np.trace(stacked.T @ S @ stacked) == pytest.approx(ordered, rel=1e-10, abs=1e-10)
+
+
+def test_chunks_do_not_change_the_result(monkeypatch):
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(50, 4)), rng.normal(size=(50, 3))]
+    mask = np.ones((50, 2), dtype=bool)
+    y = rng.integers(0, 5, size=50)
+    graphs = graphs_of(oracles.patches(arrays, y, mask, 1, 3), 50, 0.2)
+    whole = patch_scatter(arrays, mask, graphs, paired=1.0, intra=0.3, inter=0.7)
+    monkeypatch.setattr(scatter, "_CHUNK_ENTRIES", 70)
+    assert relative(patch_scatter(arrays, mask, graphs, paired=1.0, intra=0.3, inter=0.7), whole) < 1e-13

@@ -1,0 +1,177 @@
+"""Literal, slow transcriptions of the paper's formulas: loops over views, samples and neighbours, dense matrices.
+
+Rows are samples here as everywhere in the package, so that the paper's ``X A X'`` reads ``X' A X``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+
+def neighbours(distances, y, candidates, k, same, count):
+    """The nearest samples of (or not of) the class of sample k, by distance and then by index."""
+    fit = [q for q in candidates if q != k and (y[q] == y[k]) == same]
+    return sorted(fit, key=lambda q: (distances[k][q], q))[:count]
+
+
+def squared_distances(X):
+    """All squared distances, one coordinate difference at a time."""
+    return [[float(((a - b) ** 2).sum()) for b in X] for a in X]
+
+
+def patches(arrays, y, mask, n_within, n_between, distances=None):
+    """(within, between) neighbour lists of every sample in every view that has seen it; else None."""
+    result = []
+    for v, X in enumerate(arrays):
+        d = squared_distances(X) if distances is None else distances[v]
+        seen = np.flatnonzero(mask[:, v])
+        result.append(
+            [
+                (neighbours(d, y, seen, k, True, n_within), neighbours(d, y, seen, k, False, n_between))
+                if mask[k, v]
+                else None
+                for k in range(len(y))
+            ]
+        )
+    return result
+
+
+def objective(latents, mask, found, paired, intra, inter, beta):
+    """The objective of MvHE as it is printed, a sum over views, samples and neighbours."""
+    m, n = mask.shape
+
+    def gap(i, k, j, q):
+        return float(((latents[i][k] - latents[j][q]) ** 2).sum())
+
+    total = 0.0
+    for i in range(n):
+        for k in range(m):
+            if not mask[k, i]:
+                continue
+            for j in range(n):
+                if j != i and mask[k, j]:
+                    total += paired * gap(i, k, j, k)
+                if mask[k, j]:
+                    weight = intra if i == j else inter
+                    within, between = found[j][k]
+                    total += weight * sum(gap(i, k, j, q) for q in within)
+                    total -= weight * beta * sum(gap(i, k, j, q) for q in between)
+    return total
+
+
+def matrix_j(m, n):
+    """J of LE-paired, from its block permutations."""
+    J = np.zeros((n * m, n * m))
+    for i in range(2, n + 1):
+        J_i = np.zeros_like(J)
+        J_i[: (i - 1) * m, (n - i + 1) * m :] = np.eye((i - 1) * m)
+        J_i[(i - 1) * m :, : (n - i + 1) * m] = np.eye((n - i + 1) * m)
+        difference = np.eye(n * m) - J_i
+        J += difference @ difference.T
+    return J
+
+
+def _patch_matrix(m, n, centre, members, theta):
+    """S L S' of one patch, with its explicit selection matrix."""
+    p = len(theta)
+    S = np.zeros((n * m, p + 1))
+    for column, node in enumerate([centre, *members]):
+        S[node, column] = 1.0
+    E = np.vstack([-np.ones((1, p)), np.eye(p)])
+    L = E @ np.diag(theta) @ E.T
+    return S @ L @ S.T
+
+
+def matrix_u(found, beta):
+    """U of LDE-intra: the sum of all intra-view patches."""
+    n, m = len(found), len(found[0])
+    U = np.zeros((n * m, n * m))
+    for i in range(n):
+        for k in range(m):
+            within, between = found[i][k]
+            theta = np.array([1.0] * len(within) + [-beta] * len(between))
+            members = [i * m + q for q in within + between]
+            U += _patch_matrix(m, n, i * m + k, members, theta)
+    return U
+
+
+def matrix_v(found, beta):
+    """V of LDE-inter: the sum of all inter-view patches."""
+    n, m = len(found), len(found[0])
+    V = np.zeros((n * m, n * m))
+    for i in range(n):
+        for k in range(m):
+            for j in range(n):
+                if j != i:
+                    within, between = found[j][k]
+                    theta = np.array([1.0] * len(within) + [-beta] * len(between))
+                    members = [j * m + q for q in within + between]
+                    V += _patch_matrix(m, n, i * m + k, members, theta)
+    return V
+
+
+def laplacian(found, mask, paired, intra, inter, beta):
+    """The matrix of the whole objective over (view, sample) nodes, edge by edge; any sample may be missing."""
+    m, n = mask.shape
+    L = np.zeros((n * m, n * m))
+
+    def edge(i, k, j, q, weight):
+        a, b = i * m + k, j * m + q
+        L[a, a] += weight
+        L[b, b] += weight
+        L[a, b] -= weight
+        L[b, a] -= weight
+
+    for i in range(n):
+        for k in range(m):
+            if not mask[k, i]:
+                continue
+            for j in range(n):
+                if not mask[k, j]:
+                    continue
+                if j != i:
+                    edge(i, k, j, k, paired)
+                weight = intra if i == j else inter
+                within, between = found[j][k]
+                for q in within:
+                    edge(i, k, j, q, weight)
+                for q in between:
+                    edge(i, k, j, q, -beta * weight)
+    return L
+
+
+def centred(arrays, mask):
+    """Views less the mean of the samples that were seen, zero elsewhere."""
+    result = []
+    for v, X in enumerate(arrays):
+        seen = mask[:, v]
+        Y = np.zeros_like(X)
+        Y[seen] = X[seen] - X[seen].mean(axis=0)
+        result.append(Y)
+    return result
+
+
+def scatter(arrays, L):
+    """X' L X with X block-diagonal."""
+    X = scipy.linalg.block_diag(*arrays)
+    return X.T @ L @ X
+
+
+def literal_mvhe(arrays, y, *, d, intra, inter, beta, n_within, n_between, paired=1.0):
+    """MvHE as the paper writes it, complete views, no centring: eigenvalues and the stacked W."""
+    m, n = len(y), len(arrays)
+    found = patches(arrays, y, np.ones((m, n), dtype=bool), n_within, n_between)
+    L = paired * matrix_j(m, n) + intra * matrix_u(found, beta) + inter * matrix_v(found, beta)
+    values, vectors = np.linalg.eigh(scatter(arrays, L))
+    return values[:d], np.sqrt(n) * vectors[:, :d]
+
+
+def literal_kmvhe(kernels, L, d):
+    """The generalised problem K L K A = μ K A, A'KA = nI, solved densely on the range of K."""
+    K = scipy.linalg.block_diag(*kernels)
+    size, basis = np.linalg.eigh(K)
+    keep = size > len(K) * np.finfo(float).eps * size.max()
+    whiten = basis[:, keep] / np.sqrt(size[keep])
+    values, vectors = np.linalg.eigh(whiten.T @ K @ L @ K @ whiten)
+    return values[:d], np.sqrt(len(kernels)) * whiten @ vectors[:, :d]

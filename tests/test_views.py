@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import train_test_split
+
+import crossview as cv
+
+
+@pytest.fixture
+def arrays():
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(6, 3)), rng.normal(size=(6, 2))]
+
+
+def test_basics(arrays):
+    views = cv.Views(arrays, names=["photo", "sketch"])
+    assert len(views) == 6
+    assert views.shape == (6, 2)
+    assert views.n_features == (3, 2)
+    assert views.names == ["photo", "sketch"]
+    assert views.mask.all()
+    assert views.mask.shape == (6, 2)
+    assert repr(views) == "Views(6 samples; photo: 3 features, sketch: 2 features)"
+
+
+def test_nothing_is_copied_that_need_not_be(arrays):
+    assert cv.Views(arrays).arrays[0] is arrays[0]
+
+
+def test_from_dict_and_from_views(arrays):
+    views = cv.Views({"a": arrays[0], "b": arrays[1]})
+    again = cv.Views(views)
+    assert again.names == ["a", "b"]
+    assert again.arrays[1] is arrays[1]
+    assert cv.Views(views, names=["x", "y"]).names == ["x", "y"]
+
+
+@pytest.mark.parametrize("rows", [slice(1, 4), [0, 2], np.array([5, 1]), np.arange(6) > 2, (0, 3), [], -1], ids=repr)
+def test_rows_are_selected_as_numpy_does(arrays, rows):
+    rows_ = [rows] if isinstance(rows, int) else list(rows) if isinstance(rows, tuple) else rows
+    chosen = cv.Views(arrays)[list(rows) if isinstance(rows, tuple) else rows]
+    expected = arrays[0][np.array(rows_, dtype=int) if isinstance(rows_, list) else rows_]
+    np.testing.assert_array_equal(chosen.arrays[0], expected)
+    assert len(chosen.mask) == len(expected)
+
+
+def test_a_view_by_name(arrays):
+    views = cv.Views(arrays, names=["a", "b"])
+    assert views["b"] is arrays[1]
+    with pytest.raises(ValueError, match=r"unknown view 'c': the views are 'a', 'b'"):
+        views["c"]
+
+
+def test_wrong_indices(arrays):
+    views = cv.Views(arrays)
+    with pytest.raises(IndexError, match="out of range"):
+        views[6]
+    with pytest.raises(IndexError, match="indexed by samples"):
+        views[0, 1]
+
+
+def test_not_iterable_and_not_an_array(arrays):
+    views = cv.Views(arrays)
+    with pytest.raises(TypeError):
+        iter(views)
+    with pytest.raises(TypeError, match=r"take \.arrays"):
+        np.asarray(views)
+
+
+def test_train_test_split(arrays):
+    train, test, y_train, _ = train_test_split(cv.Views(arrays), np.arange(6), random_state=0, test_size=2)
+    assert isinstance(train, cv.Views)
+    assert (len(train), len(test)) == (4, 2)
+    np.testing.assert_array_equal(train.arrays[1], arrays[1][y_train])
+
+
+def test_missing_rows(arrays):
+    arrays[1][2] = np.nan
+    views = cv.Views(arrays)
+    np.testing.assert_array_equal(np.argwhere(~views.mask), [[2, 1]])
+    assert repr(views).endswith("; 1 rows missing)")
+    np.testing.assert_array_equal(views[2:].mask, views.mask[2:])
+
+
+def test_mask_blanks_rows_without_touching_the_input(arrays):
+    mask = np.ones((6, 2), dtype=bool)
+    mask[0, 0] = False
+    before = arrays[0].copy()
+    views = cv.Views(arrays, mask=mask)
+    assert np.isnan(views.arrays[0][0]).all()
+    np.testing.assert_array_equal(arrays[0], before)
+    assert views.arrays[1] is arrays[1]
+    np.testing.assert_array_equal(cv.Views(views).mask, mask)
+
+
+def test_mask_must_fit(arrays):
+    with pytest.raises(ValueError, match=r"boolean array of shape \(6, 2\)"):
+        cv.Views(arrays, mask=np.ones((2, 6), dtype=bool))
+    with pytest.raises(ValueError, match="got dtype int64"):
+        cv.Views(arrays, mask=np.ones((6, 2), dtype=int))
+    arrays[0][1] = np.nan
+    with pytest.raises(ValueError, match="sample 1 was seen in view 'view0', but its row is NaN"):
+        cv.Views(arrays, mask=np.ones((6, 2), dtype=bool))
+
+
+def test_frames(arrays):
+    with_nan = arrays[0].copy()
+    with_nan[1] = np.nan
+    expected = cv.Views([with_nan, arrays[1]])
+    nullable = pd.DataFrame(with_nan).convert_dtypes()
+    for first, second in (
+        (pd.DataFrame(with_nan), pd.DataFrame(arrays[1])),
+        (nullable, pd.DataFrame(arrays[1])),
+        (pl.DataFrame(with_nan), pl.DataFrame(arrays[1])),
+        (pl.DataFrame(with_nan).fill_nan(None), pl.DataFrame(arrays[1])),
+    ):
+        views = cv.Views([first, second])
+        np.testing.assert_array_equal(views.arrays[0], expected.arrays[0])
+        np.testing.assert_array_equal(views.mask, expected.mask)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8, bool])
+def test_any_numbers_become_float64(arrays, dtype):
+    X = arrays[0].astype(dtype)
+    assert cv.Views([X, X]).arrays[0].dtype == np.float64
+
+
+X = np.arange(12.0).reshape(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("views", "error", "match"),
+    [
+        ([], ValueError, "got no views"),
+        (X, TypeError, "put one .* matrix per view in a list"),
+        ([X, X[:3]], ValueError, "'view0' has 4, 'view1' has 3"),
+        ([X, sp.csr_array(X)], TypeError, "view 'view1' is a scipy.sparse matrix"),
+        ([X, X.astype(str)], ValueError, "view 'view1' has dtype <U32"),
+        ([X, X.astype(object)], ValueError, "dtype object, not numbers"),
+        ([X, pd.DataFrame(X).assign(c="z")], ValueError, "view 'view1' has dtype"),
+        ([X, pd.DataFrame(X).astype(str)], ValueError, "view 'view1' has dtype"),
+        ([X, pl.DataFrame(X).with_columns(c=pl.lit("z"))], ValueError, "dtype object"),
+        ([X, X + 1j], ValueError, "Complex data not supported"),
+        ([X, X[:, 0]], ValueError, r"shape \(4,\). Reshape your data"),
+        ([X, X[None]], ValueError, r"must be a matrix .* shape \(1, 4, 3\)"),
+        ([X[:0], X[:0]], ValueError, r"0 sample\(s\)"),
+        ([X, X[:, :0]], ValueError, r"0 feature\(s\) \(shape=\(4, 0\)\)"),
+        ([X, [[1, 2], [3]]], ValueError, "rows have different lengths"),
+        ([X, np.where(X == 4, np.inf, X)], ValueError, r"contains infinity \(row 1, column 1\)"),
+        ([X, np.where(X == 4, np.nan, X)], ValueError, "contains NaN in part of row 1"),
+        ([X, None], ValueError, "view 'view1' has dtype object"),
+        ([X, cv.Views([X])], TypeError, "is a Views"),
+        ({"a": X, 3: X}, ValueError, "2 different strings"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_views(views, error, match):
+    with pytest.raises(error, match=match):
+        cv.Views(views)
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", 1]])
+def test_bad_names(names):
+    with pytest.raises(ValueError, match="2 different strings"):
+        cv.Views([X, X], names=names)
+
+
+def test_values_whose_sum_overflows_are_fine():
+    huge = np.full((4, 3), 1e308)
+    np.testing.assert_array_equal(cv.Views([huge]).arrays[0], huge)
