@@ -91,12 +91,16 @@ def test_blocks_of_any_distance(seed, m):
             np.testing.assert_array_equal(table[k][table[k] >= 0], expected)
 
 
-def test_search_does_not_hold_all_distances(monkeypatch):
-    """A block of all distances is asked for only where candidates are tied."""
+def test_all_distances_are_computed_for_tied_rows_only(monkeypatch):
     rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 5))
+    y = rng.integers(0, 100, size=2000)
     asked = []
     original = neighbours._squared_distances
-    monkeypatch.setattr(neighbours, "_squared_distances", lambda X, Y: asked.append(len(Y)) or original(X, Y))
-    class_neighbours(rng.normal(size=(2000, 5)), rng.integers(0, 100, size=2000), 1, 5)
-    assert asked
-    assert max(asked) <= neighbours._SMALL_CLASS
+    monkeypatch.setattr(neighbours, "_squared_distances", lambda A, B: asked.append(len(A)) or original(A, B))
+    class_neighbours(X, y, 1, 5)
+    assert not asked
+    X[7] = X[1999] = X[0] + 1e-3
+    y[[0, 7, 1999]] = 0, 1, 2
+    class_neighbours(X, y, 1, 5)
+    assert 0 < sum(asked) < 100

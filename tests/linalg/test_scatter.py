@@ -86,5 +86,5 @@ def test_chunks_do_not_change_the_result(monkeypatch):
     y = rng.integers(0, 5, size=50)
     graphs = graphs_of(oracles.patches(arrays, y, mask, 1, 3), 50, 0.2)
     whole = patch_scatter(arrays, mask, graphs, paired=1.0, intra=0.3, inter=0.7)
-    monkeypatch.setattr(scatter, "_CHUNK_ENTRIES", 70)
+    monkeypatch.setattr(scatter, "_CHUNK_ROWS", 7)
     assert relative(patch_scatter(arrays, mask, graphs, paired=1.0, intra=0.3, inter=0.7), whole) < 1e-13

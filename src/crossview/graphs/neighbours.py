@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
+from crossview._blas import inner_products
 from crossview.views import Array
 
 __all__ = ["Indices", "class_neighbours", "class_neighbours_from_blocks"]
@@ -111,19 +112,23 @@ def _select(
     exact: Callable[[int, Indices], Array] | None,
     slack: Array,
 ) -> Indices:
-    """Ids of the columns of each row's k smallest finite entries, in order; -1 where there are fewer."""
+    """Ids of the columns of each row's k smallest finite entries, in order; -1 where there are fewer.
+
+    The columns' ids are the same for all rows, or given row by row.
+    """
     table = _empty_table(len(d), k)
     k = min(k, d.shape[1])
+    column_ids = np.broadcast_to(column_ids, d.shape)
     # One entry more than asked for shows whether the last one asked for is tied with the next.
     columns = np.argpartition(d, min(k, d.shape[1] - 1), axis=1)[:, : k + 1]
     values = np.take_along_axis(d, columns, axis=1)
     order = np.argsort(values, axis=1)
     values = np.take_along_axis(values, order, axis=1)
-    ids = column_ids[np.take_along_axis(columns, order, axis=1)]
+    ids = np.take_along_axis(column_ids, np.take_along_axis(columns, order, axis=1), axis=1)
     table[:, :k] = np.where(np.isfinite(values), ids, -1)[:, :k]
     for r in np.flatnonzero(_tied(values, k, slack)):
         candidates = np.flatnonzero(np.isfinite(d[r]) & (d[r] <= values[r, k - 1] + slack[r]))
-        ids_r = column_ids[candidates]
+        ids_r = column_ids[r, candidates]
         distances = d[r, candidates] if exact is None else exact(int(row_ids[r]), ids_r)
         nearest = ids_r[np.lexsort((ids_r, distances))[:k]]
         table[r, : len(nearest)] = nearest
@@ -139,7 +144,7 @@ def _tied(values: Array, k: int, slack: Array) -> NDArray[np.bool_]:
 
 
 class _SortedSearch:
-    """Neighbour search over samples sorted by class, so that a class is a slice.
+    """Neighbour search over samples sorted by class, small classes first, so that a class is a slice.
 
     The search itself is scikit-learn's, whose working memory is small whatever the number of samples. Positions
     are places in the sorted order; `order` leads back to the samples.
@@ -147,49 +152,64 @@ class _SortedSearch:
 
     def __init__(self, X: Array, classes: Indices) -> None:
         self.X = X
-        self.order = np.argsort(classes, kind="stable")
-        self.classes = classes[self.order]
+        sizes = np.bincount(classes)[classes]
+        self.order = np.lexsort((classes, sizes))
+        self.classes, self.sizes = classes[self.order], sizes[self.order]
+        self.n_small = int(np.searchsorted(self.sizes, _SMALL_CLASS, side="right"))
         # Centring keeps the rounding error of |x|² - 2xy + |y|² small; distances do not change.
         self.sorted = X[self.order]
         self.sorted -= self.sorted.mean(axis=0)
+        self.norms = _squared_norms(self.sorted)
         self.slack = _rounding_error(self.sorted)
-        inner = np.flatnonzero(np.diff(self.classes)) + 1
-        self.edges = np.concatenate(([0], inner, [len(X)]))
 
     def tables(self, n_within: int, n_between: int) -> tuple[Indices, Indices]:
         within, between = _empty_table(len(self.X), n_within), _empty_table(len(self.X), n_between)
-        if n_within:
-            self._fill_within(within)
         if n_between:
             self._fill_between(between)
+        if n_within:
+            self._fill_within(within)
         return within, between
 
-    def _fill_within(self, table: Indices) -> None:
-        """All distances inside packs of small classes; a search inside each large one."""
-        start = 0
-        for a, b in zip(self.edges[:-1], self.edges[1:], strict=True):
-            if b - start > _SMALL_CLASS and a > start:
-                self._fill_from_all(table, np.arange(start, a), slice(start, a), same=True)
-                start = a
-            if b - a > _SMALL_CLASS:
-                self._fill_from_search(table, slice(a, b), [slice(a, b)], table.shape[1] + 2, same=True)
-                start = b
-        self._fill_from_all(table, np.arange(start, len(self.X)), slice(start, None), same=True)
+    def _large_classes(self) -> Iterator[tuple[int, int]]:
+        """First position and the one after the last of every large class."""
+        a = self.n_small
+        while a < len(self.X):
+            b = a + int(self.sizes[a])
+            yield a, b
+            a = b
 
     def _fill_between(self, table: Indices) -> None:
         m, k = table.shape
-        starts, ends = self.edges[:-1], self.edges[1:]
-        small = ends - starts <= _SMALL_CLASS
-        for first, last in _runs(small):
+        if self.n_small:
             # Of k + s + 1 candidates of a sample whose class has s members, more than k are of other classes.
-            width = k + int((ends - starts)[first:last].max()) + 1
-            self._fill_from_search(table, slice(starts[first], ends[last - 1]), [slice(0, m)], width, same=False)
-        for a, b in zip(starts[~small], ends[~small], strict=True):
+            width = k + int(self.sizes[self.n_small - 1]) + 1
+            self._fill_from_search(table, slice(0, self.n_small), [slice(0, m)], width, same=False)
+        for a, b in self._large_classes():
             rest = [s for s in (slice(0, a), slice(b, m)) if s.stop > s.start]
             if rest:
                 self._fill_from_search(table, slice(a, b), rest, k + 2, same=False)
 
+    def _fill_within(self, table: Indices) -> None:
+        """All distances inside a small class, classes of one size at a time; a search inside each large one."""
+        a = 0
+        while a < self.n_small:
+            size = int(self.sizes[a])
+            b = int(np.searchsorted(self.sizes, size, side="right"))
+            for some in _chunks(0, (b - a) // size, size * size):
+                rows = np.arange(a + some.start * size, a + some.stop * size)
+                d = np.vstack(
+                    [inner_products(x, x, -2.0) for x in self.sorted[rows].reshape(-1, size, self.X.shape[1])]
+                )
+                columns = np.repeat(rows.reshape(-1, size), size, axis=0)
+                d += self.norms[rows, None]
+                d += self.norms[columns]
+                self._fill_from_distances(table, rows, columns, d, same=True)
+            a = b
+        for a, b in self._large_classes():
+            self._fill_from_search(table, slice(a, b), [slice(a, b)], table.shape[1] + 2, same=True)
+
     def _fill_from_search(self, table: Indices, rows: slice, targets: list[slice], width: int, *, same: bool) -> None:
+        everyone = np.arange(len(self.X))
         for chunk in _chunks(rows.start, rows.stop, width * len(targets)):
             found = [self._nearest(chunk, among, width) for among in targets]
             # Beyond the end of a list that was cut short there may be others as near as its last entry.
@@ -197,7 +217,7 @@ class _SortedSearch:
             horizon = np.min(ends, axis=0) if ends else np.full(chunk.stop - chunk.start, np.inf)
             positions = np.concatenate([p for p, _ in found], axis=1)
             values = np.concatenate([v for _, v in found], axis=1)
-            here = np.arange(chunk.start, chunk.stop)
+            here = everyone[chunk]
             values[~self._eligible(here, positions, same=same)] = np.inf
             nearest = np.argsort(values, axis=1, kind="stable")[:, : table.shape[1] + 1]
             positions = np.take_along_axis(positions, nearest, axis=1)
@@ -205,9 +225,10 @@ class _SortedSearch:
             k = min(table.shape[1], positions.shape[1])
             table[self.order[chunk], :k] = np.where(np.isfinite(values), self.order[positions], -1)[:, :k]
             slack = self.slack[chunk]
-            unsure = _tied(values, k, slack) | ((values[:, k - 1] + slack >= horizon) & np.isfinite(horizon))
-            for some in _chunks(0, int(unsure.sum()), len(self.X)):
-                self._fill_from_all(table, here[unsure][some], slice(None), same=same)
+            unsure = here[_tied(values, k, slack) | ((values[:, k - 1] + slack >= horizon) & np.isfinite(horizon))]
+            for some in _chunks(0, len(unsure), len(self.X)):
+                d = _squared_distances(self.sorted[unsure[some]], self.sorted)
+                self._fill_from_distances(table, unsure[some], everyone[None, :], d, same=same)
 
     def _nearest(self, rows: slice, among: slice, width: int) -> tuple[Indices, Array]:
         """Positions and squared distances of the nearest in a slice, nearest first."""
@@ -217,17 +238,17 @@ class _SortedSearch:
             values, positions = search.fit(targets).kneighbors(self.sorted[rows])
         return positions + among.start, values
 
-    def _fill_from_all(self, table: Indices, rows: Indices, among: slice, *, same: bool) -> None:
-        """Fill rows of the table from their distances to everyone in a slice, ties settled."""
-        if not len(rows):
-            return
-        d = _squared_distances(self.sorted[rows], self.sorted[among])
-        columns = np.arange(len(self.X))[among]
-        d[~self._eligible(rows, columns[None, :], same=same)] = np.inf
+    def _fill_from_distances(self, table: Indices, rows: Indices, columns: Indices, d: Array, *, same: bool) -> None:
+        """Fill rows of the table from their distances to the columns' samples, ties settled. d is destroyed."""
+        d[~self._eligible(rows, columns, same=same)] = np.inf
         table[self.order[rows]] = _select(
-            d, self.order[rows], self.order[among], table.shape[1],
-            lambda i, j: _exact_squared_distances(self.X, i, j), self.slack[rows],
-        )  # fmt: skip
+            d,
+            self.order[rows],
+            self.order[columns],
+            table.shape[1],
+            lambda i, j: _exact_squared_distances(self.X, i, j),
+            self.slack[rows],
+        )
 
     def _eligible(self, rows: Indices, positions: Indices, *, same: bool) -> NDArray[np.bool_]:
         eligible: NDArray[np.bool_] = (self.classes[rows, None] == self.classes[positions]) == same
@@ -237,8 +258,7 @@ class _SortedSearch:
 
 
 def _squared_distances(X: Array, Y: Array) -> Array:
-    d: Array = X @ Y.T
-    d *= -2.0
+    d = inner_products(X, Y, -2.0)
     d += _squared_norms(X)[:, None]
     d += _squared_norms(Y)
     return d
@@ -251,7 +271,8 @@ def _exact_squared_distances(X: Array, i: int, j: Indices) -> Array:
 def _rounding_error(X: Array) -> Array:
     """Bound on the error that `_squared_distances` makes in the difference of two entries of a row."""
     norms = _squared_norms(X)
-    return 4.0 * (X.shape[1] + 4) * float(np.finfo(np.float64).eps) * (norms + norms.max())
+    error: Array = 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps * (norms + norms.max())
+    return error
 
 
 def _squared_norms(X: Array) -> Array:
@@ -268,9 +289,3 @@ def _chunks(start: int, stop: int, width: int) -> Iterator[slice]:
     step = max(1, _TABLE_ENTRIES // max(width, 1))
     for a in range(start, stop, step):
         yield slice(a, min(a + step, stop))
-
-
-def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and last + 1 of every run of True."""
-    changes = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in changes.reshape(-1, 2)]

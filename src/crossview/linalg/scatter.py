@@ -26,11 +26,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from crossview._blas import cross_product
 from crossview.views import Array
 
 __all__ = ["patch_scatter"]
 
-_CHUNK_ENTRIES = 1 << 22  # entries of Z held at a time
+_CHUNK_ROWS = 1024  # samples of which Z is held at a time
 
 
 def patch_scatter(
@@ -65,18 +66,17 @@ def patch_scatter(
     blocks = [slice(a, b) for a, b in pairwise(edges)]
     degrees = _degrees(mask, graphs, paired, intra, inter)
     S = np.zeros((sum(sizes), sum(sizes)))
-    step = max(1, _CHUNK_ENTRIES // len(S))
-    for start in range(0, len(mask), step):
-        rows = slice(start, start + step)
+    for start in range(0, len(mask), _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
         X = [array[rows] for array in arrays]
         Z = [graph[rows] @ array for graph, array in zip(graphs, arrays, strict=True)]
         Q = [paired * x + inter * z for x, z in zip(X, Z, strict=True)]
         for i, block in enumerate(blocks):
-            H = X[i].T @ (0.5 * degrees[rows, i, None] * X[i] - intra * Z[i])
+            H = cross_product(X[i], 0.5 * degrees[rows, i, None] * X[i] - intra * Z[i])
             S[block, block] += H + H.T
             if paired or inter:
                 for j in range(i):
-                    S[block, blocks[j]] -= X[i].T @ Q[j] + Q[i].T @ X[j]
+                    S[block, blocks[j]] -= cross_product(X[i], Q[j]) + cross_product(Q[i], X[j])
     return S
 
 
