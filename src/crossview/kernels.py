@@ -95,19 +95,20 @@ class KernelMap:
     ----------
     kernel : Kernel
         The kernel.
-    features : ndarray of shape (m, r)
-        R: coordinates of the training samples.
     landmarks : ndarray of shape (r, D), or of int, shape (r,)
         The training samples whose feature vectors carry the map; their indices, if the kernel is precomputed.
+    pivots : ndarray of int, shape (r,)
+        The same samples as rows of the features.
     """
 
     kernel: Kernel
-    features: Array
     landmarks: NDArray[Any]
-    _factor: Array
+    pivots: Indices
 
     @classmethod
-    def fit(cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None) -> KernelMap:
+    def fit(
+        cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None
+    ) -> tuple[KernelMap, Array]:
         """Factor the kernel matrix of the training samples, or of landmarks among them.
 
         Parameters
@@ -120,6 +121,13 @@ class KernelMap:
             Rows of X to span the map; all of them when left out.
         ids : ndarray of int, shape (m,), optional
             What the samples of a precomputed kernel are called in its columns; 0 to m - 1 when left out.
+
+        Returns
+        -------
+        kernel_map : KernelMap
+            The map.
+        features : ndarray of shape (m, r)
+            R: coordinates of the training samples.
         """
         chosen = np.arange(len(X)) if rows is None else rows
         K = X[np.ix_(chosen, chosen)] if kernel.precomputed else kernel(X[chosen], X[chosen])
@@ -128,19 +136,23 @@ class KernelMap:
         rank = L.shape[1]
         pivots = chosen[order[:rank]]
         if rows is None:
-            features = np.empty_like(L, order="C")
+            features = np.empty((len(X), rank))
             features[order] = L
         else:
             K = X[:, pivots] if kernel.precomputed else kernel(X, X[pivots])
-            features = np.ascontiguousarray(solve_triangular(L[:rank], K.T, lower=True).T)
+            features = np.ascontiguousarray(solve_triangular(L[:rank], K.T, lower=True, overwrite_b=True).T)
+            features[pivots] = L[:rank]
         landmarks = X[pivots] if not kernel.precomputed else pivots if ids is None else ids[pivots]
-        return cls(kernel, features, landmarks, L[:rank].copy())
+        return cls(kernel, landmarks, pivots), features
 
-    def coefficients(self, W: Array) -> Array:
+    @staticmethod
+    def coefficients(factor: Array, W: Array) -> Array:
         """Turn directions in the map's coordinates into coefficients of kernel values against the landmarks.
 
         Parameters
         ----------
+        factor : ndarray of shape (r, r)
+            Features of the pivots, which are the triangular factor of their kernel matrix.
         W : ndarray of shape (r, d)
             Directions.
 
@@ -149,7 +161,7 @@ class KernelMap:
         A : ndarray of shape (r, d)
             Such that ``k(x, landmarks) @ A`` is the projection of any sample x.
         """
-        A: Array = solve_triangular(self._factor, W, trans=1, lower=True)
+        A: Array = solve_triangular(factor, W, trans=1, lower=True)
         return A
 
 

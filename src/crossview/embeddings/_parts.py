@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from crossview.graphs.neighbours import Indices
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
 from crossview.linalg.scatter import patch_scatter
@@ -36,6 +37,8 @@ class ViewData:
         Features less their mean, zero where a sample is missing.
     mean : ndarray of shape (D_v,)
         What was subtracted.
+    seen : ndarray of bool, shape (m,)
+        Which samples the view has seen.
     patches : Patches
         The patches of all m samples.
     kernel_map : KernelMap, optional
@@ -44,6 +47,7 @@ class ViewData:
 
     features: Array
     mean: Array
+    seen: NDArray[np.bool_]
     patches: Patches
     kernel_map: KernelMap | None = None
 
@@ -57,15 +61,23 @@ class ViewData:
         center: bool,
         kernel_map: KernelMap | None = None,
     ) -> ViewData:
-        """Centre the features of the samples that were seen, and spread both over all samples."""
-        mean = features.mean(axis=0) if center else np.zeros(features.shape[1])
+        """Centre the features of the samples that were seen, and spread both over all samples.
+
+        Features of a kernel map are overwritten.
+        """
+        mean = np.zeros(features.shape[1])
         if center:
-            features = features - mean
+            mean = features.mean(axis=0)
+            features = np.subtract(features, mean, out=None if kernel_map is None else features)
         if not seen.all():
             spread = np.zeros((len(seen), features.shape[1]))
             spread[seen] = features
             features = spread
-        return cls(features, mean, patches.spread(seen), kernel_map)
+        return cls(features, mean, seen, patches.spread(seen), kernel_map)
+
+    def samples(self, rows: Indices) -> Array:
+        """Features, not centred, of samples by their number among those that were seen."""
+        return self.features[np.flatnonzero(self.seen)[rows]] + self.mean
 
 
 @dataclass(frozen=True)

@@ -317,9 +317,9 @@ class KMvHE(MvHE):
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
                 landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
-            kernel_map = KernelMap.fit(kernel, rows, landmarks, ids)
+            kernel_map, features = KernelMap.fit(kernel, rows, landmarks, ids)
             patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between))
-            data.append(ViewData.of(kernel_map.features, patches, seen, center=self.center, kernel_map=kernel_map))
+            data.append(ViewData.of(features, patches, seen, center=self.center, kernel_map=kernel_map))
         rank = sum(view.features.shape[1] for view in data)
         _check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
         return data
@@ -329,7 +329,8 @@ class KMvHE(MvHE):
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
         maps = [view.kernel_map for view in data if view.kernel_map is not None]
-        A = [kernel_map.coefficients(w) for kernel_map, w in zip(maps, W, strict=True)]
+        factors = (view.samples(kernel_map.pivots) for view, kernel_map in zip(data, maps, strict=True))
+        A = [KernelMap.coefficients(factor, w) for factor, w in zip(factors, W, strict=True)]
         signs = component_signs(np.vstack(A))
         self.projections_ = [a * signs for a in A]
         self.offsets_ = [view.mean @ w * signs for view, w in zip(data, W, strict=True)]

@@ -20,7 +20,7 @@ no formula of its own. Samples that a view has not seen are rows of zeros in ``X
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -70,13 +70,20 @@ def patch_scatter(
         rows = slice(start, start + _CHUNK_ROWS)
         X = [array[rows] for array in arrays]
         Z = [graph[rows] @ array for graph, array in zip(graphs, arrays, strict=True)]
-        Q = [paired * x + inter * z for x, z in zip(X, Z, strict=True)]
         for i, block in enumerate(blocks):
-            H = cross_product(X[i], 0.5 * degrees[rows, i, None] * X[i] - intra * Z[i])
-            S[block, block] += H + H.T
-            if paired or inter:
-                for j in range(i):
-                    S[block, blocks[j]] -= cross_product(X[i], Q[j]) + cross_product(Q[i], X[j])
+            half = X[i] * (0.5 * degrees[rows, i, None])
+            half -= intra * Z[i]
+            H = cross_product(X[i], half)
+            S[block, block] += H
+            S[block, block] += H.T
+        if not (paired or inter):
+            continue
+        for x, z in zip(X, Z, strict=True):
+            z *= inter
+            z += paired * x
+        for i, j in combinations(range(len(blocks)), 2):
+            S[blocks[j], blocks[i]] -= cross_product(X[j], Z[i])
+            S[blocks[j], blocks[i]] -= cross_product(Z[j], X[i])
     return S
 
 
