@@ -59,7 +59,8 @@ class Kernel:
         extra = self.kernel_params or {}
         if callable(self.kernel):
             return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, **extra))
-        named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0, **extra}
+        width = {} if self.gamma is None else {"gamma": self.gamma}
+        named = {"degree": self.degree, "coef0": self.coef0, **width, **extra}
         return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **named))
 
     def diagonal(self, X: Array) -> Array:

@@ -169,7 +169,7 @@ def test_unfitted(cls):
     ("call", "error", "match"),
     [
         (lambda m: m.transform([X1]), ValueError, "got 1 views, but .*MvHE was fitted on 2: photo, sketch"),
-        (lambda m: m.transform([X1, X1]), ValueError, "view 'sketch' has 4 features, .* expecting 3 features"),
+        (lambda m: m.transform([X1, X1]), ValueError, "view 'sketch': X has 4 features, .* expecting 3 features"),
         (lambda m: m.transform({"photo": X1, "drawing": X2}), ValueError, "unknown view 'drawing'"),
         (lambda m: m.transform(cv.Views([X1, X2])), ValueError, "unknown view 'view0'"),
         (lambda m: m.transform(X1), TypeError, "list"),
@@ -177,7 +177,7 @@ def test_unfitted(cls):
         (lambda m: m.transform_view(X1, 2), ValueError, "there is no view 2: the views are 0 to 1"),
         (lambda m: m.transform_view(X1, -1), ValueError, "there is no view -1"),
         (lambda m: m.transform_view(X1, 0.0), TypeError, "an index or a name"),
-        (lambda m: m.transform_view(X2, "photo"), ValueError, "view 'photo' has 3 features"),
+        (lambda m: m.transform_view(X2, "photo"), ValueError, "view 'photo': X has 3 features"),
         (lambda m: m.transform_view(X1[0], "photo"), ValueError, "Reshape your data"),
         (lambda m: m.transform_view(spoilt(X1, np.nan), 0), ValueError, "view 'photo' contains NaN in part of row 2"),
         (lambda m: m.score([X1, X2], Y[:3]), ValueError, "y has 3 labels for 12 samples"),

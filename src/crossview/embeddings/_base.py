@@ -33,7 +33,6 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -123,7 +122,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         expected = self.n_features_[v]
         if X.shape[1] != expected:
             raise ValueError(
-                f"view {self.view_names_[v]!r} has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"view {self.view_names_[v]!r}: X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{expected} features as input, as in fit."
             )
 

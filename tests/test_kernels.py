@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from crossview.graphs.neighbours import class_neighbours_from_blocks
+from crossview.kernels import Kernel, KernelMap, median_gamma
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 5))
+KERNELS = ["rbf", "poly", "polynomial", "linear", "cosine", "laplacian", "chi2"]
+
+
+def samples_for(kernel):
+    return np.abs(X) if kernel == "chi2" else X
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_features_reproduce_the_kernel_matrix(kernel):
+    A = samples_for(kernel)
+    kernel_map, R = KernelMap.fit(Kernel(kernel), A)
+    K = pairwise_kernels(A, metric=kernel, **({"coef0": 1} if kernel.startswith("poly") else {}))
+    np.testing.assert_allclose(R @ R.T, K, atol=1e-10 * np.abs(K).max())
+    assert R.shape[1] == len(kernel_map.landmarks) == np.linalg.matrix_rank(K)
+    np.testing.assert_array_equal(kernel_map.landmarks, A[kernel_map.pivots])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_coefficients_map_new_samples(kernel):
+    A = samples_for(kernel)
+    kernel_map, R = KernelMap.fit(Kernel(kernel), A)
+    W = RNG.normal(size=(R.shape[1], 3))
+    coefficients = KernelMap.coefficients(R[kernel_map.pivots], W)
+    np.testing.assert_allclose(Kernel(kernel)(A, kernel_map.landmarks) @ coefficients, R @ W, atol=1e-7)
+
+
+def test_landmarks_are_nystroem():
+    rows = np.array([3, 5, 11, 20, 39])
+    kernel_map, R = KernelMap.fit(Kernel("rbf", gamma=0.1), X, rows)
+    K = pairwise_kernels(X, metric="rbf", gamma=0.1)
+    expected = K[:, rows] @ np.linalg.inv(K[np.ix_(rows, rows)]) @ K[rows]
+    np.testing.assert_allclose(R @ R.T, expected, atol=1e-10)
+    assert set(kernel_map.pivots) == set(rows)
+
+
+def test_precomputed_names_its_landmarks():
+    K = pairwise_kernels(X, metric="rbf")
+    ids = np.arange(100, 140)
+    kernel_map, R = KernelMap.fit(Kernel("precomputed"), K.copy(), ids=ids)
+    np.testing.assert_allclose(R @ R.T, K, atol=1e-12)
+    np.testing.assert_array_equal(kernel_map.landmarks, ids[kernel_map.pivots])
+
+
+def test_the_input_is_left_alone():
+    K = pairwise_kernels(X, metric="rbf")
+    before = K.copy()
+    KernelMap.fit(Kernel("precomputed"), K)
+    np.testing.assert_array_equal(K, before)
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, "callable", "precomputed"])
+def test_neighbours_are_those_of_the_kernel_distance(kernel):
+    A = samples_for(kernel)
+    y = np.arange(40) % 4
+    if kernel == "callable":
+        k, K = Kernel(lambda a, b: (a @ b + 2) ** 2), (A @ A.T + 2) ** 2
+    elif kernel == "precomputed":
+        K = pairwise_kernels(A, metric="poly")
+        k, A = Kernel("precomputed"), K
+    else:
+        k = Kernel(kernel)
+        K = k(A, A)
+    d = np.diag(K)[:, None] + np.diag(K) - 2 * K
+    expected = class_neighbours_from_blocks(lambda rows: d[rows], y, 3, 6)
+    for table, wanted in zip(k.class_neighbours(A, y, 3, 6), expected, strict=True):
+        np.testing.assert_array_equal(table, wanted)
+
+
+def test_median_gamma():
+    assert median_gamma(X, "rbf") == pytest.approx(1 / (2 * np.median(pdist(X)) ** 2))
+    assert median_gamma(X, "laplacian") == pytest.approx(1 / np.median(pdist(X, "cityblock")))
+    assert median_gamma(X, "poly") is None
+    assert median_gamma(X, lambda a, b: 0.0) is None
+
+
+def test_median_gamma_of_many_samples_and_of_duplicates():
+    many = RNG.normal(size=(5000, 3))
+    assert median_gamma(many, "rbf") == pytest.approx(median_gamma(many[:1000], "rbf"), rel=0.1)
+    mostly_equal = np.vstack([np.zeros((30, 2)), np.ones((2, 2))])
+    assert np.isfinite(median_gamma(mostly_equal, "rbf"))
+    assert median_gamma(np.zeros((4, 2)), "rbf") == 1.0
+
+
+def test_kernel_parameters_reach_the_kernel():
+    k = Kernel("poly", gamma=0.5, degree=2, coef0=3)
+    np.testing.assert_allclose(k(X, X), (0.5 * X @ X.T + 3) ** 2)
+    k = Kernel(lambda a, b, power: float(a @ b) ** power, kernel_params={"power": 2})
+    np.testing.assert_allclose(k(X[:4], X[:3]), (X[:4] @ X[:3].T) ** 2)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+import crossview as cv
+
+RNG = np.random.default_rng(0)
+ARRAYS = [RNG.normal(size=(20, 5)) * [1, 2, 3, 4, 5], RNG.normal(size=(20, 5)) + 3]
+POOLED = np.vstack(ARRAYS)
+
+
+def test_pooled_scaling_is_that_of_all_samples():
+    got = cv.ViewScaler().fit_transform(ARRAYS)
+    scaler = StandardScaler().fit(POOLED)
+    for X, Y in zip(ARRAYS, got, strict=True):
+        np.testing.assert_allclose(Y, scaler.transform(X))
+
+
+def test_scaling_per_view():
+    for X, Y in zip(ARRAYS, cv.ViewScaler(pooled=False).fit_transform(ARRAYS), strict=True):
+        np.testing.assert_allclose(Y, StandardScaler().fit_transform(X))
+
+
+def test_pooled_components_are_those_of_all_samples():
+    got = cv.ViewPCA(3).fit_transform(ARRAYS)
+    pca = PCA(3, svd_solver="full").fit(POOLED)
+    for X, Y in zip(ARRAYS, got, strict=True):
+        np.testing.assert_allclose(Y, pca.transform(X))
+
+
+def test_components_per_view_of_unequal_views():
+    arrays = [ARRAYS[0], ARRAYS[1][:, :4]]
+    for X, Y in zip(arrays, cv.ViewPCA(3, pooled=False).fit_transform(arrays), strict=True):
+        np.testing.assert_allclose(Y, PCA(3, svd_solver="full").fit_transform(X))
+
+
+@pytest.mark.parametrize("transformer", [cv.ViewScaler(), cv.ViewPCA(2)], ids=repr)
+def test_missing_rows_are_left_out_and_stay_missing(transformer):
+    holes = [X.copy() for X in ARRAYS]
+    holes[0][3] = np.nan
+    got = transformer.fit_transform(holes)
+    assert np.isnan(got[0][3]).all()
+    assert np.isfinite(np.delete(got[0], 3, axis=0)).all()
+    assert np.isfinite(got[1]).all()
+
+
+@pytest.mark.parametrize("transformer", [cv.ViewScaler(), cv.ViewPCA(2)], ids=repr)
+def test_unequal_views_cannot_be_pooled(transformer):
+    with pytest.raises(ValueError, match=r"5, 4 features cannot be pooled: use View\w+\(pooled=False\)"):
+        transformer.fit([ARRAYS[0], ARRAYS[1][:, :4]])
+
+
+def test_a_view_without_samples():
+    with pytest.raises(ValueError, match="view 'view1' has no sample"):
+        cv.ViewScaler().fit([ARRAYS[0], np.full((20, 5), np.nan)])
+
+
+def test_too_many_components():
+    with pytest.raises(ValueError, match="n_components=6 is more than the 5"):
+        cv.ViewPCA(6).fit(ARRAYS)
+    with pytest.raises(ValueError, match="whole number"):
+        cv.ViewPCA(0.9).fit(ARRAYS)
