@@ -56,14 +56,7 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     >>> within.tolist(), between.tolist()
     ([[1], [0], [3], [2]], [[2, 3], [2, 3], [1, 0], [1, 0]])
     """
-    if len(X) > _DENSE_BELOW:
-        return _SortedSearch(X, classes).tables(n_within, n_between)
-    centred = X - X.mean(axis=0)
-    slack = _rounding_error(centred)
-    return class_neighbours_from_blocks(
-        lambda rows: _squared_distances(centred[rows], centred), classes, n_within, n_between,
-        exact=lambda i, j: _exact_squared_distances(X, i, j), slack=slack,
-    )  # fmt: skip
+    return _SortedSearch(X, classes).tables(n_within, n_between)
 
 
 def class_neighbours_from_blocks(
@@ -71,9 +64,6 @@ def class_neighbours_from_blocks(
     classes: Indices,
     n_within: int,
     n_between: int,
-    *,
-    exact: Callable[[int, Indices], Array] | None = None,
-    slack: Array | None = None,
 ) -> tuple[Indices, Indices]:
     """Nearest samples of the same and of other classes, by any distance that can be had row by row.
 
@@ -83,15 +73,10 @@ def class_neighbours_from_blocks(
         ``block(rows)`` gives the distances, or anything in their order, from a slice of rows to all m samples.
     classes, n_within, n_between
         As in `class_neighbours`, and so is what is returned.
-    exact : callable, optional
-        ``exact(i, j)`` gives the distances from sample i to samples j without rounding error, to settle ties.
-    slack : ndarray of shape (m,), optional
-        Differences in a row of `block` that rounding may have made; none when left out.
     """
     m = len(classes)
     everyone = np.arange(m)
     within, between = _empty_table(m, n_within), _empty_table(m, n_between)
-    slack = np.zeros(m) if slack is None else slack
     for rows in _chunks(0, m, m):
         distances = block(rows)
         same = classes[rows, None] == classes
@@ -100,7 +85,7 @@ def class_neighbours_from_blocks(
         for table, eligible in ((within, same), (between, other)):
             if table.shape[1]:
                 d = np.where(eligible, distances, np.inf)
-                table[rows] = _select(d, everyone[rows], everyone, table.shape[1], exact, slack[rows])
+                table[rows] = _select(d, everyone[rows], everyone, table.shape[1])
     return within, between
 
 
@@ -109,13 +94,15 @@ def _select(
     row_ids: Indices,
     column_ids: Indices,
     k: int,
-    exact: Callable[[int, Indices], Array] | None,
-    slack: Array,
+    exact: Callable[[int, Indices], Array] | None = None,
+    slack: Array | None = None,
 ) -> Indices:
     """Ids of the columns of each row's k smallest finite entries, in order; -1 where there are fewer.
 
-    The columns' ids are the same for all rows, or given row by row.
+    The columns' ids are the same for all rows, or given row by row. Entries of a row that differ by no more than its
+    slack are put in the order of what ``exact(row_id, column_ids)`` gives for them, and then of their ids.
     """
+    slack = np.zeros(len(d)) if slack is None else slack
     table = _empty_table(len(d), k)
     k = min(k, d.shape[1])
     column_ids = np.broadcast_to(column_ids, d.shape)
@@ -180,6 +167,11 @@ class _SortedSearch:
 
     def _fill_between(self, table: Indices) -> None:
         m, k = table.shape
+        everyone = np.arange(m)
+        if m <= _DENSE_BELOW:
+            d = _squared_distances(self.sorted, self.sorted)
+            self._fill_from_distances(table, everyone, everyone[None, :], d, same=False)
+            return
         if self.n_small:
             # Of k + s + 1 candidates of a sample whose class has s members, more than k are of other classes.
             width = k + int(self.sizes[self.n_small - 1]) + 1
@@ -196,9 +188,10 @@ class _SortedSearch:
             size = int(self.sizes[a])
             b = int(np.searchsorted(self.sizes, size, side="right"))
             for some in _chunks(0, (b - a) // size, size * size):
-                rows = np.arange(a + some.start * size, a + some.stop * size)
+                part = slice(a + some.start * size, a + some.stop * size)
+                rows = np.arange(part.start, part.stop)
                 d = np.vstack(
-                    [inner_products(x, x, -2.0) for x in self.sorted[rows].reshape(-1, size, self.X.shape[1])]
+                    [inner_products(x, x, -2.0) for x in self.sorted[part].reshape(-1, size, self.X.shape[1])]
                 )
                 columns = np.repeat(rows.reshape(-1, size), size, axis=0)
                 d += self.norms[rows, None]

@@ -69,7 +69,8 @@ def patch_scatter(
     for start in range(0, len(mask), _CHUNK_ROWS):
         rows = slice(start, start + _CHUNK_ROWS)
         X = [array[rows] for array in arrays]
-        Z = [graph[rows] @ array for graph, array in zip(graphs, arrays, strict=True)]
+        whole = len(mask) <= _CHUNK_ROWS  # slicing a sparse matrix costs more than a small product
+        Z = [(graph if whole else graph[rows]) @ array for graph, array in zip(graphs, arrays, strict=True)]
         for i, block in enumerate(blocks):
             half = X[i] * (0.5 * degrees[rows, i, None])
             half -= intra * Z[i]

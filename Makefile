@@ -1,0 +1,55 @@
+# The commands set up what they need, in virtual environments of their own.
+PYTHON ?= python3
+RUN = .venv/bin/python
+
+.PHONY: help demo test test-oldest bench format clean
+
+help:
+	@echo "make demo         match halves of handwritten digits; prints accuracy, draws the common space"
+	@echo "make test         style, types and tests"
+	@echo "make test-oldest  the tests with the oldest supported releases of the dependencies"
+	@echo "make bench        speed and memory; writes benchmarks/README.md (a quarter of an hour)"
+	@echo "make format       put the code in shape"
+	@echo "make clean        remove environments and what was built"
+
+demo: .venv/demo
+	$(RUN) examples/demo.py
+
+test: .venv/test
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(RUN) -m pytest
+
+test-oldest: .venv-oldest/test
+	.venv-oldest/bin/python -m pytest
+
+bench: .venv/test .venv/bench
+	PYTHONPATH=tests $(RUN) benchmarks/run.py
+
+format: .venv/test
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+clean:
+	rm -rf .venv .venv-oldest build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+.venv/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crossview needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet --upgrade pip
+	@touch $@
+
+.venv/demo: .venv/pip pyproject.toml
+	$(RUN) -m pip install --quiet --editable '.[plot]'
+	@touch $@
+
+.venv/test .venv/bench: .venv/%: .venv/pip pyproject.toml
+	$(RUN) -m pip install --quiet --editable . --group $*
+	@touch $@
+
+.venv-oldest/test: pyproject.toml tests/oldest.txt
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --upgrade pip
+	.venv-oldest/bin/python -m pip install --quiet --editable . --group test --constraint tests/oldest.txt
+	@touch $@

@@ -1,0 +1,90 @@
+"""The cases that are measured. Run as a program, this file measures one case in a process of its own.
+
+Usage: python cases.py NAME M, where NAME is a key of FITS; prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.linalg
+from sklearn.neighbors import NearestNeighbors
+
+import crossview as cv
+
+COMPONENTS = 20
+STATUS = Path("/proc/self/status")
+
+
+def samples(n_views: int, m: int, n_features: int, per_class: int = 4, seed: int = 0):
+    """Views of shared factors: classes of the same few samples each, as in recognition."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(m) // per_class
+    factors = rng.normal(size=(y[-1] + 1, 20))[y] + 0.3 * rng.normal(size=(m, 20))
+    maps = rng.normal(size=(n_views, 20, n_features))
+    return [np.tanh(factors @ A) + 0.3 * rng.normal(size=(m, n_features)) for A in maps], y
+
+
+def search_floor(arrays, n_neighbors: int = 16) -> None:
+    """What no fit can do without: scikit-learn's brute-force search, once per view."""
+    for X in arrays:
+        NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X).kneighbors(X)
+
+
+def eigen_floor(S) -> None:
+    """What no fit can do without: one eigen-solve of the order of all features."""
+    scipy.linalg.eigh(S, subset_by_index=[0, COMPONENTS - 1])
+
+
+def symmetric(order: int):
+    """Any symmetric matrix."""
+    A = np.random.default_rng(0).normal(size=(order, order))
+    return A + A.T
+
+
+def fit_mvhe(arrays, y) -> None:
+    cv.MvHE(COMPONENTS).fit(arrays, y)
+
+
+def fit_kmvhe(arrays, y) -> None:
+    cv.KMvHE(COMPONENTS).fit(arrays, y)
+
+
+def fit_kcca(arrays, y) -> None:
+    from cca_zoo.nonparametric import KCCA
+
+    gammas = [cv.kernels.median_gamma(X, "rbf") for X in arrays]
+    KCCA(COMPONENTS, kernel="rbf", gamma=gammas, shrinkage=0.1).fit(arrays)
+
+
+FITS = {"MvHE": fit_mvhe, "KMvHE": fit_kmvhe, "cca-zoo KCCA": fit_kcca}
+
+
+def memory(key: str) -> float:
+    """Resident memory in bytes: now (VmRSS) or at its peak (VmHWM)."""
+    found = re.search(rf"{key}:\s+(\d+) kB", STATUS.read_text())
+    assert found, "needs Linux"
+    return 1024.0 * int(found[1])
+
+
+def main() -> None:
+    name, m = sys.argv[1], int(sys.argv[2])
+    fit = FITS[name]
+    arrays, y = samples(2, m, 200)
+    fit([X[:240] for X in arrays], y[:240])  # loads code, starts threads
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    before = memory("VmRSS")
+    start = time.perf_counter()
+    fit(arrays, y)
+    seconds = time.perf_counter() - start
+    used = memory("VmHWM") - before
+    print(json.dumps({"seconds": seconds, "memory": used, "input": float(sum(X.nbytes for X in arrays))}))
+
+
+if __name__ == "__main__":
+    main()
