@@ -57,6 +57,7 @@ def test_equals_the_literal_search(route, seed, m, D, n_classes, n_within, n_bet
     if kind == "offset":
         X = np.round(8 * X) / 8 + 2.0**20  # ties between numbers that are exact
     y = rng.integers(0, n_classes, size=m)
+    n_within, n_between = min(n_within, m), min(n_between, m)
     within, between = class_neighbours(X, y, n_within, n_between)
     expected = literal(X, y, n_within, n_between)
     np.testing.assert_array_equal(within, expected[0])

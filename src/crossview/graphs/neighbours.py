@@ -38,7 +38,7 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     classes : ndarray of int, shape (m,)
         Class of each sample.
     n_within, n_between : int
-        Neighbours wanted: p1 of the same class, p2 of other classes.
+        Neighbours wanted: p1 of the same class, p2 of other classes. More than m are taken for m.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     >>> within.tolist(), between.tolist()
     ([[1], [0], [3], [2]], [[2, 3], [2, 3], [1, 0], [1, 0]])
     """
-    return _SortedSearch(X, classes).tables(n_within, n_between)
+    return _SortedSearch(X, classes).tables(min(n_within, len(X)), min(n_between, len(X)))
 
 
 def class_neighbours_from_blocks(
@@ -76,7 +76,7 @@ def class_neighbours_from_blocks(
     """
     m = len(classes)
     everyone = np.arange(m)
-    within, between = _empty_table(m, n_within), _empty_table(m, n_between)
+    within, between = _empty_table(m, min(n_within, m)), _empty_table(m, min(n_between, m))
     for rows in _chunks(0, m, m):
         distances = block(rows)
         same = classes[rows, None] == classes

@@ -46,31 +46,27 @@ class Patches:
             tables.append(spread)
         return Patches(*tables)
 
-    def graph(
-        self, within: slice | int, between: slice | int, *, within_weight: float = 1.0, between_weight: float = 1.0
-    ) -> sp.csr_array:
+    def graph(self, within: slice | int, between: slice | int, *, between_weight: float = 1.0) -> sp.csr_array:
         """Directed graph from every sample to the neighbours of the given ranks.
 
         Parameters
         ----------
         within, between : slice or int
             Ranks, counted from 0; an int p stands for the first p.
-        within_weight, between_weight : float
-            Weights of the two kinds of edges; the paper's are 1 and -β.
+        between_weight : float
+            Weight of edges to other classes, -β in the paper; that of edges to the same class is 1.
 
         Returns
         -------
         graph : csr_array of shape (m, m)
             Row k holds the weights of the patch of sample k.
         """
-        pieces = [
-            (self.within[:, within if isinstance(within, slice) else slice(within)], within_weight),
-            (self.between[:, between if isinstance(between, slice) else slice(between)], between_weight),
-        ]
-        ids = np.hstack([table for table, _ in pieces])
-        weights = np.concatenate([np.full(table.shape[1], weight) for table, weight in pieces])
+        same = self.within[:, within if isinstance(within, slice) else slice(within)]
+        other = self.between[:, between if isinstance(between, slice) else slice(between)]
+        ids = np.hstack([same, other])
+        weights = np.repeat([1.0, between_weight], [same.shape[1], other.shape[1]])
         present = ids >= 0
         indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1))))
-        m = len(ids)
         data = np.broadcast_to(weights, ids.shape)[present]
+        m = len(ids)
         return sp.csr_array((data, ids[present].astype(np.int32), indptr.astype(np.int32)), shape=(m, m))
