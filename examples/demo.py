@@ -15,12 +15,16 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 
 GRIDS = {
-    "MvHE": (cv.MvHE(), {"n_components": [10, 20], "lambda_inter": [0.1, 1.0], "beta": [0.03, 0.1]}),
-    "KMvHE": (cv.KMvHE(), {"n_components": [10, 20], "beta": [0.1, 0.3]}),
+    "MvHE": (
+        make_pipeline(cv.ViewPCA(25, pooled=False), cv.MvHE()),
+        {"mvhe__n_components": [10, 20], "mvhe__lambda_inter": [0.1, 1.0, 10.0], "mvhe__beta": [0.03, 0.1, 0.3]},
+    ),
+    "KMvHE": (cv.KMvHE(), {"n_components": [10, 20, 30], "beta": [0.03, 0.1, 0.3]}),
 }
 
 
@@ -40,10 +44,11 @@ def main() -> None:
     print(f"  {'PCA':6} {cv.metrics.mean_accuracy(latents['PCA'], y_test):6.1%}")
     for name, (estimator, grid) in GRIDS.items():
         start = time.perf_counter()
+        print(f"  {name:6} searching for parameters on the training samples ...", end="\r", flush=True)
         search = GridSearchCV(estimator, grid, cv=folds).fit(train, y_train)
         seconds = time.perf_counter() - start
         latents[name] = search.transform(test)
-        chosen = ", ".join(f"{key}={value}" for key, value in search.best_params_.items())
+        chosen = ", ".join(f"{key.split('__')[-1]}={value}" for key, value in search.best_params_.items())
         print(f"  {name:6} {search.score(test, y_test):6.1%}   chosen on training data: {chosen} ({seconds:.0f} s)")
 
     output.mkdir(parents=True, exist_ok=True)
@@ -58,8 +63,13 @@ def draw(latents: dict[str, cv.Views], y, path: Path) -> None:
     for axis, (title, views) in zip(axes, latents.items(), strict=True):
         for marker, name in zip("ox", views.names, strict=True):
             points = axis.scatter(*views[name][:, :2].T, c=y, cmap="tab10", marker=marker, s=14, lw=0.8, alpha=0.7)
-        axis.set(title=title, xticks=[], yticks=[])
-    figure.legend(*points.legend_elements(), loc="outside right upper", title="digit")
+        accuracy = cv.metrics.mean_accuracy(views, y)
+        axis.set(title=f"{title}: {accuracy:.0%} in {views.n_features[0]} dimensions", xticks=[], yticks=[])
+        axis.set(xlabel="first dimension", ylabel="second dimension")
+    colours, digits = points.legend_elements()
+    for handle in colours:
+        handle.set_marker("s")
+    figure.legend(colours, digits, loc="outside right upper", title="digit")
     markers = [plt.Line2D([], [], ls="", marker=m, c="grey") for m in "ox"]
     figure.legend(markers, latents["PCA"].names, loc="outside right lower", title="view")
     figure.savefig(path, dpi=120)

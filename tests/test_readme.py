@@ -20,4 +20,8 @@ def test_the_python_examples_run():
         exec(block, names)
     assert names["model"].score(names["test"], names["y_test"]) == pytest.approx(0.90, abs=0.01)
     assert names["views"].names == ["photo", "sketch"]
-    assert names["search"].best_score_ > 0.5
+    assert names["search"].best_score_ > 0.6
+    assert (
+        np.mean(names["gallery"].predict(names["model"].transform_view(names["test"]["right"], 1)) == names["y_test"])
+        > 0.8
+    )

@@ -8,21 +8,22 @@ exact; with fewer it is the approximation of Nyström (Williams & Seeger, 2001).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
+from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances, pairwise_kernels
 from sklearn.preprocessing import normalize
 
 from crossview.graphs.neighbours import Indices, class_neighbours, class_neighbours_from_blocks
 from crossview.views import Array
 
-__all__ = ["Kernel", "KernelMap", "median_gamma"]
+__all__ = ["Kernel", "KernelMap", "check_kernel_params", "median_gamma"]
 
 _MEDIAN_SAMPLES = 1000
 _DIAGONAL_CHUNK = 64
@@ -181,13 +182,30 @@ def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
     if rank == 0 or np.abs(rebuilt - image).max() > 1e-6 * scale:
         raise ValueError(
             f"the {_name(kernel)} matrix is not positive semi-definite, so that no feature map exists: "
-            "use a positive definite kernel such as 'rbf', or other parameters."
+            "use a positive definite kernel such as 'rbf', or other parameters; clip the negative eigenvalues of a "
+            "precomputed one."
         )
     return L, order
 
 
 def _name(kernel: Kernel) -> str:
     return f"{kernel.kernel!r} kernel" if isinstance(kernel.kernel, str) else "kernel"
+
+
+def check_kernel_params(kernel: str | Callable[..., float], kernel_params: object) -> None:
+    """Refuse parameters that a named kernel does not have, which scikit-learn would pass over in silence."""
+    if kernel_params is None:
+        return
+    if not isinstance(kernel_params, Mapping):
+        raise ValueError(f"kernel_params must be a dict of keyword arguments, got {kernel_params!r}.")
+    if isinstance(kernel, str):
+        taken = () if kernel == "precomputed" else signature(kernel_metrics()[kernel]).parameters
+        for name in kernel_params:
+            if name not in taken or name in ("gamma", "degree", "coef0"):
+                raise ValueError(
+                    f"kernel_params has {name!r}, which the {kernel!r} kernel does not take there: "
+                    "gamma, degree and coef0 are parameters of the estimator."
+                )
 
 
 def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from crossview.embeddings._base import MultiViewTransformer, check_count
+from crossview.embeddings._base import MultiViewTransformer, check_count, check_flag
 from crossview.views import Array, ViewInput, Views
 
 __all__ = ["ViewPCA", "ViewScaler"]
@@ -41,6 +41,7 @@ class _ViewWise(MultiViewTransformer):
         self
             Fitted.
         """
+        check_flag(self.pooled, "pooled")
         checked = Views(views)
         for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
             if not seen:

@@ -15,6 +15,7 @@ Array: TypeAlias = NDArray[np.float64]
 ViewInput: TypeAlias = "Views | Mapping[str, Any] | Sequence[Any]"
 
 _NUMERIC_KINDS = "biuf"
+_HOW_TO_INDEX = "Views are indexed by samples, views[rows] with a slice or a 1-d array, or by name, views['photo']."
 
 
 class Views:
@@ -31,12 +32,13 @@ class Views:
     names : sequence of str, optional
         One name per view; ``view0``, ``view1``, … when left out.
     mask : array-like of bool, shape (m, n), optional
-        False where a sample was not seen in a view. Read off the rows of NaN when left out.
+        False where a sample was not seen in a view, whatever its row holds. Read off the rows of NaN when left out.
 
     Attributes
     ----------
     arrays : list of ndarray, each of shape (m, D_v)
-        The views as float64, with rows of NaN where a sample is missing.
+        The views as float64, with rows of NaN where a sample is missing. They share memory with what was given,
+        where nothing had to be converted.
     names : list of str
         The views' names.
     mask : ndarray of bool, shape (m, n)
@@ -59,35 +61,21 @@ class Views:
     def __init__(self, views: ViewInput, names: Sequence[str] | None = None, mask: ArrayLike | None = None) -> None:
         matrices, given = _unpack(views)
         self.names: list[str] = _check_names(given if names is None else names, len(matrices))
-        checked = [check_matrix(X, f"view {name!r}") for X, name in zip(matrices, self.names, strict=True)]
-        _check_row_counts([X for X, _ in checked], self.names)
-        self.arrays: list[Array] = [X for X, _ in checked]
-        self.mask: NDArray[np.bool_] = np.column_stack([seen for _, seen in checked])
-        if mask is None and isinstance(views, Views):
-            mask = views.mask
+        labels = [f"view {name!r}" for name in self.names]
+        numbers = [_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
+        _check_rows(numbers, matrices, self.names)
         if mask is not None:
-            self._apply_mask(mask)
-
-    def _apply_mask(self, mask: ArrayLike) -> None:
-        given = np.asarray(mask)
-        if given.dtype != np.bool_ or given.shape != self.shape:
-            raise ValueError(
-                f"mask must be a boolean array of shape {self.shape} (samples, views), "
-                f"got dtype {given.dtype} and shape {given.shape}."
-            )
-        claimed = given & ~self.mask
-        if claimed.any():
-            k, v = np.argwhere(claimed)[0]
+            seen = _check_mask(mask, (len(numbers[0]), len(numbers)))
+            numbers = [_blank(X, rows) for X, rows in zip(numbers, seen.T, strict=True)]
+        checked = [_check_finite(X, label) for X, label in zip(numbers, labels, strict=True)]
+        self.arrays: list[Array] = [X for X, _ in checked]
+        self.mask: NDArray[np.bool_] = np.column_stack([rows for _, rows in checked])
+        if mask is not None and (seen & ~self.mask).any():
+            k, v = np.argwhere(seen & ~self.mask)[0]
             raise ValueError(
                 f"mask says that sample {k} was seen in view {self.names[v]!r}, but its row is NaN: "
                 "give its values, or set mask to False there."
             )
-        for v, (X, seen) in enumerate(zip(self.arrays, given.T, strict=True)):
-            if np.isfinite(X[~seen]).any():
-                X = X.copy()
-                X[~seen] = np.nan
-                self.arrays[v] = X
-        self.mask = given.copy()
 
     @classmethod
     def _trusted(cls, arrays: Iterable[Array], names: Sequence[str], mask: NDArray[np.bool_]) -> Views:
@@ -116,15 +104,17 @@ class Views:
         if isinstance(key, tuple):
             # scikit-learn indexes what has a shape by array[rows, ...]
             if len(key) != 2 or key[1] is not Ellipsis:
-                raise IndexError("Views are indexed by samples, views[rows], or by name, views['photo'].")
+                raise IndexError(_HOW_TO_INDEX)
             key = key[0]
         if isinstance(key, int | np.integer):
             if not -len(self) <= key < len(self):
                 raise IndexError(f"sample {key} is out of range for {len(self)} samples.")
             key = [key]
         rows = key if isinstance(key, slice) else np.asarray(key)
-        if isinstance(rows, np.ndarray) and rows.size == 0:
-            rows = rows.astype(np.intp)
+        if isinstance(rows, np.ndarray):
+            rows = rows.astype(np.intp) if rows.size == 0 else rows
+            if rows.ndim != 1 or rows.dtype.kind not in "biu":
+                raise IndexError(_HOW_TO_INDEX)
         return Views._trusted([X[rows] for X in self.arrays], self.names, self.mask[rows])
 
     # `len` counts samples, so that iterating over views would surprise: use `.arrays`.
@@ -134,9 +124,10 @@ class Views:
         raise TypeError("Views are not one array: take .arrays, or one view by views['name'].")
 
     def __repr__(self) -> str:
-        views = ", ".join(f"{n}: {D} features" for n, D in zip(self.names, self.n_features, strict=True))
+        parts = [f"{name}: {_plural(D, 'feature')}" for name, D in zip(self.names, self.n_features, strict=True)]
         missing = int(self.mask.size - self.mask.sum())
-        return f"Views({len(self)} samples; {views}{f'; {missing} rows missing' if missing else ''})"
+        gaps = f"; {_plural(missing, 'row')} missing" if missing else ""
+        return f"Views({_plural(len(self), 'sample')}; {', '.join(parts)}{gaps})"
 
 
 def _unpack(views: ViewInput) -> tuple[list[Any], list[str] | None]:
@@ -157,19 +148,53 @@ def _check_names(names: Sequence[str] | None, n: int) -> list[str]:
         raise ValueError("got no views: pass one (samples, features) matrix per view.")
     if names is None:
         return [f"view{v}" for v in range(n)]
+    if isinstance(names, str):
+        raise ValueError(f"names must be a list of {n} strings, one per view, got the string {names!r}.")
     names = list(names)
     if len(names) != n or len(set(names)) != n or not all(isinstance(name, str) for name in names):
         raise ValueError(f"names must be {n} different strings, one per view, got {names!r}.")
     return names
 
 
-def _check_row_counts(arrays: Sequence[Array], names: Sequence[str]) -> None:
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _check_rows(arrays: Sequence[NDArray[Any]], given: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse views whose rows cannot be the same samples."""
     if len({len(X) for X in arrays}) > 1:
         counts = ", ".join(f"{name!r} has {len(X)}" for name, X in zip(names, arrays, strict=True))
         raise ValueError(
             f"all views need the same number of rows: {counts}. Row k of every view is the same sample; "
             "give a sample that a view has not seen a row of NaN there."
         )
+    frames = [(name, X.index) for name, X in zip(names, given, strict=True) if _column_kinds(X) is not None]
+    for name, index in frames[1:]:
+        first, reference = frames[0]
+        if not index.equals(reference) and set(index) == set(reference):
+            raise ValueError(
+                f"views {first!r} and {name!r} have the same index in another order, but row k of every view must be "
+                "the same sample: align them with frame.reindex(other.index)."
+            )
+
+
+def _check_mask(mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    given = np.asarray(mask)
+    if given.dtype != np.bool_ or given.shape != shape:
+        raise ValueError(
+            f"mask must be a boolean array of shape {shape} (samples, views), "
+            f"got dtype {given.dtype} and shape {given.shape}."
+        )
+    return given
+
+
+def _blank(X: NDArray[Any], seen: NDArray[np.bool_]) -> NDArray[Any]:
+    """Rows of NaN where a sample was not seen."""
+    if seen.all():
+        return X
+    X = X.astype(np.float64)
+    X[~seen] = np.nan
+    return X
 
 
 def index_of_view(view: int | str, names: Sequence[str]) -> int:
@@ -202,7 +227,11 @@ def check_matrix(X: Any, label: str) -> tuple[Array, NDArray[np.bool_]]:
     seen : ndarray of bool, shape (m,)
         False for the rows of NaN.
     """
-    X = np.ascontiguousarray(_numbers(X, label), dtype=np.float64)
+    return _check_finite(_numbers(X, label), label)
+
+
+def _check_finite(numbers: NDArray[Any], label: str) -> tuple[Array, NDArray[np.bool_]]:
+    X: Array = np.ascontiguousarray(numbers, dtype=np.float64)
     # One pass finds out whether there is anything to look for; a sum that overflows only costs the second look.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):
@@ -211,14 +240,14 @@ def check_matrix(X: Any, label: str) -> tuple[Array, NDArray[np.bool_]]:
         k, f = np.argwhere(np.isinf(X))[0]
         raise ValueError(f"{label} contains infinity (row {k}, column {f}): clip or remove it.")
     nan = np.isnan(X)
-    unseen = nan.all(axis=1)
-    partly = nan.any(axis=1) & ~unseen
+    unseen: NDArray[np.bool_] = np.all(nan, axis=1)
+    partly = np.any(nan, axis=1) & ~unseen
     if partly.any():
         raise ValueError(
             f"{label} contains NaN in part of row {np.flatnonzero(partly)[0]}: impute it "
             "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample was not seen in this view."
         )
-    return X, ~unseen
+    return X, np.logical_not(unseen)
 
 
 def _numbers(X: Any, label: str) -> NDArray[Any]:
@@ -230,9 +259,18 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
         )
     if isinstance(X, Views):
         raise TypeError(f"{label} is a Views: expected one (samples, features) matrix.")
+    if X is None:
+        raise ValueError(f"{label} is None: give a matrix, with rows of NaN for samples that the view has not seen.")
     kinds = _column_kinds(X)
-    if kinds is not None and all(kind in _NUMERIC_KINDS for kind in kinds):
+    if kinds is not None:
+        for column, kind in kinds.items():
+            if kind not in _NUMERIC_KINDS:
+                raise ValueError(
+                    f"{label} has a column that is not numbers, {column!r}: encode it as numbers, or leave it out."
+                )
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     try:
         matrix: NDArray[Any] = np.asarray(X)
     except ValueError as error:
@@ -245,7 +283,8 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
             "object arrays with X.astype(float)."
         )
     if matrix.ndim != 2:
-        hint = " Reshape your data: X.reshape(-1, 1) if it has one feature." if matrix.ndim == 1 else ""
+        hint = " Reshape your data: X.reshape(1, -1) if it is one sample, X.reshape(-1, 1) if it has one feature."
+        hint = hint if matrix.ndim == 1 else ""
         raise ValueError(f"{label} must be a matrix (samples, features), got an array of shape {matrix.shape}.{hint}")
     for axis, what in enumerate(("sample", "feature")):
         if matrix.shape[axis] == 0:
@@ -253,8 +292,8 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
     return matrix
 
 
-def _column_kinds(X: Any) -> list[str] | None:
+def _column_kinds(X: Any) -> dict[Any, str] | None:
     """The dtype kinds of a pandas frame's columns; None for everything else."""
     if hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
-        return [dtype.kind for dtype in X.dtypes]
+        return {column: dtype.kind for column, dtype in X.dtypes.items()}
     return None

@@ -46,6 +46,7 @@ def spoilt(X, value, whole_row=False):
         ([X1, X2], np.zeros(12), "one class only"),
         ([X1, X2], RNG.normal(size=12), "Unknown label type"),
         ([X1, X2], np.where(Y == 1, np.nan, Y), "y contains NaN"),
+        ([X1, X2], ["a", "b", None] * 4, "y mixes strings with None"),
         ([X1, X2], np.c_[Y, Y], "1d array"),
         ([X1, spoilt(X2, np.nan)], Y, "NaN in part of row 2"),
         ([X1, spoilt(X2, -np.inf)], Y, "infinity"),
@@ -74,7 +75,7 @@ def test_a_view_without_a_partner(cls):
     mask = np.ones((12, 3), dtype=bool)
     mask[:6, 2] = False
     mask[6:, :2] = False
-    with pytest.raises(ValueError, match="view 'view2' shares no sample with another view"):
+    with pytest.raises(ValueError, match=r"share no sample with each other: 'view0', 'view1' \| 'view2'"):
         cls(2).fit(cv.Views([X1, X2, X1], mask=mask), Y)
 
 
@@ -92,6 +93,7 @@ def test_a_view_without_a_partner(cls):
         ({"lambda_paired": "1"}, "lambda_paired"),
         ({"beta": np.inf}, "beta"),
         ({"lambda_paired": 0, "lambda_intra": 0, "lambda_inter": 0}, "all 0"),
+        ({"center": "no"}, "center must be True or False, got 'no'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -110,6 +112,11 @@ def test_parameters(cls, parameters, match):
         ({"gamma": 0.0}, "gamma must be a finite number above 0"),
         ({"gamma": [1.0, -1.0]}, "gamma must be a finite number above 0"),
         ({"gamma": [1.0, 1.0, 1.0]}, "gamma has 3 values for 2 views"),
+        ({"gamma": "scale"}, "gamma must be a finite number above 0, got 'scale'"),
+        ({"degree": "3"}, "degree must be a finite number"),
+        ({"kernel_params": [1]}, "kernel_params must be a dict"),
+        ({"kernel_params": {"gama": 3.0}}, "kernel_params has 'gama', which the 'rbf' kernel does not take"),
+        ({"kernel_params": {"gamma": 3.0}}, "parameters of the estimator"),
         ({"n_landmarks": 0}, "n_landmarks must be a whole number, 1 or more"),
         ({"kernel": "precomputed"}, r"view 'view0' has shape \(12, 4\): with kernel='precomputed'"),
     ],
@@ -132,11 +139,18 @@ def test_too_many_components_for_the_rank():
 
 
 @pytest.mark.heavy
-def test_more_features_than_samples_is_warned_of():
-    wide = RNG.normal(size=(12, 20))
-    with pytest.warns(UserWarning, match="view 'view0' has 20 features but only 12 samples.*ViewPCA") as caught:
-        cv.MvHE(2).fit([wide, X2], Y)
+@pytest.mark.parametrize("wide", [RNG.normal(size=(12, 20)), np.c_[X1, np.ones(12)], np.c_[X1, X1[:, 0] + X1[:, 1]]])
+def test_components_along_which_nothing_varies_are_warned_of(wide):
+    with pytest.warns(UserWarning, match=r"components lie where no training sample varies.*ViewPCA") as caught:
+        cv.MvHE(7).fit([wide, X2], Y)
     assert caught[0].filename == __file__
+
+
+@pytest.mark.heavy
+def test_values_too_large():
+    for model, scale in ((cv.MvHE(2), 1e200), (cv.MvHE(2, lambda_inter=1.7e308), 1e3)):
+        with pytest.raises(ValueError, match="values too large"):
+            model.fit([X1 * scale, X2 * scale], Y)
 
 
 @pytest.mark.heavy

@@ -16,7 +16,8 @@ FOLDER = Path(os.environ.get("CROSSVIEW_DATA", "")) / "coil-100"
 ANGLES = {"V1": range(0, 20, 5), "V2": range(40, 60, 5), "V3": range(105, 125, 5)}
 
 pytestmark = pytest.mark.skipif(
-    "CROSSVIEW_DATA" not in os.environ or not FOLDER.is_dir(), reason="CROSSVIEW_DATA has no folder coil-100"
+    "CROSSVIEW_DATA" not in os.environ or not FOLDER.is_dir(),
+    reason="needs COIL-100: set CROSSVIEW_DATA to a folder that holds coil-100/objN__D.png",
 )
 
 

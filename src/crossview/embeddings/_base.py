@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,7 +18,15 @@ from crossview.graphs.neighbours import Indices
 from crossview.recognition.metrics import mean_accuracy
 from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view
 
-__all__ = ["Embedding", "MultiViewTransformer", "check_count", "check_labels", "check_weight"]
+__all__ = [
+    "Embedding",
+    "MultiViewTransformer",
+    "check_count",
+    "check_flag",
+    "check_labels",
+    "check_views",
+    "check_weight",
+]
 
 
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -111,6 +120,12 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                 f"{', '.join(known)}. Use transform_view for samples of one view alone."
             )
         if isinstance(views, Views | Mapping) and checked.names != known:
+            unknown = [name for name in checked.names if name not in known]
+            if unknown:
+                raise ValueError(
+                    f"unknown view {unknown[0]!r}: {type(self).__name__} was fitted on {', '.join(map(repr, known))}. "
+                    "Give the views these names, or pass them as a list, in this order."
+                )
             order = [index_of_view(name, known) for name in checked.names]
             inverse = np.argsort(order)
             checked = Views._trusted([checked.arrays[v] for v in inverse], known, checked.mask[:, inverse])
@@ -147,6 +162,9 @@ class Embedding(MultiViewTransformer):
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
 
+        As in the paper, the gallery is all samples as one view sees them, the probe's own counterpart among them. See
+        `crossview.metrics.mean_accuracy`.
+
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
@@ -173,14 +191,19 @@ def check_views(views: ViewInput, estimator: object) -> Views:
         if seen.sum() < 2:
             raise ValueError(f"{label} has {seen.sum()} sample(s), but {name} needs at least 2 to learn from.")
         rows = X if seen.all() else X[seen]
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
+                raise ValueError(f"{label} has values too large to be squared: scale it down.")
         if (rows[1:] == rows[0]).all():
             raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
-    for v, seen in enumerate(checked.mask.T):
-        if not (checked.mask[seen].sum(axis=1) > 1).any():
-            raise ValueError(
-                f"view {checked.names[v]!r} shares no sample with another view: nothing ties it to the common space. "
-                "Row k of every view must be the same sample."
-            )
+    shared = checked.mask.astype(np.float64)
+    n_groups, group = connected_components(shared.T @ shared > 0, directed=False)
+    if n_groups > 1:
+        groups = [", ".join(repr(checked.names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
+        raise ValueError(
+            f"these groups of views share no sample with each other: {' | '.join(groups)}. Nothing ties them to one "
+            "common space. Row k of every view must be the same sample."
+        )
     return checked
 
 
@@ -196,11 +219,18 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object) -> Indices:
         raise ValueError(f"y has {len(labels)} labels, but the views have {m} samples: give one label per row.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity: give every sample a class, or leave it out.")
+    if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
+        # Numbers in an object array are numbers, and anything else among strings is a missing or mistaken label.
+        try:
+            labels = labels.astype(np.float64)
+        except (TypeError, ValueError):
+            other = next(label for label in labels if not isinstance(label, str))
+            raise ValueError(f"y mixes strings with {other!r}: give every sample one class label.") from None
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has one class only ({classes[0]!r}): {type(estimator).__name__} needs at least 2 classes to tell apart."
+            f"y has one class only ({classes[0]}): {type(estimator).__name__} needs at least 2 classes to tell apart."
         )
     return codes.astype(np.intp)
 
@@ -209,6 +239,12 @@ def check_count(value: object, name: str, *, least: int) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}.")
+
+
+def check_flag(value: object, name: str) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_weight(value: object, name: str, *, positive: bool = False) -> None:

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
-from crossview.embeddings._base import Embedding, check_count, check_labels, check_views, check_weight
+from crossview.embeddings._base import Embedding, check_count, check_flag, check_labels, check_views, check_weight
 from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
 from crossview.graphs.neighbours import Indices, class_neighbours
 from crossview.graphs.patches import Patches
-from crossview.kernels import Kernel, KernelMap, median_gamma
+from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
 from crossview.linalg.eigen import component_signs, smallest_eigenpairs
 from crossview.views import Array, ViewInput, Views
 
@@ -25,9 +25,9 @@ __all__ = ["KMvHE", "MvHE"]
 class MvHE(Embedding):
     r"""Multi-view Hybrid Embedding.
 
-    Learns one orthogonal map per view into a common space, by three models that share them: LE-paired draws the
-    views of one sample together, LDE-intra keeps every sample near its own class and away from others within a view,
-    LDE-inter does so across views. With :math:`y_i^k = W_i^\top x_i^k` it minimises
+    Learns one map per view into a common space, by three models that share them: LE-paired draws the views of one
+    sample together, LDE-intra keeps every sample near its own class and away from others within a view, LDE-inter
+    does so across views. With :math:`y_i^k = W_i^\top x_i^k` it minimises
 
     .. math::
         \lambda_0 \sum_{i} \sum_{j \neq i} \sum_k \|y_i^k - y_j^k\|^2
@@ -74,9 +74,9 @@ class MvHE(Embedding):
 
     Notes
     -----
-    The weights fit data of a certain scale: on data of another, search for them. Where a view has more features than
-    samples, directions in which no sample varies are optimal and useless: reduce such views first, by
-    `crossview.ViewPCA`.
+    The best weights differ much from one data set to another: search for them. Where features are constant or depend
+    on each other, as they must where a view has more of them than samples, directions in which no sample varies are
+    optimal and useless: fitting warns of them, and `crossview.ViewPCA` removes them.
 
     References
     ----------
@@ -87,9 +87,9 @@ class MvHE(Embedding):
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
-    >>> train, test = data.views[:900], data.views[900:]
-    >>> model = cv.MvHE(n_components=10, lambda_intra=0.1, lambda_inter=0.5).fit(train, data.y[:900])
-    >>> [latent.shape for latent in model.transform(test).arrays]
+    >>> views = cv.ViewPCA(25, pooled=False).fit_transform(data.views)
+    >>> model = cv.MvHE(n_components=10, lambda_inter=1.0).fit(views[:900], data.y[:900])
+    >>> [latent.shape for latent in model.transform(views[900:]).arrays]
     [(897, 10), (897, 10)]
     """
 
@@ -137,10 +137,16 @@ class MvHE(Embedding):
         """
         checked, classes = self._check(views, y)
         data = self._view_data(checked, classes, self.n_within, self.n_between)
-        S = HybridProblem.of(data, checked.mask).scatter(self._weights())
-        self.eigenvalues_, W = smallest_eigenpairs(S, self.n_components, overwrite=True)
-        W *= np.sqrt(len(data))  # the constraint is W'W = nI
-        self._store(data, np.split(W, np.cumsum([view.features.shape[1] for view in data])[:-1]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            S = HybridProblem.of(data, checked.mask).scatter(self._weights())
+        if not np.isfinite(S).all():
+            raise ValueError("values too large to be weighted: scale the views, or the weights, down.")
+        eigenvalues, stacked = smallest_eigenpairs(S, self.n_components, overwrite=True)
+        stacked *= np.sqrt(len(data))  # the constraint is W'W = nI
+        W = np.split(stacked, np.cumsum([view.features.shape[1] for view in data])[:-1])
+        _warn_of_empty_components(data, W)
+        self.eigenvalues_ = eigenvalues
+        self._store(data, W)
         self._remember(checked)
         return self
 
@@ -151,6 +157,7 @@ class MvHE(Embedding):
         check_count(self.n_between, "n_between", least=0)
         for name in ("lambda_paired", "lambda_intra", "lambda_inter", "beta"):
             check_weight(getattr(self, name), name)
+        check_flag(self.center, "center")
         if not (self.lambda_paired or self.lambda_intra or self.lambda_inter):
             raise ValueError("lambda_paired, lambda_intra and lambda_inter are all 0: give at least one a weight.")
         checked = check_views(views, self)
@@ -160,14 +167,6 @@ class MvHE(Embedding):
 
     def _check_dimensions(self, views: Views) -> None:
         _check_components(self.n_components, sum(views.n_features), "features of all views together")
-        for name, D, seen in zip(views.names, views.n_features, views.mask.sum(axis=0), strict=True):
-            if seen < D:
-                warnings.warn(
-                    f"view {name!r} has {D} features but only {seen} samples: components may lie where no sample "
-                    "varies. Reduce the views first, for example by crossview.ViewPCA.",
-                    UserWarning,
-                    stacklevel=4,
-                )
 
     def _weights(self) -> HybridWeights:
         return HybridWeights(
@@ -207,8 +206,10 @@ class KMvHE(MvHE):
         Subtract every view's training mean in the feature space.
     kernel : str or callable
         ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
-        callable ``kernel(x, z)`` on two samples; or ``"precomputed"``: the views are then (m, m) kernel matrices in
-        ``fit``, and (t, m) kernel values against the training samples afterwards.
+        callable ``kernel(x, z)`` on two samples, a number; or ``"precomputed"``: the views are then (m, m) kernel
+        matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A sample that a view has
+        not seen is then a row of NaN, or False in the mask, and what its column holds does not matter, but for being
+        finite. Model selection cannot split kernel matrices.
     gamma : float or sequence of float, optional
         Width of the kernel, one for all views or one per view. None takes the median heuristic per view,
         :math:`1 / (2 \sigma^2)` with σ the median distance, for rbf (and 1 / σ for laplacian), and scikit-learn's
@@ -226,6 +227,8 @@ class KMvHE(MvHE):
     ----------
     projections_ : list of ndarray, each of shape (r_v, d)
         A_v: coefficients of the kernel values against the landmarks of the view.
+    kernels_ : list of Kernel
+        The kernel of every view, with its parameters as fitted.
     landmarks_ : list of ndarray
         The training samples against which kernel values are taken, (r_v, D_v) per view; for a precomputed kernel
         their indices, (r_v,). There are no more than the rank of the kernel matrix.
@@ -251,6 +254,7 @@ class KMvHE(MvHE):
     """
 
     gamma_: list[float | None]
+    kernels_: list[Kernel]
     landmarks_: list[Any]
     offsets_: list[Array]
 
@@ -289,12 +293,12 @@ class KMvHE(MvHE):
             )
         if self.n_landmarks is not None:
             check_count(self.n_landmarks, "n_landmarks", least=1)
-        gammas = self.gamma if isinstance(self.gamma, Sequence | np.ndarray) else [self.gamma]
-        if len(gammas) not in (1, views.shape[1]):
-            raise ValueError(f"gamma has {len(gammas)} values for {views.shape[1]} views: give one, or one per view.")
-        for gamma in gammas:
+        for gamma in self._gammas(views.shape[1]):
             if gamma is not None:
                 check_weight(gamma, "gamma", positive=True)
+        check_weight(self.degree, "degree")
+        check_weight(self.coef0, "coef0")
+        check_kernel_params(self.kernel, self.kernel_params)
         if self.kernel == "precomputed":
             for name, X in zip(views.names, views.arrays, strict=True):
                 if X.shape[0] != X.shape[1]:
@@ -308,12 +312,12 @@ class KMvHE(MvHE):
     def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
         m, n = views.shape
         shuffled = check_random_state(self.random_state).permutation(m)
-        gammas = np.broadcast_to(np.array(self.gamma, dtype=object), n)
         data = []
-        for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
+        for X, seen, gamma in zip(views.arrays, views.mask.T, self._gammas(n), strict=True):
             ids = np.flatnonzero(seen)
             rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
-            kernel = self._kernel(median_gamma(rows, self.kernel) if gamma is None else float(gamma))
+            gamma = median_gamma(rows, self.kernel) if gamma is None else float(gamma)
+            kernel = Kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
                 landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
@@ -324,8 +328,13 @@ class KMvHE(MvHE):
         _check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
         return data
 
-    def _kernel(self, gamma: float | None) -> Kernel:
-        return Kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
+    def _gammas(self, n: int) -> list[Any]:
+        """The kernel width of every view, as given."""
+        if not isinstance(self.gamma, Sequence | np.ndarray) or isinstance(self.gamma, str) or np.ndim(self.gamma) == 0:
+            return [self.gamma] * n
+        if len(self.gamma) != n:
+            raise ValueError(f"gamma has {len(self.gamma)} values for {n} views: give one number, or one per view.")
+        return list(self.gamma)
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
         maps = [view.kernel_map for view in data if view.kernel_map is not None]
@@ -334,13 +343,28 @@ class KMvHE(MvHE):
         signs = component_signs(np.vstack(A))
         self.projections_ = [a * signs for a in A]
         self.offsets_ = [view.mean @ w * signs for view, w in zip(data, W, strict=True)]
+        self.kernels_ = [kernel_map.kernel for kernel_map in maps]
         self.landmarks_ = [kernel_map.landmarks for kernel_map in maps]
         self.gamma_ = [kernel_map.kernel.gamma for kernel_map in maps]
 
     def _map(self, X: Array, v: int) -> Array:
-        kernel, landmarks = self._kernel(self.gamma_[v]), self.landmarks_[v]
+        kernel, landmarks = self.kernels_[v], self.landmarks_[v]
         K = X[:, landmarks] if kernel.precomputed else kernel(X, landmarks)
         return K @ self.projections_[v] - self.offsets_[v]
+
+
+def _warn_of_empty_components(data: Sequence[ViewData], W: Sequence[Array]) -> None:
+    """Say so where training samples do not vary along components: they are arbitrary."""
+    spread = sum(np.square(view.features @ w).sum(axis=0) for view, w in zip(data, W, strict=True))
+    total = sum(np.square(view.features).sum() for view in data)
+    empty = int(np.sum(spread <= 1e-20 * total))
+    if empty:
+        warnings.warn(
+            f"{empty} of the {len(spread)} components lie where no training sample varies, because features are "
+            "constant or depend on each other: reduce the views first, for example by crossview.ViewPCA.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _check_components(wanted: int, possible: int, what: str) -> None:

@@ -19,6 +19,9 @@ def cross_view_accuracy(
 ) -> Array:
     """Share of probes of one view whose nearest gallery sample of another view has their class.
 
+    This is the paper's protocol: the gallery is all samples as one view sees them, and so holds the counterpart of
+    every probe that both views have seen.
+
     Parameters
     ----------
     latents : Views, or list, tuple or dict of array-like, each of shape (m, d)
@@ -45,7 +48,7 @@ def cross_view_accuracy(
     if metric not in ("euclidean", "cosine"):
         raise ValueError(f"metric must be 'euclidean' or 'cosine', got {metric!r}.")
     views = Views(latents)
-    labels = column_or_1d(y)
+    labels = column_or_1d([] if y is None else y)
     if len(labels) != len(views):
         raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
     if len(set(views.n_features)) > 1:
@@ -72,7 +75,7 @@ def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: Literal["euclidean",
     Returns
     -------
     accuracy : float
-        The mean off the diagonal.
+        The mean off the diagonal, pairs of views one of which has no sample left out.
 
     Examples
     --------
