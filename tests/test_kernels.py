@@ -74,8 +74,12 @@ def test_neighbours_are_those_of_the_kernel_distance(kernel):
         K = k(A, A)
     d = np.diag(K)[:, None] + np.diag(K) - 2 * K
     expected = class_neighbours_from_blocks(lambda rows: d[rows], y, 3, 6)
-    for table, wanted in zip(k.class_neighbours(A, y, 3, 6), expected, strict=True):
-        np.testing.assert_array_equal(table, wanted)
+    found = [k.class_neighbours(A, y, 3, 6, K)]
+    if kernel != "precomputed":
+        found.append(k.class_neighbours(A, y, 3, 6))
+    for tables in found:
+        for table, wanted in zip(tables, expected, strict=True):
+            np.testing.assert_array_equal(table, wanted)
 
 
 def test_median_gamma():
@@ -85,12 +89,50 @@ def test_median_gamma():
     assert median_gamma(X, lambda a, b: 0.0) is None
 
 
-def test_median_gamma_of_many_samples_and_of_duplicates():
-    many = RNG.normal(size=(5000, 3))
-    assert median_gamma(many, "rbf") == pytest.approx(median_gamma(many[:1000], "rbf"), rel=0.1)
-    mostly_equal = np.vstack([np.zeros((30, 2)), np.ones((2, 2))])
-    assert np.isfinite(median_gamma(mostly_equal, "rbf"))
+def test_median_gamma_of_many_samples_in_periodic_order():
+    classes = 10.0 * RNG.normal(size=(10, 3))
+    many = classes[np.arange(20_000) % 10] + RNG.normal(size=(20_000, 3))
+    assert median_gamma(many, "rbf") == pytest.approx(1 / (2 * np.median(pdist(many[:3000])) ** 2), rel=0.1)
+
+
+def test_median_gamma_of_duplicates():
+    apart = RNG.normal(size=(10, 4))
+    mostly_equal = np.vstack([np.repeat(apart[:1], 40, axis=0), apart])
+    distances = pdist(mostly_equal)
+    assert np.median(distances) == 0
+    assert median_gamma(mostly_equal, "rbf") == pytest.approx(1 / (2 * np.median(distances[distances > 0]) ** 2))
     assert median_gamma(np.zeros((4, 2)), "rbf") == 1.0
+
+
+def test_median_gamma_far_from_zero():
+    assert median_gamma(X + 1e8, "rbf") == pytest.approx(median_gamma(X, "rbf"), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rounding_does_not_raise_the_rank(seed):
+    few = np.random.default_rng(seed).normal(size=(5, 2)) + 100
+    assert KernelMap.fit(Kernel("linear"), few)[1].shape[1] <= 2
+
+
+def test_almost_symmetric_is_not_symmetric():
+    K = pairwise_kernels(X, metric="rbf")
+    K[0, 1] += 1e-4
+    with pytest.raises(ValueError, match="symmetric"):
+        KernelMap.fit(Kernel("precomputed"), K)
+
+
+def test_a_callable_is_called_once_per_pair():
+    calls = []
+
+    def dot(a, b):
+        calls.append(1)
+        return float(a @ b)
+
+    k = Kernel(dot)
+    K = k(X, X)
+    k.class_neighbours(X, np.arange(40) % 4, 1, 3, K)
+    KernelMap.fit(k, X, K=K)
+    assert len(calls) == 40 * 41 // 2
 
 
 def test_kernel_parameters_reach_the_kernel():

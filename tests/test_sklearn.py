@@ -124,6 +124,19 @@ class TestEveryEstimator:
         turned = named.transform(cv.Views({"sketch": views["sketch"], "photo": views["photo"]}))
         np.testing.assert_array_equal(turned["photo"], expected["photo"])
 
+    def test_named_views_in_any_order(self, estimator, data):
+        views, y = data
+        three = {"a": views["photo"], "b": views["sketch"] + 1.0, "c": 2.0 * views["photo"]}
+        model = clone(estimator).fit(three, y)
+        mask = np.ones((len(y), 3), dtype=bool)
+        mask[0, 1] = False
+        turned = cv.Views({name: three[name] for name in "cab"}, mask=mask)
+        got = model.transform(turned)
+        assert got.names == ["a", "b", "c"]
+        np.testing.assert_array_equal(got.mask[0], [False, True, True])
+        for name in "bc":
+            np.testing.assert_array_equal(got[name], model.transform_view(three[name], name))
+
     def test_transform_view_is_transform(self, estimator, data):
         views, y = data
         model = clone(estimator).fit(views, y)

@@ -29,7 +29,7 @@ _MEDIAN_SAMPLES = 1000
 _DIAGONAL_CHUNK = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel with its parameters, for one view.
 
@@ -42,6 +42,9 @@ class Kernel:
         Parameters of the named kernels that have them.
     kernel_params : dict, optional
         Further keyword arguments, for any kernel.
+    origin : ndarray of shape (D,), optional
+        What is subtracted from all samples first. It changes nothing for kernels that depend on differences only, but
+        for the rounding error where samples lie far from zero.
     """
 
     kernel: str | Callable[..., float]
@@ -49,6 +52,7 @@ class Kernel:
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
+    origin: Array | None = None
 
     @property
     def precomputed(self) -> bool:
@@ -57,6 +61,9 @@ class Kernel:
 
     def __call__(self, X: Array, Y: Array) -> Array:
         """Kernel values between the samples of X and Y, shape (len(X), len(Y))."""
+        if self.origin is not None:
+            # One object stays one: scikit-learn then computes half, and makes the diagonal of distances exactly 0.
+            X, Y = (X - self.origin,) * 2 if X is Y else (X - self.origin, Y - self.origin)
         extra = self.kernel_params or {}
         if callable(self.kernel):
             return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, **extra))
@@ -69,22 +76,23 @@ class Kernel:
         chunks = [X[a : a + _DIAGONAL_CHUNK] for a in range(0, len(X), _DIAGONAL_CHUNK)]
         return np.concatenate([np.diagonal(self(x, x)) for x in chunks])
 
-    def class_neighbours(self, X: Array, classes: Indices, n_within: int, n_between: int) -> tuple[Indices, Indices]:
+    def class_neighbours(
+        self, X: Array, classes: Indices, n_within: int, n_between: int, K: Array | None = None
+    ) -> tuple[Indices, Indices]:
         """Nearest samples by the kernel's own distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.
 
         As `crossview.graphs.neighbours.class_neighbours`. For rbf and linear kernels the order is the Euclidean
-        one, for cosine the Euclidean one of normalised samples, and no kernel value is computed. For a precomputed
-        kernel, X is the square kernel matrix.
+        one, for cosine the Euclidean one of normalised samples, and no kernel value is needed. For the others, K is
+        the kernel matrix of the samples; without it, its rows are computed as they are needed.
         """
         if self.kernel in ("rbf", "linear"):
             return class_neighbours(X, classes, n_within, n_between)
         if self.kernel == "cosine":
             return class_neighbours(normalize(X), classes, n_within, n_between)
-        diagonal = np.diagonal(X) if self.precomputed else self.diagonal(X)
+        diagonal = self.diagonal(X) if K is None else np.diagonal(K)
 
         def block(rows: slice) -> Array:
-            K = X[rows] if self.precomputed else self(X[rows], X)
-            return diagonal - 2.0 * K
+            return diagonal - 2.0 * (self(X[rows], X) if K is None else K[rows])
 
         return class_neighbours_from_blocks(block, classes, n_within, n_between)
 
@@ -109,7 +117,7 @@ class KernelMap:
 
     @classmethod
     def fit(
-        cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None
+        cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None, K: Array | None = None
     ) -> tuple[KernelMap, Array]:
         """Factor the kernel matrix of the training samples, or of landmarks among them.
 
@@ -123,6 +131,8 @@ class KernelMap:
             Rows of X to span the map; all of them when left out.
         ids : ndarray of int, shape (m,), optional
             What the samples of a precomputed kernel are called in its columns; 0 to m - 1 when left out.
+        K : ndarray of shape (m, m), optional
+            The kernel matrix of all samples, where it is known already. It is destroyed.
 
         Returns
         -------
@@ -132,7 +142,11 @@ class KernelMap:
             R: coordinates of the training samples.
         """
         chosen = np.arange(len(X)) if rows is None else rows
-        K = X[np.ix_(chosen, chosen)] if kernel.precomputed else kernel(X[chosen], X[chosen])
+        if K is None:
+            Z = X[chosen]
+            K = Z[:, chosen] if kernel.precomputed else kernel(Z, Z)
+        elif rows is not None:
+            K = K[np.ix_(rows, rows)]
         L, order = _pivoted_cholesky(K, kernel)
         del K
         rank = L.shape[1]
@@ -143,7 +157,6 @@ class KernelMap:
         else:
             K = X[:, pivots] if kernel.precomputed else kernel(X, X[pivots])
             features = np.ascontiguousarray(solve_triangular(L[:rank], K.T, lower=True, overwrite_b=True).T)
-            features[pivots] = L[:rank]
         landmarks = X[pivots] if not kernel.precomputed else pivots if ids is None else ids[pivots]
         return cls(kernel, landmarks, pivots), features
 
@@ -174,7 +187,9 @@ def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
     scale = np.abs(image).max()
     if not np.isfinite(scale) or np.abs(K.T @ probes - image).max() > 1e-8 * scale:
         raise ValueError(f"the {_name(kernel)} matrix must be finite and symmetric: check the kernel and its input.")
-    L, order, rank, _ = dpstrf(K.T, lower=1, overwrite_a=1)
+    # A pivot below the rounding error of K would become a direction of noise.
+    tolerance = 10.0 * max(len(K), 10) * np.finfo(np.float64).eps * np.diagonal(K).max()
+    L, order, rank, _ = dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)
     order = order.astype(np.intp) - 1
     L = np.tril(L[:, :rank])
     rebuilt = np.empty_like(image)
@@ -212,13 +227,16 @@ def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:
     """Kernel width by the median heuristic: γ = 1 / (2 σ²) with σ the median distance between samples.
 
     For the laplacian kernel, whose distance is the city-block one, 1 / σ. None, scikit-learn's own default, for
-    kernels without a width. Of more than 1 000 samples, evenly spaced ones are used.
+    kernels without a width. Of more than 1 000 samples, as many drawn with a fixed seed are used.
     """
     if kernel not in ("rbf", "laplacian"):
         return None
-    X = X[:: -(-len(X) // _MEDIAN_SAMPLES)]
-    pairs = np.triu_indices(len(X), k=1)
-    distances = (2.0 * euclidean_distances(X, squared=True) if kernel == "rbf" else manhattan_distances(X))[pairs]
-    # More than half of all pairs are duplicates where the median is 0: the mean still says something.
-    width = np.median(distances) or np.mean(distances)
-    return float(1.0 / width) if width > 0.0 else 1.0
+    if len(X) > _MEDIAN_SAMPLES:
+        X = X[np.random.default_rng(0).choice(len(X), _MEDIAN_SAMPLES, replace=False)]
+    X = X - X.mean(axis=0)
+    distances = 2.0 * euclidean_distances(X, squared=True) if kernel == "rbf" else manhattan_distances(X)
+    distances = distances[np.triu_indices(len(X), k=1)]
+    # Where most pairs are duplicates, at a distance of 0 but for rounding, the others still say something.
+    apart = distances[distances > 1e-12 * distances.max(initial=0.0)]
+    width = np.median(distances if 2 * len(apart) > len(distances) else apart) if len(apart) else 1.0
+    return float(1.0 / width)

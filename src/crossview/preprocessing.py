@@ -63,6 +63,9 @@ class _ViewWise(MultiViewTransformer):
     def _check_rows(self, rows: list[Array]) -> None:
         """Refuse what the transformer could not learn from."""
 
+    def _n_outputs(self, v: int) -> int:
+        return len(self.transformers_[v].get_feature_names_out())
+
     def _map(self, X: Array, v: int) -> Array:
         mapped: Array = self.transformers_[v].transform(X)
         return mapped

@@ -261,7 +261,50 @@ class TestIncompleteViews:
             assert 0 <= model.score(views, y) <= 1
 
 
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e8])
+@pytest.mark.parametrize("make_model", [cv.MvHE, cv.KMvHE, lambda d: cv.KMvHE(d, kernel="linear")])
+def test_an_offset_does_not_matter(offset, make_model):
+    arrays, y = make()
+    arrays = [np.round(X * 2**20) / 2**20 for X in arrays]  # exact with the offset, too
+    plain = make_model(4).fit(arrays, y)
+    moved = make_model(4).fit([X + offset for X in arrays], y)
+    np.testing.assert_allclose(moved.eigenvalues_, plain.eigenvalues_, rtol=0, atol=1e-7)
+    assert moved.score([X + offset for X in arrays], y) == plain.score(arrays, y)
+
+
+def test_signs_do_not_depend_on_the_order_of_samples():
+    arrays, y = make()
+    model = cv.KMvHE(3, gamma=1e-3).fit(arrays, y)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(y))
+        again = cv.KMvHE(3, gamma=1e-3).fit([X[order] for X in arrays], y[order])
+        for a, b in zip(model.transform(arrays), again.transform(arrays), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(a).max())
+
+
 class TestKernels:
+    def test_landmarks_are_drawn_from_what_a_view_has_seen(self):
+        arrays, y = make()
+        mask = np.ones((len(y), 3), dtype=bool)
+        mask[:40, 1] = False
+        model = cv.KMvHE(3, n_landmarks=15).fit(cv.Views(arrays, mask=mask), y)
+        seen = {tuple(x) for x in arrays[1][40:]}
+        assert {tuple(z) for z in model.landmarks_[1]} <= seen
+        assert len(model.landmarks_[1]) == 15
+
+    def test_changing_parameters_after_fit_changes_nothing(self):
+        arrays, y = make()
+        model = cv.KMvHE(3, kernel="poly").fit(arrays, y)
+        before = model.transform(arrays)
+        model.set_params(degree=2, kernel="linear", gamma=7.0)
+        for a, b in zip(model.transform(arrays), before, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    def test_arbitrary_components_are_warned_of(self):
+        arrays, y = make()
+        with pytest.warns(UserWarning, match="components lie where no training sample varies"):
+            cv.KMvHE(4, beta=0.0, gamma=1e-4).fit(arrays, y)
+
     def test_callable_and_precomputed_agree_with_the_named_kernel(self):
         arrays, y = make(m=40)
         new = [X[:7] + 0.01 for X in arrays]

@@ -29,14 +29,7 @@ ROUTES = {
 }
 
 
-@pytest.fixture(params=ROUTES, scope="module")
-def route(request):
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ROUTES[request.param].items():
-            patch.setattr(neighbours, name, value)
-        yield
-
-
+@pytest.mark.parametrize("route", ROUTES)
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -45,7 +38,7 @@ def route(request):
     n_classes=st.integers(1, 6),
     n_within=st.integers(0, 4),
     n_between=st.integers(0, 7),
-    kind=st.sampled_from(["ties", "duplicates", "offset", "plain"]),
+    kind=st.sampled_from(["ties", "duplicates", "offset", "outlier", "plain"]),
 )
 def test_equals_the_literal_search(route, seed, m, D, n_classes, n_within, n_between, kind):
     rng = np.random.default_rng(seed)
@@ -56,12 +49,16 @@ def test_equals_the_literal_search(route, seed, m, D, n_classes, n_within, n_bet
         X = X[rng.integers(0, max(1, m // 3), size=m)]
     if kind == "offset":
         X = np.round(8 * X) / 8 + 2.0**20  # ties between numbers that are exact
+    if kind == "outlier":
+        X[0] *= 1e7
     y = rng.integers(0, n_classes, size=m)
-    n_within, n_between = min(n_within, m), min(n_between, m)
-    within, between = class_neighbours(X, y, n_within, n_between)
-    expected = literal(X, y, n_within, n_between)
-    np.testing.assert_array_equal(within, expected[0])
-    np.testing.assert_array_equal(between, expected[1])
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ROUTES[route].items():
+            patch.setattr(neighbours, name, value)
+        found = class_neighbours(X, y, n_within, n_between)
+    for table, expected in zip(found, literal(X, y, n_within, n_between), strict=True):
+        np.testing.assert_array_equal(table, expected[:, : table.shape[1]])
+        assert (expected[:, table.shape[1] :] == -1).all()
 
 
 def test_large_problem_without_switches():
@@ -101,6 +98,9 @@ def test_all_distances_are_computed_for_tied_rows_only(monkeypatch):
     monkeypatch.setattr(neighbours, "_squared_distances", lambda A, B: asked.append(len(A)) or original(A, B))
     class_neighbours(X, y, 1, 5)
     assert not asked
+    X[3] *= 1e9
+    class_neighbours(X, y, 1, 5)
+    assert sum(asked) < 5, "an outlier ties nobody but itself"
     X[7] = X[1999] = X[0] + 1e-3
     y[[0, 7, 1999]] = 0, 1, 2
     class_neighbours(X, y, 1, 5)

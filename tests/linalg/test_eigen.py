@@ -81,6 +81,9 @@ class TestInverseIteration:
         assert eigen._complete(np.tril(S), values[:3], vectors[:, :3], 1.0)
         kept = [0, 2, 3]
         assert not eigen._complete(np.tril(S), values[kept], vectors[:, kept], 1.0)
+        close = np.concatenate([[-1.0, -1.0 + 1e-6], np.linspace(0, 5, 398)])
+        S, vectors = with_spectrum(close)
+        assert not eigen._complete(np.tril(S), close[1:2], vectors[:, 1:2], 1.0)
 
     def test_the_dense_solver_steps_in(self, monkeypatch):
         monkeypatch.setattr(eigen, "_ATTEMPTS", 0)

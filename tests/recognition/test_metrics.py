@@ -46,6 +46,11 @@ def test_equals_the_literal_definition(seed, n, metric):
     assert cv.metrics.mean_accuracy(latents, y, metric.__name__) == pytest.approx(np.nanmean(expected))
 
 
+def test_latents_far_from_zero():
+    X = np.random.default_rng(0).normal(size=(40, 3)) + 1e8
+    assert cv.metrics.mean_accuracy([X, X], np.arange(40)) == 1.0
+
+
 def test_a_view_without_samples_is_left_out_of_the_mean():
     X = np.eye(3)
     latents = [X, X, np.full((3, 3), np.nan)]

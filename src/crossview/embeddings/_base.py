@@ -32,7 +32,7 @@ __all__ = [
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A transformer of several views, each by its own map.
 
-    A subclass calls `_remember` in ``fit`` and defines `_map`.
+    A subclass calls `_remember` in ``fit`` and defines `_map` and `_n_outputs`.
     """
 
     view_names_: list[str]
@@ -54,6 +54,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     def _map(self, X: Array, v: int) -> Array:
         """Map samples of view v, every one of them seen."""
         raise AssertionError("a subclass defines the map")
+
+    def _n_outputs(self, v: int) -> int:
+        """How many features view v is mapped to."""
+        raise AssertionError("a subclass knows the map")
 
     def transform(self, views: ViewInput) -> Any:
         """Map every view into the common space.
@@ -104,12 +108,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     def _map_seen(self, X: Array, seen: NDArray[np.bool_], v: int) -> Array:
         if seen.all():
             return self._map(X, v)
-        if not seen.any():
-            return np.full((len(X), self._map(np.zeros((1, X.shape[1])), v).shape[1]), np.nan)
-        mapped = self._map(X[seen], v)
-        spread = np.full((len(X), mapped.shape[1]), np.nan)
-        spread[seen] = mapped
-        return spread
+        mapped = np.full((len(X), self._n_outputs(v)), np.nan)
+        if seen.any():
+            mapped[seen] = self._map(X[seen], v)
+        return mapped
 
     def _check_known(self, views: ViewInput) -> Views:
         """Views in the order of the fitted ones, each with the features it should have."""
@@ -158,6 +160,9 @@ class Embedding(MultiViewTransformer):
 
     def _map(self, X: Array, v: int) -> Array:
         return (X - self.means_[v]) @ self.projections_[v]
+
+    def _n_outputs(self, v: int) -> int:
+        return int(self.projections_[v].shape[1])
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.

@@ -144,9 +144,10 @@ class MvHE(Embedding):
         eigenvalues, stacked = smallest_eigenpairs(S, self.n_components, overwrite=True)
         stacked *= np.sqrt(len(data))  # the constraint is W'W = nI
         W = np.split(stacked, np.cumsum([view.features.shape[1] for view in data])[:-1])
-        _warn_of_empty_components(data, W)
+        latents = [view.features @ w for view, w in zip(data, W, strict=True)]
+        _warn_of_empty_components(data, latents)
         self.eigenvalues_ = eigenvalues
-        self._store(data, W)
+        self._store(data, W, latents)
         self._remember(checked)
         return self
 
@@ -182,7 +183,7 @@ class MvHE(Embedding):
             data.append(ViewData.of(rows, patches, seen, center=self.center))
         return data
 
-    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
+    def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
         """Keep of the solution what maps new samples."""
         signs = component_signs(np.vstack(W))
         self.projections_ = [w * signs for w in W]
@@ -226,7 +227,8 @@ class KMvHE(MvHE):
     Attributes
     ----------
     projections_ : list of ndarray, each of shape (r_v, d)
-        A_v: coefficients of the kernel values against the landmarks of the view.
+        A_v: coefficients of the kernel values against the landmarks of the view. The largest coordinate of a training
+        sample along every component is positive.
     kernels_ : list of Kernel
         The kernel of every view, with its parameters as fitted.
     landmarks_ : list of ndarray
@@ -317,12 +319,19 @@ class KMvHE(MvHE):
             ids = np.flatnonzero(seen)
             rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
             gamma = median_gamma(rows, self.kernel) if gamma is None else float(gamma)
-            kernel = Kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params)
+            shifts = self.kernel == "rbf" or (self.kernel == "linear" and self.center)
+            origin = rows.mean(axis=0) if shifts else None
+            kernel = Kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
                 landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
-            kernel_map, features = KernelMap.fit(kernel, rows, landmarks, ids)
-            patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between))
+            K = None
+            if kernel.precomputed:
+                K = rows.copy()
+            elif landmarks is None and self.kernel not in ("rbf", "linear", "cosine"):
+                K = kernel(rows, rows)
+            patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between, K))
+            kernel_map, features = KernelMap.fit(kernel, rows, landmarks, ids, K)
             data.append(ViewData.of(features, patches, seen, center=self.center, kernel_map=kernel_map))
         rank = sum(view.features.shape[1] for view in data)
         _check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
@@ -336,11 +345,12 @@ class KMvHE(MvHE):
             raise ValueError(f"gamma has {len(self.gamma)} values for {n} views: give one number, or one per view.")
         return list(self.gamma)
 
-    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
+    def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
         maps = [view.kernel_map for view in data if view.kernel_map is not None]
         factors = (view.samples(kernel_map.pivots) for view, kernel_map in zip(data, maps, strict=True))
         A = [KernelMap.coefficients(factor, w) for factor, w in zip(factors, W, strict=True)]
-        signs = component_signs(np.vstack(A))
+        # Coefficients depend on which landmarks were taken, latent samples do not.
+        signs = component_signs(np.vstack(latents))
         self.projections_ = [a * signs for a in A]
         self.offsets_ = [view.mean @ w * signs for view, w in zip(data, W, strict=True)]
         self.kernels_ = [kernel_map.kernel for kernel_map in maps]
@@ -353,15 +363,16 @@ class KMvHE(MvHE):
         return K @ self.projections_[v] - self.offsets_[v]
 
 
-def _warn_of_empty_components(data: Sequence[ViewData], W: Sequence[Array]) -> None:
-    """Say so where training samples do not vary along components: they are arbitrary."""
-    spread = sum(np.square(view.features @ w).sum(axis=0) for view, w in zip(data, W, strict=True))
+def _warn_of_empty_components(data: Sequence[ViewData], latents: Sequence[Array]) -> None:
+    """Say so where training samples do not vary along components: these are arbitrary."""
+    spread = sum(np.square(latent).sum(axis=0) for latent in latents)
     total = sum(np.square(view.features).sum() for view in data)
-    empty = int(np.sum(spread <= 1e-20 * total))
+    empty = int(np.sum(spread <= 1e-12 * total))
     if empty:
         warnings.warn(
-            f"{empty} of the {len(spread)} components lie where no training sample varies, because features are "
-            "constant or depend on each other: reduce the views first, for example by crossview.ViewPCA.",
+            f"{empty} of the {len(spread)} components lie where no training sample varies, and are arbitrary: features "
+            "are constant or depend on each other, or there are not so many components to find. Reduce the views "
+            "first, for example by crossview.ViewPCA, or ask for fewer components or a larger beta.",
             UserWarning,
             stacklevel=3,
         )

@@ -3,7 +3,7 @@
 A search by matrix products is fast but rounds: two samples at the same distance may come out in either order,
 depending on the number of threads. So the fast search only proposes candidates. Where two of them lie closer than
 its rounding error, their distances are computed again coordinate by coordinate, and what is still tied goes to the
-lower index. Without ties this costs nothing.
+lower index. Without ties this costs nothing. Distances other than Euclidean are taken as they are given.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Indices", "class_neighbours", "class_neighbours_from_blocks"]
 Indices: TypeAlias = NDArray[np.intp]
 
 _DENSE_BELOW = 512  # samples up to which one matrix of all distances beats a search
-_SMALL_CLASS = 256  # classes up to this size are searched together, larger ones one by one
+_SMALL_CLASS = 64  # classes up to this size are searched together, larger ones one by one
 _TABLE_ENTRIES = 1 << 20  # distances held at a time
 
 
@@ -38,7 +38,7 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     classes : ndarray of int, shape (m,)
         Class of each sample.
     n_within, n_between : int
-        Neighbours wanted: p1 of the same class, p2 of other classes. More than m are taken for m.
+        Neighbours wanted: p1 of the same class, p2 of other classes. More than any sample has are taken for that.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     >>> within.tolist(), between.tolist()
     ([[1], [0], [3], [2]], [[2, 3], [2, 3], [1, 0], [1, 0]])
     """
-    return _SortedSearch(X, classes).tables(min(n_within, len(X)), min(n_between, len(X)))
+    return _SortedSearch(X, classes).tables(*_possible(classes, n_within, n_between))
 
 
 def class_neighbours_from_blocks(
@@ -76,7 +76,8 @@ def class_neighbours_from_blocks(
     """
     m = len(classes)
     everyone = np.arange(m)
-    within, between = _empty_table(m, min(n_within, m)), _empty_table(m, min(n_between, m))
+    n_within, n_between = _possible(classes, n_within, n_between)
+    within, between = _empty_table(m, n_within), _empty_table(m, n_between)
     for rows in _chunks(0, m, m):
         distances = block(rows)
         same = classes[rows, None] == classes
@@ -89,20 +90,27 @@ def class_neighbours_from_blocks(
     return within, between
 
 
+def _possible(classes: Indices, n_within: int, n_between: int) -> tuple[int, int]:
+    """As many neighbours as were asked for, but no more than any sample has."""
+    sizes = np.bincount(classes)
+    sizes = sizes[sizes > 0]
+    return min(n_within, int(sizes.max()) - 1), min(n_between, len(classes) - int(sizes.min()))
+
+
 def _select(
     d: Array,
     row_ids: Indices,
     column_ids: Indices,
     k: int,
     exact: Callable[[int, Indices], Array] | None = None,
-    slack: Array | None = None,
+    slack: Callable[[Array], Array] | None = None,
 ) -> Indices:
     """Ids of the columns of each row's k smallest finite entries, in order; -1 where there are fewer.
 
     The columns' ids are the same for all rows, or given row by row. Entries of a row that differ by no more than its
-    slack are put in the order of what ``exact(row_id, column_ids)`` gives for them, and then of their ids.
+    slack, given its smallest entries, are put in the order of what ``exact(row_id, column_ids)`` gives for them, and
+    then of their ids.
     """
-    slack = np.zeros(len(d)) if slack is None else slack
     table = _empty_table(len(d), k)
     k = min(k, d.shape[1])
     column_ids = np.broadcast_to(column_ids, d.shape)
@@ -113,8 +121,9 @@ def _select(
     values = np.take_along_axis(values, order, axis=1)
     ids = np.take_along_axis(column_ids, np.take_along_axis(columns, order, axis=1), axis=1)
     table[:, :k] = np.where(np.isfinite(values), ids, -1)[:, :k]
-    for r in np.flatnonzero(_tied(values, k, slack)):
-        candidates = np.flatnonzero(np.isfinite(d[r]) & (d[r] <= values[r, k - 1] + slack[r]))
+    margin = np.zeros(len(d)) if slack is None else slack(values)
+    for r in np.flatnonzero(_tied(values, k, margin)):
+        candidates = np.flatnonzero(np.isfinite(d[r]) & (d[r] <= values[r, k - 1] + margin[r]))
         ids_r = column_ids[r, candidates]
         distances = d[r, candidates] if exact is None else exact(int(row_ids[r]), ids_r)
         nearest = ids_r[np.lexsort((ids_r, distances))[:k]]
@@ -143,11 +152,11 @@ class _SortedSearch:
         self.order = np.lexsort((classes, sizes))
         self.classes, self.sizes = classes[self.order], sizes[self.order]
         self.n_small = int(np.searchsorted(self.sizes, _SMALL_CLASS, side="right"))
-        # Centring keeps the rounding error of |x|² - 2xy + |y|² small; distances do not change.
+        # An origin amid the samples keeps the rounding error of |x|² - 2xy + |y|² small; distances do not change. The
+        # median of a few is as good as any, and no outlier moves it.
         self.sorted = X[self.order]
-        self.sorted -= self.sorted.mean(axis=0)
+        self.sorted -= np.median(self.sorted[:: max(1, len(X) // 100)], axis=0)
         self.norms = _squared_norms(self.sorted)
-        self.slack = _rounding_error(self.sorted)
 
     def tables(self, n_within: int, n_between: int) -> tuple[Indices, Indices]:
         within, between = _empty_table(len(self.X), n_within), _empty_table(len(self.X), n_between)
@@ -204,10 +213,9 @@ class _SortedSearch:
     def _fill_from_search(self, table: Indices, rows: slice, targets: list[slice], width: int, *, same: bool) -> None:
         everyone = np.arange(len(self.X))
         for chunk in _chunks(rows.start, rows.stop, width * len(targets)):
+            # A list that is cut short still holds more than k entries that count: the first k of all are among them,
+            # and the next one shows a tie.
             found = [self._nearest(chunk, among, width) for among in targets]
-            # Beyond the end of a list that was cut short there may be others as near as its last entry.
-            ends = [values[:, -1] for (_, values), t in zip(found, targets, strict=True) if width < t.stop - t.start]
-            horizon = np.min(ends, axis=0) if ends else np.full(chunk.stop - chunk.start, np.inf)
             positions = np.concatenate([p for p, _ in found], axis=1)
             values = np.concatenate([v for _, v in found], axis=1)
             here = everyone[chunk]
@@ -217,8 +225,7 @@ class _SortedSearch:
             values = np.take_along_axis(values, nearest, axis=1)
             k = min(table.shape[1], positions.shape[1])
             table[self.order[chunk], :k] = np.where(np.isfinite(values), self.order[positions], -1)[:, :k]
-            slack = self.slack[chunk]
-            unsure = here[_tied(values, k, slack) | ((values[:, k - 1] + slack >= horizon) & np.isfinite(horizon))]
+            unsure = here[_tied(values, k, self._rounding_error(here, values))]
             for some in _chunks(0, len(unsure), len(self.X)):
                 d = _squared_distances(self.sorted[unsure[some]], self.sorted)
                 self._fill_from_distances(table, unsure[some], everyone[None, :], d, same=same)
@@ -240,8 +247,19 @@ class _SortedSearch:
             self.order[columns],
             table.shape[1],
             lambda i, j: _exact_squared_distances(self.X, i, j),
-            self.slack[rows],
+            lambda values: self._rounding_error(rows, values),
         )
+
+    def _rounding_error(self, rows: Indices, nearest: Array) -> Array:
+        """Bound on the error that matrix products make in the difference of two entries of a row.
+
+        Whatever lies within r of x has a norm of at most ``|x| + r``: outliers elsewhere do not matter.
+        """
+        reach = np.max(nearest, axis=1, where=np.isfinite(nearest), initial=0.0)
+        norms = self.norms[rows]
+        error: Array = norms + np.square(np.sqrt(norms) + np.sqrt(reach))
+        error *= 4.0 * (self.X.shape[1] + 4) * np.finfo(np.float64).eps
+        return error
 
     def _eligible(self, rows: Indices, positions: Indices, *, same: bool) -> NDArray[np.bool_]:
         eligible: NDArray[np.bool_] = (self.classes[rows, None] == self.classes[positions]) == same
@@ -259,13 +277,6 @@ def _squared_distances(X: Array, Y: Array) -> Array:
 
 def _exact_squared_distances(X: Array, i: int, j: Indices) -> Array:
     return _squared_norms(X[j] - X[i])
-
-
-def _rounding_error(X: Array) -> Array:
-    """Bound on the error that `_squared_distances` makes in the difference of two entries of a row."""
-    norms = _squared_norms(X)
-    error: Array = 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps * (norms + norms.max())
-    return error
 
 
 def _squared_norms(X: Array) -> Array:

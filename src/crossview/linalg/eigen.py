@@ -1,8 +1,9 @@
 """The one front end for eigenproblems.
 
-A dense solver reduces the whole matrix to find a few eigenpairs at its end. From an order of a few thousand on, which
-only kernel methods reach, it is faster to factor the matrix twice: once, shifted to be positive definite, to iterate
-with its inverse, and once to prove that the iteration has missed nothing. Where that fails, the dense solver is there.
+A dense solver reduces the whole matrix to find a few eigenpairs at its end. From an order of some thousands on, it is
+faster to factor the matrix twice: once, shifted to be positive definite, to iterate with its inverse, and once to show
+that the iteration has missed no eigenvalue, but for one so near the last that it might as well have been that. Where
+the iteration does not converge soon, the dense solver is there.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from crossview.views import Array
 
 __all__ = ["component_signs", "smallest_eigenpairs"]
 
-_ITERATE_FROM = 3000  # order from which iterating beats the dense solver
-_ITERATE_AT_MOST = 50  # eigenpairs up to which it does
+_ITERATE_FROM = 5000  # order from which iterating beats the dense solver
+_ITERATE_AT_MOST = 24  # eigenpairs up to which it does
 _BLOCK = 24  # fewer right-hand sides at a time would not be solved faster
 _STEPS = 48  # blocks in a Krylov space
-_ATTEMPTS = 6
+_ATTEMPTS = 6  # shifts to be tried
+_RUNS = 2  # iterations to be tried
 
 
 def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -59,6 +61,7 @@ def _by_inverse_iteration(S: Array, d: int) -> tuple[Array, Array] | None:
     scale = float(np.abs(np.diagonal(S)).mean())
     lowest, margin = 0.0, 0.05 * scale
     block = np.random.default_rng(0).standard_normal((len(S), max(_BLOCK, d + 4)))
+    runs = 0
     for _ in range(_ATTEMPTS):
         shift = margin - lowest
         factor = _factor(S.copy(), shift)
@@ -66,10 +69,13 @@ def _by_inverse_iteration(S: Array, d: int) -> tuple[Array, Array] | None:
             margin *= 4.0
             continue
         inverse, vectors, converged = _block_lanczos(factor, block, d)
+        runs += 1
         del factor
         eigenvalues = 1.0 / inverse - shift
         if converged:
             return (eigenvalues[:d], vectors[:, :d]) if _complete(S, eigenvalues[:d], vectors[:, :d], scale) else None
+        if runs == _RUNS:
+            break
         # Start again nearer by. Ritz values lie above the eigenvalues: should the margin be too small, it grows again.
         lowest, block = float(eigenvalues[0]), vectors
         margin = max(float(eigenvalues[d] - lowest), 1e-3 * scale)

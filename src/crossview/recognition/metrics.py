@@ -59,7 +59,9 @@ def cross_view_accuracy(
     for i, (gallery, gallery_labels) in enumerate(samples):
         for j, (probe, probe_labels) in enumerate(samples):
             if i != j and len(gallery) and len(probe):
-                nearest = pairwise_distances_argmin(probe, gallery, metric=metric)
+                # Euclidean distances are differences of squares: far from zero they would be lost in rounding.
+                origin = gallery.mean(axis=0) if metric == "euclidean" else 0.0
+                nearest = pairwise_distances_argmin(probe - origin, gallery - origin, metric=metric)
                 accuracy[i, j] = np.mean(gallery_labels[nearest] == probe_labels)
     return accuracy
 
