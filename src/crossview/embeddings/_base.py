@@ -14,6 +14,7 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._blas import cross_product
 from crossview.graphs.neighbours import Indices
 from crossview.recognition.metrics import mean_accuracy
 from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view
@@ -201,15 +202,21 @@ def check_views(views: ViewInput, estimator: object) -> Views:
                 raise ValueError(f"{label} has values too large to be squared: scale it down.")
         if (rows[1:] == rows[0]).all():
             raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
-    shared = checked.mask.astype(np.float64)
-    n_groups, group = connected_components(shared.T @ shared > 0, directed=False)
+    if not checked.mask.all():
+        _check_connected(checked)
+    return checked
+
+
+def _check_connected(views: Views) -> None:
+    """Refuse groups of views that no sample ties together."""
+    seen = views.mask.astype(np.float64)
+    n_groups, group = connected_components(cross_product(seen, seen) > 0, directed=False)
     if n_groups > 1:
-        groups = [", ".join(repr(checked.names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
+        groups = [", ".join(repr(views.names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
         raise ValueError(
             f"these groups of views share no sample with each other: {' | '.join(groups)}. Nothing ties them to one "
             "common space. Row k of every view must be the same sample."
         )
-    return checked
 
 
 def check_labels(y: ArrayLike | None, m: int, estimator: object) -> Indices:

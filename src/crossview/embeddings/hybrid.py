@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
+from crossview._blas import product
 from crossview.embeddings._base import Embedding, check_count, check_flag, check_labels, check_views, check_weight
 from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
 from crossview.graphs.neighbours import Indices, class_neighbours
@@ -144,7 +145,7 @@ class MvHE(Embedding):
         eigenvalues, stacked = smallest_eigenpairs(S, self.n_components, overwrite=True)
         stacked *= np.sqrt(len(data))  # the constraint is W'W = nI
         W = np.split(stacked, np.cumsum([view.features.shape[1] for view in data])[:-1])
-        latents = [view.features @ w for view, w in zip(data, W, strict=True)]
+        latents = [product(view.features, w) for view, w in zip(data, W, strict=True)]
         _warn_of_empty_components(data, latents)
         self.eigenvalues_ = eigenvalues
         self._store(data, W, latents)

@@ -155,7 +155,8 @@ class _SortedSearch:
         # An origin amid the samples keeps the rounding error of |x|² - 2xy + |y|² small; distances do not change. The
         # median of a few is as good as any, and no outlier moves it.
         self.sorted = X[self.order]
-        self.sorted -= np.median(self.sorted[:: max(1, len(X) // 100)], axis=0)
+        few = self.sorted[:: max(1, len(X) // 30)]
+        self.sorted -= np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
         self.norms = _squared_norms(self.sorted)
 
     def tables(self, n_within: int, n_between: int) -> tuple[Indices, Indices]:
