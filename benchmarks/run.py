@@ -28,15 +28,20 @@ def timed(run: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def medians(runs: dict[str, Callable[[], None]], rounds: int, repeats: int) -> dict[str, float]:
-    """Median time of each, measured in turns, so that a busy moment of the machine touches all of them."""
+def medians(runs: dict[str, Callable[[], None]], rounds: int, repeats: int, pause: float = 0.0) -> dict[str, float]:
+    """Median time of each, measured in turns, so that a busy moment of the machine touches all of them.
+
+    Threads of linear algebra go on spinning for some 0.1 s after their work: a pause before every run keeps them out
+    of the next one's time. Runs of milliseconds go without, as waking threads up would be most of what is measured.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            # What ran before may still hold a core for some milliseconds: that is not this one's time.
-            time.sleep(0.1)
+            time.sleep(0.2)
             run()
-            seconds[name] += [timed(run) for _ in range(repeats)]
+            for _ in range(repeats):
+                time.sleep(pause)
+                seconds[name].append(timed(run))
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
@@ -101,7 +106,7 @@ def large(sizes: list[int]) -> list[str]:
             "fit": lambda arrays=arrays, y=y: cases.fit_mvhe(arrays, y),
         }
         rounds, repeats = (5, 3) if m <= 5000 else (2, 1) if m <= 20_000 else (1, 1)
-        t = medians(runs, rounds, repeats)
+        t = medians(runs, rounds, repeats, pause=0.2)
         floor = t["search"] + t["eigen"]
         size = in_process("MvHE", m)
         lines.append(
