@@ -367,7 +367,7 @@ class KMvHE(MvHE):
 def _warn_of_empty_components(data: Sequence[ViewData], latents: Sequence[Array]) -> None:
     """Say so where training samples do not vary along components: these are arbitrary."""
     spread = sum(np.square(latent).sum(axis=0) for latent in latents)
-    total = sum(np.square(view.features).sum() for view in data)
+    total = sum(np.einsum("ij,ij->", view.features, view.features) for view in data)
     empty = int(np.sum(spread <= 1e-12 * total))
     if empty:
         warnings.warn(
