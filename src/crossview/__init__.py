@@ -8,6 +8,8 @@ True
 """
 
 from crossview import datasets
+from crossview.embeddings.correlation import CCA, MCCA, PLS
+from crossview.embeddings.discriminant import MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
@@ -15,4 +17,18 @@ from crossview.views import Views
 
 __version__ = "0.1.0"
 
-__all__ = ["KMvHE", "MvHE", "ViewPCA", "ViewScaler", "Views", "datasets", "metrics"]
+__all__ = [
+    "CCA",
+    "MCCA",
+    "PLS",
+    "KMvHE",
+    "MvDA",
+    "MvDAVC",
+    "MvHE",
+    "MvMDA",
+    "ViewPCA",
+    "ViewScaler",
+    "Views",
+    "datasets",
+    "metrics",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -238,7 +239,10 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object) -> Indices:
         except (TypeError, ValueError):
             other = next(label for label in labels if not isinstance(label, str))
             raise ValueError(f"y mixes strings with {other!r}: give every sample one class label.") from None
-    check_classification_targets(labels)
+    with warnings.catch_warnings():
+        # That many classes have few samples is what recognition is like, and no sign of a regression.
+        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
+        check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

@@ -1,0 +1,119 @@
+"""Linear embeddings that are one generalised eigenproblem over scatter matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import get_tags
+
+from crossview.embeddings._base import Embedding, check_count, check_flag, check_labels, check_views, check_weight
+from crossview.graphs.neighbours import Indices
+from crossview.linalg.eigen import component_signs
+from crossview.views import Array, ViewInput, Views
+
+__all__ = ["LinearEmbedding", "TrainingData"]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Training views as a method's scatter matrices see them.
+
+    Parameters
+    ----------
+    arrays : list of ndarray, each of shape (m, D_v)
+        The views less their means, zero where a sample is missing.
+    means : list of ndarray, each of shape (D_v,)
+        What was subtracted.
+    mask : ndarray of bool, shape (m, n)
+        Which sample was seen in which view.
+    classes : ndarray of int, shape (m,), optional
+        Class of each sample, coded from 0; None for unsupervised methods.
+    """
+
+    arrays: list[Array]
+    means: list[Array]
+    mask: NDArray[np.bool_]
+    classes: Indices | None
+
+    @classmethod
+    def of(cls, views: Views, classes: Indices | None, *, center: bool) -> TrainingData:
+        """Centre every view, and fill in zeros."""
+        arrays, means = [], []
+        for X, seen in zip(views.arrays, views.mask.T, strict=True):
+            mean = X[seen].mean(axis=0) if center else np.zeros(X.shape[1])
+            arrays.append(X - mean if seen.all() else np.where(seen[:, None], X - mean, 0.0))
+            means.append(mean)
+        return cls(arrays, means, views.mask, classes)
+
+    @property
+    def n_features(self) -> list[int]:
+        """D_v of every view."""
+        return [X.shape[1] for X in self.arrays]
+
+    @property
+    def n_classes(self) -> int:
+        """C: how many classes there are."""
+        return 0 if self.classes is None else int(self.classes.max()) + 1
+
+
+class LinearEmbedding(Embedding):
+    """Base of the linear methods. A subclass says how many components there can be, and solves its problem."""
+
+    n_components: int
+    center: bool
+    eigenvalues_: Array
+
+    _two_views: ClassVar[bool] = False
+    _weights: ClassVar[tuple[str, ...]] = ("reg",)
+
+    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
+        """Learn the maps.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            Views of the same m samples; a row of NaN is a sample that a view has not seen.
+        y : array-like of shape (m,)
+            One class label per sample; ignored by unsupervised methods.
+
+        Returns
+        -------
+        self
+            Fitted.
+        """
+        check_count(self.n_components, "n_components", least=1)
+        check_flag(self.center, "center")
+        for name in self._weights:
+            check_weight(getattr(self, name), name)
+        checked = check_views(views, self)
+        if self._two_views and checked.shape[1] != 2:
+            raise ValueError(
+                f"{type(self).__name__} takes 2 views, got {checked.shape[1]}: use crossview.MCCA for more than two."
+            )
+        supervised = get_tags(self).target_tags.required
+        classes = check_labels(y, len(checked), self) if supervised else None
+        data = TrainingData.of(checked, classes, center=self.center)
+        possible = self._max_components(data)
+        if self.n_components > possible and not supervised:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the {possible} that these views allow: "
+                f"choose {possible} or fewer."
+            )
+        eigenvalues, W = self._solve(data, min(self.n_components, possible))
+        signs = component_signs(W)
+        self.eigenvalues_ = eigenvalues
+        self.projections_ = np.split(W * signs, np.cumsum(data.n_features)[:-1])
+        self.means_ = data.means
+        self._remember(checked)
+        return self
+
+    def _max_components(self, data: TrainingData) -> int:
+        """How many components the method can give."""
+        return sum(data.n_features)
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        """Eigenvalues and the d components of all views, one above the other."""
+        raise AssertionError("a subclass defines the problem")

@@ -1,0 +1,89 @@
+"""Scatter matrices of classes, in blocks of views.
+
+Every one of them is a Gram matrix of few rows: sums or means of classes, weighted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from crossview._blas import cross_product
+from crossview.graphs.neighbours import Indices
+from crossview.views import Array
+
+__all__ = ["class_sums", "grams", "joint_scatters", "view_scatters"]
+
+
+def class_sums(arrays: Sequence[Array], mask: NDArray[np.bool_], classes: Indices) -> tuple[list[Array], Array]:
+    """Sum of every class in every view, and how many samples it has there.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray, each of shape (m, D_v)
+        The views, zero where a sample is missing.
+    mask : ndarray of bool, shape (m, n)
+        Which sample was seen in which view.
+    classes : ndarray of int, shape (m,)
+        Class of each sample, coded from 0 to C - 1.
+
+    Returns
+    -------
+    sums : list of ndarray, each of shape (C, D_v)
+        Class sums.
+    counts : ndarray of shape (C, n)
+        Class sizes.
+    """
+    m, C = len(classes), int(classes.max()) + 1
+    indicator = sp.csr_array((np.ones(m), classes, np.arange(m + 1)), shape=(m, C)).T.tocsr()
+    return [indicator @ X for X in arrays], indicator @ mask.astype(np.float64)
+
+
+def grams(arrays: Sequence[Array]) -> list[Array]:
+    """``X_v' X_v`` of every view."""
+    return [cross_product(X, X) for X in arrays]
+
+
+def view_scatters(
+    arrays: Sequence[Array], mask: NDArray[np.bool_], classes: Indices
+) -> tuple[list[Array], list[Array]]:
+    """Between- and within-class scatter of every view by itself.
+
+    ``Σ_c N_v^c (μ_v^c - μ_v)(μ_v^c - μ_v)'`` and ``Σ_c Σ_{x in c} (x - μ_v^c)(x - μ_v^c)'``.
+    """
+    sums, counts = class_sums(arrays, mask, classes)
+    between, within = [], []
+    for gram, total, number in zip(grams(arrays), sums, counts.T, strict=True):
+        E = np.ascontiguousarray(total / np.sqrt(np.maximum(number, 1.0))[:, None])
+        mean = total.sum(axis=0) / np.sqrt(number.sum())
+        explained = cross_product(E, E)
+        between.append(explained - np.outer(mean, mean))
+        within.append(gram - explained)
+    return between, within
+
+
+def joint_scatters(arrays: Sequence[Array], mask: NDArray[np.bool_], classes: Indices) -> tuple[Array, Array]:
+    """Between- and within-class scatter of all views in the common space, where a class has one mean over all views.
+
+    The matrices S and D of MvDA, shape (ΣD_v, ΣD_v), such that ``tr W'SW = Σ_c N^c |μ^c - μ|²`` and
+    ``tr W'DW = Σ_v Σ_c Σ_{x in c} |W_v'x - μ^c|²``.
+    """
+    sums, counts = class_sums(arrays, mask, classes)
+    number = np.maximum(counts.sum(axis=1), 1.0)
+    E = np.hstack(sums) / np.sqrt(number)[:, None]
+    mean = np.hstack([total.sum(axis=0) for total in sums]) / np.sqrt(counts.sum())
+    explained = cross_product(E, E)
+    return explained - np.outer(mean, mean), _block_diagonal(grams(arrays)) - explained
+
+
+def _block_diagonal(blocks: Sequence[Array]) -> Array:
+    order = sum(map(len, blocks))
+    matrix = np.zeros((order, order))
+    start = 0
+    for block in blocks:
+        matrix[start : start + len(block), start : start + len(block)] = block
+        start += len(block)
+    return matrix

@@ -1,0 +1,83 @@
+"""Generalised eigenproblems: maximise ``tr W'AW`` subject to ``W'BW = I``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import solve_triangular
+
+from crossview.views import Array
+
+__all__ = ["factor_blocks", "largest_generalized_eigenpairs", "ridge", "unwhiten"]
+
+
+def ridge(B: Array, reg: float) -> Array:
+    """Add `reg` times the mean diagonal of B to its diagonal."""
+    ridged = B.copy()
+    ridged[np.diag_indices(len(B))] += reg * float(np.trace(B)) / len(B)
+    return ridged
+
+
+def largest_generalized_eigenpairs(A: Array, B: Array | Sequence[Array], d: int) -> tuple[Array, Array]:
+    """Eigenpairs of the d largest eigenvalues of ``A w = λ B w``.
+
+    Parameters
+    ----------
+    A : ndarray of shape (N, N)
+        Symmetric.
+    B : ndarray of shape (N, N), or sequence of ndarray
+        Positive definite; as a sequence, the blocks on its diagonal.
+    d : int
+        Number of eigenpairs, at most N.
+
+    Returns
+    -------
+    eigenvalues : ndarray of shape (d,)
+        In descending order.
+    eigenvectors : ndarray of shape (N, d)
+        With ``W'BW = I``.
+    """
+    factors = factor_blocks([B] if isinstance(B, np.ndarray) else B)
+    whitened = _whiten(A, factors)
+    N = len(A)
+    eigenvalues, V = scipy.linalg.eigh(
+        whitened, lower=True, subset_by_index=[N - d, N - 1], overwrite_a=True, check_finite=False, driver="evr"
+    )
+    return eigenvalues[::-1], unwhiten(V[:, ::-1], factors)
+
+
+def factor_blocks(blocks: Sequence[Array]) -> list[Array]:
+    """Lower Cholesky factor of every block."""
+    try:
+        return [scipy.linalg.cholesky(B, lower=True, check_finite=False) for B in blocks]
+    except scipy.linalg.LinAlgError as error:
+        raise ValueError(
+            "the constraint's scatter matrix is singular: raise reg, or reduce the views first by crossview.ViewPCA."
+        ) from error
+
+
+def _blocks(factors: Sequence[Array]) -> list[slice]:
+    return [slice(a, b) for a, b in pairwise(np.cumsum([0, *map(len, factors)]))]
+
+
+def _whiten(A: Array, factors: Sequence[Array]) -> Array:
+    """``L^-1 A L^-T``, where L has the given blocks on its diagonal."""
+    whitened = np.array(A, order="F")
+    for block, L in zip(_blocks(factors), factors, strict=True):
+        whitened[block] = solve_triangular(L, whitened[block], lower=True, check_finite=False)
+    for block, L in zip(_blocks(factors), factors, strict=True):
+        whitened[:, block] = solve_triangular(L, whitened[:, block].T, lower=True, check_finite=False).T
+    return whitened
+
+
+def unwhiten(V: Array, factors: Sequence[Array]) -> Array:
+    """``L^-T V``."""
+    return np.vstack(
+        [
+            solve_triangular(L, V[block], lower=True, trans=1, check_finite=False)
+            for block, L in zip(_blocks(factors), factors, strict=True)
+        ]
+    )

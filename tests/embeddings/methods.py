@@ -1,0 +1,28 @@
+"""The embeddings, each with parameters under which small data have well-defined answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import crossview as cv
+
+SUPERVISED = [cv.MvHE(2), cv.KMvHE(2), cv.MvDA(2), cv.MvDAVC(2), cv.MvMDA(2)]
+UNSUPERVISED = [cv.MCCA(2), cv.CCA(2), cv.PLS(2)]
+TWO_VIEWS_ONLY = [cv.CCA(2), cv.PLS(2)]
+ALL = [*SUPERVISED, *UNSUPERVISED]
+ANY_VIEWS = [m for m in ALL if type(m) not in (cv.CCA, cv.PLS)]
+
+
+def make(m=60, sizes=(6, 4), n_classes=6, seed=0):
+    """Views of shared factors, with classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(m) % n_classes
+    z = rng.normal(size=(n_classes, 4))[y] + 0.4 * rng.normal(size=(m, 4))
+    return [np.tanh(z @ rng.normal(size=(4, D))) + 0.1 * rng.normal(size=(m, D)) for D in sizes], y
+
+
+def improves(value, W, normalise, seed, size, n_trials=200):
+    """Whether some random change of W, brought back to the constraint, gives a larger value."""
+    rng = np.random.default_rng(seed)
+    best = value(W)
+    return any(value(normalise(W + size * rng.normal(size=W.shape))) > best + 1e-9 * abs(best) for _ in range(n_trials))

@@ -1,0 +1,136 @@
+"""What every embedding keeps to, whatever its mathematics."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from methods import ALL, ANY_VIEWS, SUPERVISED, TWO_VIEWS_ONLY, make
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+
+import crossview as cv
+
+ARRAYS, Y = make()
+EVERY = pytest.mark.parametrize("model", ALL, ids=repr)
+
+
+@EVERY
+def test_fit_and_transform(model):
+    model = clone(model)
+    assert model.fit(ARRAYS, Y) is model
+    latents = model.transform(ARRAYS)
+    assert [Z.shape for Z in latents] == [(60, 2), (60, 2)]
+    assert len(model.projections_) == 2
+    assert model.eigenvalues_.shape == (2,)
+    assert model.view_names_ == ["view0", "view1"]
+    assert 0.0 <= model.score(ARRAYS, Y) <= 1.0
+    for v, X in enumerate(ARRAYS):
+        np.testing.assert_array_equal(model.transform_view(X, v), latents[v])
+        np.testing.assert_allclose(model.transform_view(X[3:4], v), latents[v][3:4], atol=1e-12)
+
+
+@EVERY
+def test_clone_pickle_and_determinism(model):
+    first, second = clone(model).fit(ARRAYS, Y), clone(model).fit(ARRAYS, Y)
+    again = pickle.loads(pickle.dumps(first))
+    assert repr(again) == repr(model)
+    for a, b, c in zip(*(m.transform(ARRAYS) for m in (first, second, again)), strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
+
+
+@EVERY
+def test_containers(model):
+    views = cv.Views(ARRAYS, names=["photo", "sketch"])
+    model = clone(model).fit(views, Y)
+    expected = model.transform(views)
+    assert isinstance(expected, cv.Views)
+    named = model.transform({"sketch": ARRAYS[1], "photo": ARRAYS[0]})
+    np.testing.assert_array_equal(named["photo"], expected["photo"])
+    assert isinstance(model.transform(ARRAYS), list)
+
+
+@EVERY
+def test_order_of_samples_does_not_matter(model):
+    order = np.random.default_rng(1).permutation(len(Y))
+    first = clone(model).fit(ARRAYS, Y)
+    second = clone(model).fit([X[order] for X in ARRAYS], Y[order])
+    for a, b in zip(first.transform(ARRAYS), second.transform(ARRAYS), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", ANY_VIEWS, ids=repr)
+def test_more_than_two_views(model):
+    arrays, y = make(sizes=(6, 4, 5, 3))
+    latents = clone(model).fit(arrays, y).transform(arrays)
+    assert [Z.shape for Z in latents] == [(60, 2)] * 4
+
+
+@pytest.mark.parametrize("model", TWO_VIEWS_ONLY, ids=repr)
+def test_two_views_only(model):
+    arrays, y = make(sizes=(6, 4, 5))
+    with pytest.raises(ValueError, match=r"takes 2 views, got 3: use crossview\.MCCA"):
+        clone(model).fit(arrays, y)
+
+
+@EVERY
+def test_incomplete_views(model):
+    mask = np.random.default_rng(0).random((60, 2)) < 0.9
+    mask[:12] = True
+    views = cv.Views(ARRAYS, mask=mask)
+    latents = clone(model).fit(views, Y).transform(views)
+    np.testing.assert_array_equal(np.isnan(latents.arrays[0]).all(axis=1), ~mask[:, 0])
+    full = clone(model).fit(cv.Views(ARRAYS, mask=np.ones((60, 2), dtype=bool)), Y)
+    for a, b in zip(full.projections_, clone(model).fit(ARRAYS, Y).projections_, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("views", "y", "match"),
+    [
+        (ARRAYS[:1], Y, "needs 2 views or more"),
+        ([ARRAYS[0], np.ones((60, 3))], Y, "constant in every column"),
+        ([ARRAYS[0], np.where(ARRAYS[1] == ARRAYS[1][2, 1], np.nan, ARRAYS[1])], Y, "NaN in part of row 2"),
+        ([ARRAYS[0], ARRAYS[1][:-1]], Y, "same number of rows"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_views(model, views, y, match):
+    with pytest.raises(ValueError, match=match):
+        clone(model).fit(views, y)
+
+
+@EVERY
+@pytest.mark.parametrize("value", [0, -1, 2.5, True])
+def test_bad_number_of_components(model, value):
+    with pytest.raises(ValueError, match="n_components must be a whole number, 1 or more"):
+        clone(model).set_params(n_components=value).fit(ARRAYS, Y)
+
+
+@EVERY
+def test_bad_parameters(model):
+    for name in model.get_params():
+        if name.startswith("lambda") or name == "reg":
+            with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+                clone(model).set_params(**{name: -1.0}).fit(ARRAYS, Y)
+    with pytest.raises(ValueError, match="center must be True or False"):
+        clone(model).set_params(center="no").fit(ARRAYS, Y)
+
+
+@pytest.mark.parametrize("model", SUPERVISED, ids=repr)
+def test_supervised_methods_need_labels(model):
+    assert get_tags(model).target_tags.required
+    with pytest.raises(ValueError, match="requires y"):
+        clone(model).fit(ARRAYS, None)
+    with pytest.raises(ValueError, match="one class only"):
+        clone(model).fit(ARRAYS, np.zeros(60))
+
+
+@EVERY
+def test_unfitted(model):
+    with pytest.raises(NotFittedError):
+        clone(model).transform(ARRAYS)

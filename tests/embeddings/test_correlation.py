@@ -1,0 +1,106 @@
+"""Correlation methods against their objectives, against each other and against scikit-learn and cca-zoo."""
+
+from __future__ import annotations
+
+import cca_zoo.linear
+import numpy as np
+import pytest
+import sklearn.cross_decomposition
+from methods import improves, make
+
+import crossview as cv
+
+ARRAYS, _ = make(m=200, sizes=(6, 4))
+THREE, _ = make(m=200, sizes=(6, 4, 5))
+
+
+def centred(arrays):
+    return [X - X.mean(axis=0) for X in arrays]
+
+
+def correlations(latents):
+    return np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(latents[0].T, latents[1].T, strict=True)])
+
+
+def objective(arrays, W):
+    edges = np.cumsum([X.shape[1] for X in arrays])[:-1]
+    Z = [X @ w for X, w in zip(centred(arrays), np.split(W, edges), strict=True)]
+    return sum(float(np.sum(a * b)) for i, a in enumerate(Z) for j, b in enumerate(Z) if i != j)
+
+
+def test_cca_constraint_and_correlations():
+    model = cv.CCA(3, reg=0.0).fit(ARRAYS)
+    Z = model.transform(ARRAYS)
+    for z in Z:
+        np.testing.assert_allclose(z.T @ z, np.eye(3), atol=1e-8)
+    np.testing.assert_allclose(Z[0].T @ Z[1], np.diag(model.eigenvalues_), atol=1e-8)
+
+
+def test_cca_agrees_with_scikit_learn():
+    ours = cv.CCA(3, reg=0.0).fit(ARRAYS)
+    theirs = sklearn.cross_decomposition.CCA(3, scale=False, tol=1e-14, max_iter=20_000).fit(*ARRAYS)
+    np.testing.assert_allclose(correlations(ours.transform(ARRAYS)), correlations(theirs.transform(*ARRAYS)), atol=1e-6)
+
+
+@pytest.mark.parametrize("reg", [0.0, 0.1])
+def test_mcca_of_two_views_is_cca(reg):
+    a, b = cv.MCCA(3, reg=reg).fit(ARRAYS), cv.CCA(3, reg=reg).fit(ARRAYS)
+    np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, atol=1e-10)
+    for W, V in zip(a.projections_, b.projections_, strict=True):
+        np.testing.assert_allclose(np.abs(W), np.abs(V), atol=1e-8)
+
+
+def test_mcca_objective_and_constraint():
+    model = cv.MCCA(3, reg=0.0).fit(THREE)
+    W = np.vstack(model.projections_)
+    Z = model.transform(THREE)
+    np.testing.assert_allclose(sum(z.T @ z for z in Z) / 3, np.eye(3), atol=1e-8)
+    assert objective(THREE, W) == pytest.approx(3 * model.eigenvalues_.sum(), rel=1e-8)
+    edges = np.cumsum([6, 4])
+
+    def normalise(W):
+        G = sum((X @ w).T @ (X @ w) for X, w in zip(centred(THREE), np.split(W, edges), strict=True)) / 3
+        return W @ np.linalg.inv(np.linalg.cholesky(G)).T
+
+    for size in (1e-3, 0.1, 1.0):
+        assert not improves(lambda V: objective(THREE, V), W, normalise, 0, size * np.abs(W).mean())
+
+
+@pytest.mark.parametrize("arrays", [ARRAYS, THREE], ids=["two", "three"])
+def test_mcca_agrees_with_cca_zoo(arrays):
+    ours = cv.MCCA(3, reg=0.0).fit(arrays).transform(arrays)
+    theirs = cca_zoo.linear.MCCA(3).fit(arrays).transform(arrays)
+    np.testing.assert_allclose(np.abs(correlations(ours)), np.abs(correlations(theirs)), atol=1e-6)
+
+
+def test_pls_constraint_and_agreement_with_cca_zoo():
+    model = cv.PLS(3).fit(ARRAYS)
+    for W in model.projections_:
+        np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-10)
+    Z = model.transform(ARRAYS)
+    np.testing.assert_allclose(Z[0].T @ Z[1], np.diag(model.eigenvalues_), atol=1e-8)
+    theirs = cca_zoo.linear.PLS(3).fit(ARRAYS).transform(ARRAYS)
+    np.testing.assert_allclose(np.abs(correlations(Z)), np.abs(correlations(theirs)), atol=1e-6)
+
+
+def test_too_many_components():
+    for cls in (cv.CCA, cv.PLS):
+        with pytest.raises(ValueError, match="n_components=5 is more than the 4 that these views allow"):
+            cls(5).fit(ARRAYS)
+
+
+def test_singular_covariance_needs_a_ridge():
+    doubled = [np.hstack([X, X]) for X in ARRAYS]
+    for cls in (cv.CCA, cv.MCCA):
+        with pytest.raises(ValueError, match="singular: raise reg"):
+            cls(2, reg=0.0).fit(doubled)
+        assert np.isfinite(cls(2, reg=1e-3).fit(doubled).eigenvalues_).all()
+
+
+def test_pairs_of_incomplete_views():
+    """A sample missing from one view does not touch the covariance of the pair."""
+    mask = np.ones((200, 2), dtype=bool)
+    mask[150:, 1] = False
+    model = cv.PLS(2, center=False).fit(cv.Views(ARRAYS, mask=mask))
+    expected = np.linalg.svd(ARRAYS[0][:150].T @ ARRAYS[1][:150], compute_uv=False)[:2]
+    np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-10)

@@ -1,0 +1,189 @@
+"""Discriminant methods against their objectives as printed: sums over views, classes and samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from methods import improves, make
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import crossview as cv
+from crossview.linalg.classes import joint_scatters, view_scatters
+
+ARRAYS, Y = make(sizes=(6, 4, 5))
+OFFSETS = np.cumsum([6, 4])
+C = 6
+
+
+def centred(arrays):
+    return [X - X.mean(axis=0) for X in arrays]
+
+
+def latents(arrays, W):
+    return [X @ w for X, w in zip(centred(arrays), np.split(W, OFFSETS), strict=True)]
+
+
+def total(matrix):
+    return float(np.trace(matrix))
+
+
+def mvda_between(Z, y):
+    pooled, labels = np.vstack(Z), np.tile(y, len(Z))
+    mean = pooled.mean(axis=0)
+    S = np.zeros((pooled.shape[1],) * 2)
+    for c in range(C):
+        gap = pooled[labels == c].mean(axis=0) - mean
+        S += (labels == c).sum() * np.outer(gap, gap)
+    return S
+
+
+def mvda_within(Z, y):
+    pooled, labels = np.vstack(Z), np.tile(y, len(Z))
+    S = np.zeros((pooled.shape[1],) * 2)
+    for c in range(C):
+        mean = pooled[labels == c].mean(axis=0)
+        for z in pooled[labels == c]:
+            S += np.outer(z - mean, z - mean)
+    return S
+
+
+def mvmda_between(Z, y):
+    S = np.zeros((Z[0].shape[1],) * 2)
+    for A in Z:
+        for B in Z:
+            for p in range(C):
+                for q in range(C):
+                    a = A[y == p].mean(axis=0) - A[y == q].mean(axis=0)
+                    b = B[y == p].mean(axis=0) - B[y == q].mean(axis=0)
+                    S += np.outer(a, b)
+    return S
+
+
+def mvmda_within(Z, y):
+    S = np.zeros((Z[0].shape[1],) * 2)
+    for A in Z:
+        for c in range(C):
+            mean = A[y == c].mean(axis=0)
+            for z in A[y == c]:
+                S += np.outer(z - mean, z - mean)
+    return S
+
+
+def consistency(arrays, W):
+    betas = [X @ np.linalg.inv(X.T @ X) @ w for X, w in zip(centred(arrays), np.split(W, OFFSETS), strict=True)]
+    S = np.zeros((W.shape[1],) * 2)
+    for i, a in enumerate(betas):
+        for j, b in enumerate(betas):
+            if i != j:
+                S += (a - b).T @ (a - b)
+    return S
+
+
+METHODS = {
+    "MvDA": (cv.MvDA, {}, mvda_between, lambda W: mvda_within(latents(ARRAYS, W), Y)),
+    "MvMDA": (cv.MvMDA, {}, mvmda_between, lambda W: mvmda_within(latents(ARRAYS, W), Y)),
+    "MvDA-VC": (
+        cv.MvDAVC,
+        {"lambda_consistency": 3.0},
+        mvda_between,
+        lambda W: mvda_within(latents(ARRAYS, W), Y) + 3.0 * consistency(ARRAYS, W),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_objective_and_constraint(name):
+    cls, parameters, between, constraint = METHODS[name]
+    model = cls(3, reg=0.0, **parameters).fit(ARRAYS, Y)
+    W = np.vstack(model.projections_)
+    np.testing.assert_allclose(constraint(W), np.eye(3), atol=1e-8)
+
+    def value(W):
+        return total(between(latents(ARRAYS, W), Y))
+
+    assert value(W) == pytest.approx(model.eigenvalues_.sum(), rel=1e-8)
+
+    def normalise(W):
+        return W @ np.linalg.inv(np.linalg.cholesky(constraint(W))).T
+
+    for size in (1e-3, 0.1, 1.0):
+        assert not improves(value, W, normalise, seed=0, size=size * np.abs(W).mean(), n_trials=15)
+    rng = np.random.default_rng(1)
+    assert value(normalise(rng.normal(size=W.shape))) < 0.9 * value(W), "the oracle can tell good from bad"
+
+
+def test_mvda_of_one_view_is_lda():
+    X, y = make(sizes=(5,))
+    between, within = joint_scatters(centred(X), np.ones((60, 1), dtype=bool), y)
+    one, within_one = view_scatters(centred(X), np.ones((60, 1), dtype=bool), y)
+    np.testing.assert_allclose(between, one[0], atol=1e-10)
+    np.testing.assert_allclose(within, within_one[0], atol=1e-10)
+    lda = LinearDiscriminantAnalysis(solver="eigen", n_components=3).fit(X[0], y)
+    values, vectors = np.linalg.eig(np.linalg.solve(within, between))
+    ours = vectors[:, np.argsort(-values.real)[:3]].real
+    Q, _ = np.linalg.qr(ours)
+    R, _ = np.linalg.qr(lda.scalings_[:, :3])
+    np.testing.assert_allclose(Q @ Q.T, R @ R.T, atol=1e-8)
+
+
+def test_scatters_with_missing_samples():
+    rng = np.random.default_rng(0)
+    mask = rng.random((60, 3)) < 0.7
+    arrays = [np.where(mask[:, [v]], X, 0.0) for v, X in enumerate(centred(ARRAYS))]
+    between, within = joint_scatters(arrays, mask, Y)
+    W = rng.normal(size=(15, 2))
+    Z = [X @ w for X, w in zip(arrays, np.split(W, OFFSETS), strict=True)]
+    seen = np.vstack([z[m] for z, m in zip(Z, mask.T, strict=True)])
+    labels = np.concatenate([Y[m] for m in mask.T])
+    means = np.array([seen[labels == c].mean(axis=0) for c in range(C)])
+    deviations = seen - means[labels]
+    spread = means[labels] - seen.mean(axis=0)
+    np.testing.assert_allclose(W.T @ within @ W, deviations.T @ deviations, atol=1e-9)
+    np.testing.assert_allclose(W.T @ between @ W, spread.T @ spread, atol=1e-9)
+
+
+def test_no_consistency_is_mvda():
+    a, b = cv.MvDAVC(3, lambda_consistency=0.0).fit(ARRAYS, Y), cv.MvDA(3).fit(ARRAYS, Y)
+    for W, V in zip(a.projections_, b.projections_, strict=True):
+        np.testing.assert_array_equal(W, V)
+
+
+def test_consistency_draws_duals_together():
+    def spread(weight):
+        W = np.vstack(cv.MvDAVC(3, lambda_consistency=weight, reg=0.0).fit(ARRAYS, Y).projections_)
+        return total(consistency(ARRAYS, W)) / total(mvda_within(latents(ARRAYS, W), Y))
+
+    assert spread(100.0) < 0.5 * spread(0.0)
+
+
+@pytest.mark.parametrize("cls", [cv.MvDA, cv.MvDAVC, cv.MvMDA])
+def test_no_more_components_than_classes_allow(cls):
+    model = cls(20).fit(ARRAYS, Y)
+    assert model.transform(ARRAYS)[0].shape == (60, C - 1)
+
+
+@pytest.mark.parametrize("cls", [cv.MvDA, cv.MvDAVC])
+def test_one_sample_per_class_and_view(cls):
+    latent = cls(5, reg=0.1).fit(ARRAYS, np.arange(60)).transform(ARRAYS)
+    assert np.isfinite(np.hstack(latent)).all()
+
+
+def test_one_sample_per_class_and_view_leaves_mvmda_nothing():
+    with pytest.raises(ValueError, match="no within-class scatter"):
+        cv.MvMDA(5).fit(ARRAYS, np.arange(60))
+
+
+def test_mvmda_needs_every_class_in_every_view():
+    mask = np.ones((60, 3), dtype=bool)
+    mask[Y == 2, 1] = False
+    with pytest.raises(ValueError, match="every class in every view"):
+        cv.MvMDA(3).fit(cv.Views(ARRAYS, mask=mask), Y)
+
+
+@pytest.mark.parametrize("cls", [cv.MvDA, cv.MvDAVC, cv.MvMDA])
+def test_more_features_than_samples(cls):
+    rng = np.random.default_rng(0)
+    wide = [np.hstack([X, 0.1 * rng.normal(size=(60, 80))]) for X in ARRAYS]
+    assert np.isfinite(cls(3, reg=0.1).fit(wide, Y).eigenvalues_).all()
+    with pytest.raises(ValueError, match="singular: raise reg"):
+        cls(3, reg=0.0).fit([np.hstack([X, X]) for X in ARRAYS], Y)
