@@ -24,7 +24,7 @@ test: .venv/test
 test-oldest: .venv-oldest/test
 	.venv-oldest/bin/python -m pytest
 
-bench: .venv/test .venv/bench
+bench: .venv/test
 	PYTHONPATH=tests $(RUN) benchmarks/run.py
 
 format: .venv/test
@@ -44,8 +44,8 @@ clean:
 	$(RUN) -m pip install --quiet --editable '.[plot]'
 	@touch $@
 
-.venv/test .venv/bench: .venv/%: .venv/pip pyproject.toml
-	$(RUN) -m pip install --quiet --editable . --group $*
+.venv/test: .venv/pip pyproject.toml
+	$(RUN) -m pip install --quiet --editable . --group test --group peers
 	@touch $@
 
 .venv-oldest/test: pyproject.toml tests/oldest.txt
