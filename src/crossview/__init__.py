@@ -9,8 +9,9 @@ True
 
 from crossview import datasets
 from crossview.embeddings.correlation import CCA, MCCA, PLS
-from crossview.embeddings.discriminant import MvDA, MvDAVC, MvMDA
+from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
+from crossview.embeddings.projection import PCA
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
 from crossview.views import Views
@@ -19,7 +20,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CCA",
+    "GMA",
+    "LDA",
     "MCCA",
+    "MULDA",
+    "PCA",
     "PLS",
     "KMvHE",
     "MvDA",

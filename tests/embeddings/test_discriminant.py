@@ -69,6 +69,33 @@ def mvmda_within(Z, y):
     return S
 
 
+def view_between(z, y):
+    S = np.zeros((z.shape[1],) * 2)
+    for c in range(C):
+        gap = z[y == c].mean(axis=0) - z.mean(axis=0)
+        S += (y == c).sum() * np.outer(gap, gap)
+    return S
+
+
+MU, LAMBDA, GAMMA = [1.0, 0.5, 2.0], 0.3, [1.0, 3.0, 0.7]
+
+
+def gma_objective(Z, y, exemplars):
+    S = sum(mu * view_between(z, y) for mu, z in zip(MU, Z, strict=True))
+    if exemplars == "means":
+        Z = [np.array([z[y == c].mean(axis=0) for c in range(C)]) for z in Z]
+    for i, a in enumerate(Z):
+        for j, b in enumerate(Z):
+            if i != j:
+                S = S + LAMBDA * a.T @ b
+    return S
+
+
+def gma_constraint(W):
+    Z = latents(ARRAYS, W)
+    return sum(gamma * mvmda_within([z], Y) for gamma, z in zip(GAMMA, Z, strict=True))
+
+
 def consistency(arrays, W):
     betas = [X @ np.linalg.inv(X.T @ X) @ w for X, w in zip(centred(arrays), np.split(W, OFFSETS), strict=True)]
     S = np.zeros((W.shape[1],) * 2)
@@ -87,6 +114,18 @@ METHODS = {
         {"lambda_consistency": 3.0},
         mvda_between,
         lambda W: mvda_within(latents(ARRAYS, W), Y) + 3.0 * consistency(ARRAYS, W),
+    ),
+    "GMA": (
+        cv.GMA,
+        {"mu": MU, "lambda_pairs": LAMBDA, "gamma": GAMMA},
+        lambda Z, y: gma_objective(Z, y, "samples"),
+        gma_constraint,
+    ),
+    "GMA on class means": (
+        cv.GMA,
+        {"mu": MU, "lambda_pairs": LAMBDA, "gamma": GAMMA, "exemplars": "means"},
+        lambda Z, y: gma_objective(Z, y, "means"),
+        gma_constraint,
     ),
 }
 
@@ -110,6 +149,74 @@ def test_objective_and_constraint(name):
         assert not improves(value, W, normalise, seed=0, size=size * np.abs(W).mean(), n_trials=15)
     rng = np.random.default_rng(1)
     assert value(normalise(rng.normal(size=W.shape))) < 0.9 * value(W), "the oracle can tell good from bad"
+
+
+def test_gma_without_discriminant_part_is_mcca():
+    gma = cv.GMA(3, mu=0.0, lambda_pairs=1.0, constraint="total", reg=0.01).fit(ARRAYS, Y)
+    mcca = cv.MCCA(3, reg=0.01).fit(ARRAYS)
+    np.testing.assert_allclose(gma.eigenvalues_, mcca.eigenvalues_, atol=1e-10)
+    for W, V in zip(gma.projections_, mcca.projections_, strict=True):
+        np.testing.assert_allclose(np.sqrt(3) * W, V, atol=1e-8)
+
+
+def test_mulda_features_are_uncorrelated():
+    model = cv.MULDA(4, mu=MU, lambda_pairs=LAMBDA, gamma=GAMMA, reg=0.0).fit(ARRAYS, Y)
+    Z = model.transform(ARRAYS)
+    for z in Z:
+        covariance = z.T @ z
+        np.testing.assert_allclose(covariance - np.diag(np.diag(covariance)), 0.0, atol=1e-8)
+    total_scatter = sum(gamma * z.T @ z for gamma, z in zip(GAMMA, Z, strict=True))
+    np.testing.assert_allclose(total_scatter, np.eye(4), atol=1e-8)
+    values = np.diag(gma_objective(Z, Y, "samples"))
+    np.testing.assert_allclose(values, model.eigenvalues_, rtol=1e-8)
+    assert (np.diff(model.eigenvalues_) <= 1e-10).all()
+
+
+def test_no_feasible_direction_beats_those_of_mulda():
+    model = cv.MULDA(4, mu=MU, lambda_pairs=LAMBDA, gamma=GAMMA, reg=0.0).fit(ARRAYS, Y)
+    rng = np.random.default_rng(0)
+    scatters = [X.T @ X for X in centred(ARRAYS)]
+    for r in range(4):
+
+        def feasible(w, r=r):
+            parts = []
+            for part, T, V in zip(np.split(w, OFFSETS), scatters, model.projections_, strict=True):
+                before = V[:, :r]
+                if r:
+                    part = part - before @ np.linalg.lstsq(before.T @ T @ before, before.T @ T @ part, rcond=None)[0]
+                parts.append(part)
+            size = sum(g * p @ T @ p for g, p, T in zip(GAMMA, parts, scatters, strict=True))
+            return np.concatenate(parts) / np.sqrt(size)
+
+        def value(w):
+            return total(gma_objective(latents(ARRAYS, w[:, None]), Y, "samples"))
+
+        best = np.concatenate([V[:, r] for V in model.projections_])
+        np.testing.assert_allclose(feasible(best), best, atol=1e-8)
+        for size in (1e-3, 0.1, 10.0):
+            for _ in range(30):
+                other = feasible(best + size * np.abs(best).mean() * rng.normal(size=best.shape))
+                assert value(other) <= value(best) * (1 + 1e-9)
+
+
+def test_mulda_gives_more_directions_than_classes():
+    y = Y % 3
+    assert cv.MULDA(20).fit(ARRAYS, y).transform(ARRAYS)[0].shape == (60, 4)
+
+
+@pytest.mark.parametrize("cls", [cv.GMA, cv.MULDA])
+def test_gma_and_mulda_refuse(cls):
+    with pytest.raises(ValueError, match="no within-class scatter"):
+        cls(3).fit(ARRAYS, np.arange(60))
+    with pytest.raises(ValueError, match="mu has 2 values for 3 views"):
+        cls(3, mu=[1.0, 2.0]).fit(ARRAYS, Y)
+    with pytest.raises(ValueError, match="gamma must be a finite number"):
+        cls(3, gamma=-1.0).fit(ARRAYS, Y)
+    if cls is cv.GMA:
+        with pytest.raises(ValueError, match="exemplars must be one of 'samples', 'means', got 'mean'"):
+            cls(3, exemplars="mean").fit(ARRAYS, Y)
+        with pytest.raises(ValueError, match="constraint must be one of"):
+            cls(3, constraint="all").fit(ARRAYS, Y)
 
 
 def test_mvda_of_one_view_is_lda():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -14,7 +15,7 @@ from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
 from crossview.views import Array, ViewInput, Views
 
-__all__ = ["LinearEmbedding", "TrainingData"]
+__all__ = ["LinearEmbedding", "TrainingData", "per_view"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,16 @@ class TrainingData:
         return 0 if self.classes is None else int(self.classes.max()) + 1
 
 
+def per_view(value: float | Sequence[float], name: str, n: int) -> list[float]:
+    """A weight for every view, from one for all or one for each."""
+    values = list(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value] * n
+    if len(values) != n:
+        raise ValueError(f"{name} has {len(values)} values for {n} views: give one number, or one per view.")
+    for one in values:
+        check_weight(one, name)
+    return [float(one) for one in values]
+
+
 class LinearEmbedding(Embedding):
     """Base of the linear methods. A subclass says how many components there can be, and solves its problem."""
 
@@ -95,7 +106,7 @@ class LinearEmbedding(Embedding):
             )
         supervised = get_tags(self).target_tags.required
         classes = check_labels(y, len(checked), self) if supervised else None
-        data = TrainingData.of(checked, classes, center=self.center)
+        data = self._data(checked, classes)
         possible = self._max_components(data)
         if self.n_components > possible and not supervised:
             raise ValueError(
@@ -109,6 +120,10 @@ class LinearEmbedding(Embedding):
         self.means_ = data.means
         self._remember(checked)
         return self
+
+    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+        """The training data, after what only this method has to refuse."""
+        return TrainingData.of(views, classes, center=self.center)
 
     def _max_components(self, data: TrainingData) -> int:
         """How many components the method can give."""

@@ -9,7 +9,7 @@ import scipy.linalg
 
 from crossview._blas import cross_product
 from crossview.embeddings._linear import LinearEmbedding, TrainingData
-from crossview.linalg.classes import grams
+from crossview.linalg.classes import grams, pair_products
 from crossview.linalg.generalized import factor_blocks, largest_generalized_eigenpairs, ridge, unwhiten
 from crossview.views import Array
 
@@ -65,17 +65,9 @@ class MCCA(LinearEmbedding):
         self.center = center
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        stacked = np.hstack(data.arrays)
-        pairs = cross_product(stacked, stacked)
-        start = 0
-        blocks = []
-        for X in data.arrays:
-            own = slice(start, start + X.shape[1])
-            blocks.append(ridge(pairs[own, own], self.reg))
-            pairs[own, own] = 0.0
-            start = own.stop
-        eigenvalues, W = largest_generalized_eigenpairs(pairs, blocks, d)
-        return eigenvalues, np.sqrt(len(blocks)) * W
+        pairs, own = pair_products(data.arrays)
+        eigenvalues, W = largest_generalized_eigenpairs(pairs, [ridge(B, self.reg) for B in own], d)
+        return eigenvalues, np.sqrt(len(own)) * W
 
 
 class CCA(LinearEmbedding):

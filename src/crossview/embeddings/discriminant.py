@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,14 +11,15 @@ import scipy.sparse as sp
 from sklearn.utils import Tags
 
 from crossview._blas import cross_product
-from crossview.embeddings._linear import LinearEmbedding, TrainingData
+from crossview.embeddings._linear import LinearEmbedding, TrainingData, per_view
+from crossview.embeddings._pooled import PooledEmbedding
 from crossview.graphs.neighbours import Indices
-from crossview.linalg.classes import class_sums, grams, joint_scatters, view_scatters
-from crossview.linalg.generalized import factor_blocks, largest_generalized_eigenpairs, ridge
+from crossview.linalg.classes import block_diagonal, class_sums, grams, joint_scatters, pair_products, view_scatters
+from crossview.linalg.generalized import factor_blocks, largest_generalized_eigenpairs, ridge, successive_eigenpairs
 from crossview.linalg.scatter import patch_scatter
-from crossview.views import Array
+from crossview.views import Array, Views
 
-__all__ = ["MvDA", "MvDAVC", "MvMDA"]
+__all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 
 
 class _Discriminant(LinearEmbedding):
@@ -35,6 +37,64 @@ class _Discriminant(LinearEmbedding):
 def _classes(data: TrainingData) -> Indices:
     assert data.classes is not None
     return data.classes
+
+
+class LDA(PooledEmbedding, _Discriminant):
+    r"""Linear Discriminant Analysis.
+
+    Maximises the between-class scatter :math:`\operatorname{tr} \sum_c N^c (\mu^c - \mu)(\mu^c - \mu)^\top` subject to
+    :math:`\sum_c \sum_{x \in c} (W^\top x - \mu^c)(W^\top x - \mu^c)^\top = I`, over the samples of all views together
+    or of every view by itself [1]_.
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the space; at most the number of classes less one, to which it is cut.
+    pooled : bool
+        One map for all views, which need equal numbers of features; False for one per view, which has no reason to put
+        views into a common space.
+    reg : float
+        Ridge on the within-class scatter, relative to its mean diagonal.
+    center : bool
+        Subtract the training mean first: of all views together, if pooled.
+
+    Attributes
+    ----------
+    projections_ : list of ndarray, each of shape (D_v, d)
+        W_v of every view.
+    eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
+        Ratios of between- to within-class scatter along the components, descending.
+    means_ : list of ndarray, each of shape (D_v,)
+        What is subtracted from every view.
+
+    References
+    ----------
+    .. [1] P. N. Belhumeur, J. P. Hespanha, D. J. Kriegman, "Eigenfaces vs. Fisherfaces: Recognition Using Class
+       Specific Linear Projection", IEEE Transactions on Pattern Analysis and Machine Intelligence 19(7), 1997.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> cv.LDA().fit(data.views[:900], data.y[:900]).transform(data.views)
+    Views(1797 samples; left: 9 features, right: 9 features)
+    """
+
+    def __init__(self, n_components: int = 20, pooled: bool = True, reg: float = 1e-3, center: bool = True) -> None:
+        self.n_components = n_components
+        self.pooled = pooled
+        self.reg = reg
+        self.center = center
+
+    def _max_components(self, data: TrainingData) -> int:
+        return min(min(data.n_features), data.n_classes - 1)
+
+    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
+        assert classes is not None
+        seen = np.ones((len(X), 1), dtype=bool)
+        check_within_class_scatter(class_sums([X], seen, classes)[1], "LDA")
+        between, within = joint_scatters([X], seen, classes)
+        return largest_generalized_eigenpairs(between, ridge(within, self.reg), d)
 
 
 class MvDA(_Discriminant):
@@ -211,6 +271,204 @@ class MvMDA(_Discriminant):
         between = 2.0 * len(means) * cross_product(means, means)
         _, within = view_scatters(data.arrays, data.mask, _classes(data))
         return largest_generalized_eigenpairs(between, [ridge(B, self.reg) for B in within], d)
+
+
+class GMA(_Discriminant):
+    r"""Generalized Multi-view Analysis; by default Generalized Multi-view LDA.
+
+    Separates the classes within every view, and draws the views of a sample together: maximises
+
+    .. math::
+        \operatorname{tr} \sum_v \mu_v W_v^\top A_v W_v + \sum_{i \neq j} \lambda W_i^\top Z_i^\top Z_j W_j
+        \quad \text{subject to} \quad \sum_v \gamma_v W_v^\top B_v W_v = I
+
+    where :math:`A_v` is the between-class scatter of view v, :math:`B_v` its within-class scatter, and :math:`Z_v` the
+    exemplars that are paired across views: the samples, or the means of the classes [1]_. With :math:`\mu = 0` and the
+    total scatter as the constraint it is MCCA.
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the common space.
+    mu : float or sequence of float
+        μ: weight of the between-class scatter, one for all views or one per view.
+    lambda_pairs : float
+        λ: weight of the pairs.
+    gamma : float or sequence of float
+        γ: weight of the constraint, one for all views or one per view.
+    exemplars : {"samples", "means"}
+        What is paired across views.
+    constraint : {"within", "total"}
+        Which scatter the constraint holds.
+    reg : float
+        Ridge on every view's constraint, relative to its mean diagonal.
+    center : bool
+        Subtract every view's training mean first.
+
+    Attributes
+    ----------
+    projections_, eigenvalues_, means_
+        As in `MvDA`.
+
+    References
+    ----------
+    .. [1] A. Sharma, A. Kumar, H. Daume, D. W. Jacobs, "Generalized Multiview Analysis: A Discriminative Latent
+       Space", CVPR 2012.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> cv.GMA(n_components=15, reg=0.1).fit(data.views[:900], data.y[:900]).eigenvalues_.shape
+    (15,)
+    """
+
+    _weights: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        mu: float | Sequence[float] = 1.0,
+        lambda_pairs: float = 1.0,
+        gamma: float | Sequence[float] = 1.0,
+        exemplars: str = "samples",
+        constraint: str = "within",
+        reg: float = 1e-3,
+        center: bool = True,
+    ) -> None:
+        self.n_components = n_components
+        self.mu = mu
+        self.lambda_pairs = lambda_pairs
+        self.gamma = gamma
+        self.exemplars = exemplars
+        self.constraint = constraint
+        self.reg = reg
+        self.center = center
+
+    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+        per_view(self.mu, "mu", views.shape[1])
+        per_view(self.gamma, "gamma", views.shape[1])
+        _check_choice(self.exemplars, "exemplars", ("samples", "means"))
+        _check_choice(self.constraint, "constraint", ("within", "total"))
+        return super()._data(views, classes)
+
+    def _max_components(self, data: TrainingData) -> int:
+        return sum(data.n_features)
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        objective, total = _between_and_pairs(data, self.mu, self.lambda_pairs, self.exemplars)
+        constraint = total
+        if self.constraint == "within":
+            _, counts = class_sums(data.arrays, data.mask, _classes(data))
+            check_within_class_scatter(counts, "GMA")
+            _, constraint = view_scatters(data.arrays, data.mask, _classes(data))
+        weights = per_view(self.gamma, "gamma", len(constraint))
+        blocks = [gamma * ridge(B, self.reg) for gamma, B in zip(weights, constraint, strict=True)]
+        return largest_generalized_eigenpairs(objective, blocks, d)
+
+
+class MULDA(_Discriminant):
+    r"""Multi-view Uncorrelated Linear Discriminant Analysis.
+
+    The objective of `GMA`, with directions found one after another, each uncorrelated in every view with those before:
+    direction r maximises
+
+    .. math::
+        \sum_v \mu_v w_{vr}^\top A_v w_{vr} + \sum_{i \neq j} \lambda w_{ir}^\top X_i^\top X_j w_{jr}
+        \quad \text{subject to} \quad \sum_v \gamma_v w_{vr}^\top T_v w_{vr} = 1,
+        \quad w_{vr}^\top T_v w_{vt} = 0 \text{ for all } v \text{ and } t < r
+
+    where :math:`A_v` is the between-class and :math:`T_v` the total scatter of view v [1]_, so that there may be more
+    directions than classes.
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the common space; at most the number of features of the smallest view, to which it is cut.
+    mu : float or sequence of float
+        μ: weight of the between-class scatter, one for all views or one per view.
+    lambda_pairs : float
+        λ: weight of the pairs.
+    gamma : float or sequence of float
+        γ: weight of the constraint, one for all views or one per view.
+    reg : float
+        Ridge on every view's total scatter, relative to its mean diagonal; features are uncorrelated exactly where it
+        is 0.
+    center : bool
+        Subtract every view's training mean first.
+
+    Attributes
+    ----------
+    projections_, eigenvalues_, means_
+        As in `MvDA`.
+
+    References
+    ----------
+    .. [1] S. Sun, X. Xie, M. Yang, "Multiview Uncorrelated Discriminant Analysis", IEEE Transactions on Cybernetics
+       46(12), 2016.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> cv.MULDA(n_components=15).fit(data.views[:900], data.y[:900]).eigenvalues_.shape
+    (15,)
+    """
+
+    _weights: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        mu: float | Sequence[float] = 1.0,
+        lambda_pairs: float = 1.0,
+        gamma: float | Sequence[float] = 1.0,
+        reg: float = 1e-3,
+        center: bool = True,
+    ) -> None:
+        self.n_components = n_components
+        self.mu = mu
+        self.lambda_pairs = lambda_pairs
+        self.gamma = gamma
+        self.reg = reg
+        self.center = center
+
+    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+        per_view(self.mu, "mu", views.shape[1])
+        per_view(self.gamma, "gamma", views.shape[1])
+        return super()._data(views, classes)
+
+    def _max_components(self, data: TrainingData) -> int:
+        return min(data.n_features)
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        _, counts = class_sums(data.arrays, data.mask, _classes(data))
+        check_within_class_scatter(counts, "MULDA")
+        objective, total = _between_and_pairs(data, self.mu, self.lambda_pairs, "samples")
+        weights = per_view(self.gamma, "gamma", len(total))
+        blocks = [gamma * ridge(T, self.reg) for gamma, T in zip(weights, total, strict=True)]
+        return successive_eigenpairs(objective, blocks, d)
+
+
+def _between_and_pairs(
+    data: TrainingData, mu: float | Sequence[float], lambda_pairs: float, exemplars: str
+) -> tuple[Array, list[Array]]:
+    """The objective of GMA, ``μ_v A_v`` on the diagonal and ``λ Z_i'Z_j`` off it, and every view's total scatter."""
+    classes = _classes(data)
+    between, _ = view_scatters(data.arrays, data.mask, classes)
+    pairs, total = pair_products(data.arrays)
+    if exemplars == "means":
+        sums, counts = class_sums(data.arrays, data.mask, classes)
+        means = [S / np.maximum(number, 1.0)[:, None] for S, number in zip(sums, counts.T, strict=True)]
+        pairs, _ = pair_products(means)
+    weights = per_view(mu, "mu", len(between))
+    own = block_diagonal([weight * A for weight, A in zip(weights, between, strict=True)])
+    return own + lambda_pairs * pairs, total
+
+
+def _check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
 def check_within_class_scatter(counts: Array, name: str) -> None:

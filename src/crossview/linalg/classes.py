@@ -15,7 +15,7 @@ from crossview._blas import cross_product
 from crossview.graphs.neighbours import Indices
 from crossview.views import Array
 
-__all__ = ["class_sums", "grams", "joint_scatters", "view_scatters"]
+__all__ = ["block_diagonal", "class_sums", "grams", "joint_scatters", "pair_products", "view_scatters"]
 
 
 def class_sums(arrays: Sequence[Array], mask: NDArray[np.bool_], classes: Indices) -> tuple[list[Array], Array]:
@@ -47,6 +47,19 @@ def grams(arrays: Sequence[Array]) -> list[Array]:
     return [cross_product(X, X) for X in arrays]
 
 
+def pair_products(arrays: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """``X_i' X_j`` of all pairs of views, in blocks with zeros on the diagonal, and ``X_v' X_v`` of every view."""
+    stacked = np.hstack(arrays)
+    pairs = cross_product(stacked, stacked)
+    own, start = [], 0
+    for X in arrays:
+        block = slice(start, start + X.shape[1])
+        own.append(pairs[block, block].copy())
+        pairs[block, block] = 0.0
+        start = block.stop
+    return pairs, own
+
+
 def view_scatters(
     arrays: Sequence[Array], mask: NDArray[np.bool_], classes: Indices
 ) -> tuple[list[Array], list[Array]]:
@@ -76,10 +89,11 @@ def joint_scatters(arrays: Sequence[Array], mask: NDArray[np.bool_], classes: In
     E = np.hstack(sums) / np.sqrt(number)[:, None]
     mean = np.hstack([total.sum(axis=0) for total in sums]) / np.sqrt(counts.sum())
     explained = cross_product(E, E)
-    return explained - np.outer(mean, mean), _block_diagonal(grams(arrays)) - explained
+    return explained - np.outer(mean, mean), block_diagonal(grams(arrays)) - explained
 
 
-def _block_diagonal(blocks: Sequence[Array]) -> Array:
+def block_diagonal(blocks: Sequence[Array]) -> Array:
+    """One matrix with the given blocks on its diagonal."""
     order = sum(map(len, blocks))
     matrix = np.zeros((order, order))
     start = 0

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 
 from crossview.views import Array
 
-__all__ = ["factor_blocks", "largest_generalized_eigenpairs", "ridge", "unwhiten"]
+__all__ = ["factor_blocks", "largest_generalized_eigenpairs", "ridge", "successive_eigenpairs", "unwhiten"]
 
 
 def ridge(B: Array, reg: float) -> Array:
@@ -47,6 +47,48 @@ def largest_generalized_eigenpairs(A: Array, B: Array | Sequence[Array], d: int)
         whitened, lower=True, subset_by_index=[N - d, N - 1], overwrite_a=True, check_finite=False, driver="evr"
     )
     return eigenvalues[::-1], unwhiten(V[:, ::-1], factors)
+
+
+def successive_eigenpairs(A: Array, B: Sequence[Array], d: int) -> tuple[Array, Array]:
+    """Directions one after another, each B-orthogonal, block by block, to all before.
+
+    Direction r maximises ``w'Aw`` subject to ``w'Bw = 1`` and, for every block v and all t < r, ``w_vr' B_v w_vt = 0``.
+
+    Parameters
+    ----------
+    A : ndarray of shape (N, N)
+        Symmetric.
+    B : sequence of ndarray
+        Positive definite: the blocks on the diagonal of B.
+    d : int
+        Number of directions, at most the order of the smallest block.
+
+    Returns
+    -------
+    values : ndarray of shape (d,)
+        What each direction attains.
+    W : ndarray of shape (N, d)
+        The directions.
+    """
+    factors = factor_blocks(B)
+    blocks = _blocks(factors)
+    remaining = _whiten(A, factors)
+    floor = -2.0 * float(np.abs(remaining).sum(axis=1).max())
+    values, V = np.empty(d), np.empty((len(A), d))
+    for r in range(d):
+        top = [len(A) - 1, len(A) - 1]
+        value, v = scipy.linalg.eigh(remaining, subset_by_index=top, check_finite=False, driver="evr")
+        values[r], V[:, r] = value[0], v[:, 0]
+        # In coordinates in which B is the identity, the next direction is orthogonal to this one's part in every block:
+        # what lies along it is taken out of the problem, and put below anything that is left.
+        for block in blocks:
+            size = np.linalg.norm(v[block])
+            if size > 0.0:
+                q = v[block, 0] / size
+                remaining[block] -= np.outer(q, q @ remaining[block])
+                remaining[:, block] -= np.outer(remaining[:, block] @ q, q)
+                remaining[block, block] += floor * np.outer(q, q)
+    return values, unwhiten(V, factors)
 
 
 def factor_blocks(blocks: Sequence[Array]) -> list[Array]:

@@ -1,0 +1,52 @@
+"""Single-view methods for several views: one map for all of them, or one for each by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crossview.embeddings._base import check_flag
+from crossview.embeddings._linear import LinearEmbedding, TrainingData
+from crossview.graphs.neighbours import Indices
+from crossview.linalg.eigen import component_signs
+from crossview.views import Array, Views
+
+__all__ = ["PooledEmbedding"]
+
+
+class PooledEmbedding(LinearEmbedding):
+    """Base of the single-view methods. A subclass defines `_solve_one`."""
+
+    pooled: bool
+
+    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+        check_flag(self.pooled, "pooled")
+        if not self.pooled:
+            return super()._data(views, classes)
+        if len(set(views.n_features)) > 1:
+            raise ValueError(
+                f"views with {', '.join(map(str, views.n_features))} features cannot share one map: "
+                f"use {type(self).__name__}(pooled=False) for one per view."
+            )
+        rows = [X[seen] for X, seen in zip(views.arrays, views.mask.T, strict=True)]
+        mean = np.concatenate(rows).mean(axis=0) if self.center else np.zeros(views.n_features[0])
+        arrays = [np.where(seen[:, None], X - mean, 0.0) for X, seen in zip(views.arrays, views.mask.T, strict=True)]
+        return TrainingData(arrays, [mean] * len(arrays), views.mask, classes)
+
+    def _max_components(self, data: TrainingData) -> int:
+        return min(data.n_features)
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        seen = list(data.mask.T)
+        rows = [X[s] for X, s in zip(data.arrays, seen, strict=True)]
+        labels = [None if data.classes is None else data.classes[s] for s in seen]
+        if self.pooled:
+            pooled = None if data.classes is None else np.concatenate([data.classes[s] for s in seen])
+            values, W = self._solve_one(np.concatenate(rows), pooled, d)
+            return values, np.tile(W, (len(rows), 1))
+        solutions = [self._solve_one(X, y, d) for X, y in zip(rows, labels, strict=True)]
+        # Nothing ties the views' signs to each other: each is set by itself.
+        return np.array([values for values, _ in solutions]), np.vstack([W * component_signs(W) for _, W in solutions])
+
+    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
+        """Eigenvalues and the d components of one set of samples."""
+        raise AssertionError("a subclass defines the problem")

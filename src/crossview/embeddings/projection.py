@@ -1,0 +1,73 @@
+"""Principal component analysis."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from crossview._blas import cross_product
+from crossview.embeddings._linear import TrainingData
+from crossview.embeddings._pooled import PooledEmbedding
+from crossview.graphs.neighbours import Indices
+from crossview.views import Array
+
+__all__ = ["PCA"]
+
+
+class PCA(PooledEmbedding):
+    r"""Principal Component Analysis.
+
+    Maximises the variance :math:`\operatorname{tr} W^\top X^\top X W` subject to :math:`W^\top W = I`, over the samples
+    of all views together or of every view by itself [1]_.
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the space, at most the number of features of a view.
+    pooled : bool
+        One map for all views, which need equal numbers of features; False for one per view, which has no reason to put
+        views into a common space.
+    center : bool
+        Subtract the training mean first: of all views together, if pooled.
+
+    Attributes
+    ----------
+    projections_ : list of ndarray, each of shape (D_v, d)
+        W_v of every view.
+    eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
+        Variances along the components, descending.
+    means_ : list of ndarray, each of shape (D_v,)
+        What is subtracted from every view.
+
+    References
+    ----------
+    .. [1] M. Turk, A. Pentland, "Eigenfaces for Recognition", Journal of Cognitive Neuroscience 3(1), 1991.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> cv.PCA(n_components=5).fit_transform(cv.datasets.load_digits().views)
+    Views(1797 samples; left: 5 features, right: 5 features)
+    """
+
+    _weights: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, n_components: int = 20, pooled: bool = True, center: bool = True) -> None:
+        self.n_components = n_components
+        self.pooled = pooled
+        self.center = center
+
+    def _max_components(self, data: TrainingData) -> int:
+        return min(super()._max_components(data), int(data.mask.sum() if self.pooled else data.mask.sum(axis=0).min()))
+
+    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
+        if len(X) < X.shape[1]:
+            _, size, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+            return np.square(size[:d]) / max(len(X) - 1, 1), Vt[:d].T
+        D = X.shape[1]
+        values, V = scipy.linalg.eigh(
+            cross_product(X, X), subset_by_index=[D - d, D - 1], overwrite_a=True, check_finite=False
+        )
+        return values[::-1] / max(len(X) - 1, 1), V[:, ::-1]
