@@ -11,6 +11,7 @@ from crossview import datasets
 from crossview.embeddings.correlation import CCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
+from crossview.embeddings.locality import DLA, LPP, MvDLA
 from crossview.embeddings.projection import PCA
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
@@ -20,8 +21,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CCA",
+    "DLA",
     "GMA",
     "LDA",
+    "LPP",
     "MCCA",
     "MULDA",
     "PCA",
@@ -29,6 +32,7 @@ __all__ = [
     "KMvHE",
     "MvDA",
     "MvDAVC",
+    "MvDLA",
     "MvHE",
     "MvMDA",
     "ViewPCA",

@@ -8,6 +8,7 @@ import crossview as cv
 
 SUPERVISED = [
     cv.LDA(2, pooled=False),
+    cv.DLA(2, pooled=False),
     cv.GMA(2),
     cv.MULDA(2),
     cv.MvDA(2),
@@ -16,7 +17,7 @@ SUPERVISED = [
     cv.MvHE(2),
     cv.KMvHE(2),
 ]
-UNSUPERVISED = [cv.PCA(2, pooled=False), cv.MCCA(2), cv.CCA(2), cv.PLS(2)]
+UNSUPERVISED = [cv.PCA(2, pooled=False), cv.LPP(2, pooled=False), cv.MCCA(2), cv.CCA(2), cv.PLS(2)]
 TWO_VIEWS_ONLY = [cv.CCA(2), cv.PLS(2)]
 ALL = [*SUPERVISED, *UNSUPERVISED]
 ANY_VIEWS = [m for m in ALL if type(m) not in (cv.CCA, cv.PLS)]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from crossview._blas import cross_product
 from crossview.views import Array
 
-__all__ = ["patch_scatter"]
+__all__ = ["graph_scatter", "patch_scatter"]
 
 _CHUNK_ROWS = 1024  # samples of which Z is held at a time
 
@@ -86,6 +86,40 @@ def patch_scatter(
             S[blocks[j], blocks[i]] -= cross_product(X[j], Z[i])
             S[blocks[j], blocks[i]] -= cross_product(Z[j], X[i])
     return S
+
+
+def graph_scatter(arrays: Sequence[Array], graph: sp.csr_array) -> tuple[Array, Array]:
+    """Scatter of any directed graph over all (view, sample) nodes, whose edges may lead from one view to another.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray, each of shape (m_v, D_v)
+        The nodes of every view.
+    graph : csr_array of shape (Σm_v, Σm_v)
+        Weights; nodes in the order of the views.
+
+    Returns
+    -------
+    S : ndarray of shape (ΣD_v, ΣD_v)
+        Symmetric, such that ``tr W'SW`` is the sum over edges (a, b) of their weights times ``|y_a - y_b|²``.
+    D : ndarray of shape (ΣD_v, ΣD_v)
+        Symmetric, such that ``tr W'DW`` is the sum over nodes of their degrees times ``|y|²``; a node's degree is half
+        the weight of the edges that it starts and ends.
+    """
+    rows = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(len(X) for X in arrays)]))]
+    blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(X.shape[1] for X in arrays)]))]
+    degrees = graph.sum(axis=1) + graph.T @ np.ones(graph.shape[0])
+    S = np.zeros((blocks[-1].stop, blocks[-1].stop))
+    D = np.zeros_like(S)
+    for i, X in enumerate(arrays):
+        weighted = cross_product(X, X * degrees[rows[i], None])
+        S[blocks[i], blocks[i]] += weighted
+        D[blocks[i], blocks[i]] += 0.5 * weighted
+        for j, Y in enumerate(arrays):
+            H = cross_product(X, graph[rows[i], rows[j]] @ Y)
+            S[blocks[i], blocks[j]] -= H
+            S[blocks[j], blocks[i]] -= H.T
+    return S, D
 
 
 def _degrees(
