@@ -8,7 +8,7 @@ True
 """
 
 from crossview import datasets
-from crossview.embeddings.correlation import CCA, MCCA, PLS
+from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, LPP, MvDLA
@@ -23,6 +23,7 @@ __all__ = [
     "CCA",
     "DLA",
     "GMA",
+    "KCCA",
     "LDA",
     "LPP",
     "MCCA",

@@ -17,10 +17,10 @@ SUPERVISED = [
     cv.MvHE(2),
     cv.KMvHE(2),
 ]
-UNSUPERVISED = [cv.PCA(2, pooled=False), cv.LPP(2, pooled=False), cv.MCCA(2), cv.CCA(2), cv.PLS(2)]
-TWO_VIEWS_ONLY = [cv.CCA(2), cv.PLS(2)]
+UNSUPERVISED = [cv.PCA(2, pooled=False), cv.LPP(2, pooled=False), cv.MCCA(2), cv.CCA(2), cv.PLS(2), cv.KCCA(2)]
+TWO_VIEWS_ONLY = [cv.CCA(2), cv.PLS(2), cv.KCCA(2)]
 ALL = [*SUPERVISED, *UNSUPERVISED]
-ANY_VIEWS = [m for m in ALL if type(m) not in (cv.CCA, cv.PLS)]
+ANY_VIEWS = [m for m in ALL if type(m) not in (cv.CCA, cv.PLS, cv.KCCA)]
 
 
 def make(m=60, sizes=(6, 4), n_classes=6, seed=0):

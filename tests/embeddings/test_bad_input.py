@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import crossview as cv
-from crossview.embeddings import hybrid
+from crossview.embeddings import _kernel, hybrid
 
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(12, 4)), RNG.normal(size=(12, 3))
@@ -26,7 +26,7 @@ def no_heavy_work(monkeypatch, request):
 
     monkeypatch.setattr(hybrid, "class_neighbours", heavy)
     monkeypatch.setattr(hybrid.KernelMap, "fit", heavy)
-    monkeypatch.setattr(hybrid, "median_gamma", heavy)
+    monkeypatch.setattr(_kernel, "median_gamma", heavy)
 
 
 def spoilt(X, value, whole_row=False):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn.cross_decomposition
 from methods import improves, make
+from sklearn.metrics.pairwise import pairwise_kernels
 
 import crossview as cv
 
@@ -82,6 +83,45 @@ def test_pls_constraint_and_agreement_with_cca_zoo():
     np.testing.assert_allclose(Z[0].T @ Z[1], np.diag(model.eigenvalues_), atol=1e-8)
     theirs = peer.PLS(3).fit(ARRAYS).transform(ARRAYS)
     np.testing.assert_allclose(np.abs(correlations(Z)), np.abs(correlations(theirs)), atol=1e-6)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_kcca_with_a_linear_kernel_is_cca(center):
+    linear = cv.KCCA(3, reg=0.0, kernel="linear", center=center).fit(ARRAYS)
+    plain = cv.CCA(3, reg=0.0, center=center).fit(ARRAYS)
+    np.testing.assert_allclose(linear.eigenvalues_, plain.eigenvalues_, atol=1e-9)
+    for a, b in zip(linear.transform(ARRAYS), plain.transform(ARRAYS), strict=True):
+        np.testing.assert_allclose(np.abs(a), np.abs(b), atol=1e-7)
+
+
+def test_kcca_objective_and_constraint_in_terms_of_kernel_matrices():
+    small = [X[:50] for X in ARRAYS]
+    model = cv.KCCA(3, reg=0.2, gamma=0.5).fit(small)
+    H = np.eye(50) - 1 / 50
+    kernels = [H @ pairwise_kernels(X, metric="rbf", gamma=0.5) @ H for X in small]
+    penalties = [0.2 * np.trace(K) / 50 for K in kernels]  # relative to the mean of 50 coordinates
+    latents = model.transform(small)
+    for K, Z, rho in zip(kernels, latents, penalties, strict=True):
+        A = np.linalg.pinv(K, rcond=1e-10) @ Z
+        np.testing.assert_allclose(A.T @ (K @ K + rho * K) @ A, np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(latents[0].T @ latents[1], np.diag(model.eigenvalues_), atol=1e-8)
+    whiten = [
+        np.linalg.inv(np.linalg.cholesky(K @ K + r * K + 1e-12 * np.eye(50)))
+        for K, r in zip(kernels, penalties, strict=True)
+    ]
+    literal = np.linalg.svd(whiten[0] @ kernels[0] @ kernels[1] @ whiten[1].T, compute_uv=False)[:3]
+    np.testing.assert_allclose(model.eigenvalues_, literal, atol=1e-6)
+
+
+def test_kcca_agrees_with_cca_zoo():
+    peer = pytest.importorskip("cca_zoo.nonparametric")
+    # Theirs holds (1 - c) K²/(m - 1) + c K, ours K² + ρ K: the same for ρ = c (m - 1)/(1 - c), which `reg` is where the
+    # mean variance of a view's coordinates, times the number of samples, is 1.
+    scaled = [X / np.sqrt(np.square(X).sum() / X.shape[1]) for X in centred(ARRAYS)]
+    ours = cv.KCCA(3, kernel="linear", reg=0.3 * 199 / 0.7).fit(scaled).transform(scaled)
+    theirs = peer.KCCA(3, kernel="linear", shrinkage=0.3).fit(scaled).transform(scaled)
+    np.testing.assert_allclose(np.abs(correlations(ours)), np.abs(correlations(theirs)), atol=1e-6)
+    assert np.abs(correlations(ours)).max() < 0.999
 
 
 def test_too_many_components():

@@ -23,6 +23,7 @@ from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view
 __all__ = [
     "Embedding",
     "MultiViewTransformer",
+    "check_components",
     "check_count",
     "check_flag",
     "check_labels",
@@ -255,6 +256,12 @@ def check_count(value: object, name: str, *, least: int) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}.")
+
+
+def check_components(wanted: int, possible: int, what: str) -> None:
+    """Refuse more components than there can be."""
+    if wanted > possible:
+        raise ValueError(f"n_components={wanted} is more than the {possible} {what}: choose {possible} or fewer.")
 
 
 def check_flag(value: object, name: str) -> None:

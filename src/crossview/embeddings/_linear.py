@@ -15,7 +15,7 @@ from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
 from crossview.views import Array, ViewInput, Views
 
-__all__ = ["LinearEmbedding", "TrainingData", "per_view"]
+__all__ = ["LinearEmbedding", "TrainingData", "check_two_views", "per_view"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,14 @@ def per_view(value: float | Sequence[float], name: str, n: int) -> list[float]:
     return [float(one) for one in values]
 
 
+def check_two_views(views: Views, estimator: object) -> None:
+    """Refuse more than two views."""
+    if views.shape[1] != 2:
+        raise ValueError(
+            f"{type(estimator).__name__} takes 2 views, got {views.shape[1]}: use crossview.MCCA for more than two."
+        )
+
+
 class LinearEmbedding(Embedding):
     """Base of the linear methods. A subclass says how many components there can be, and solves its problem."""
 
@@ -100,10 +108,8 @@ class LinearEmbedding(Embedding):
         for name in self._weights:
             check_weight(getattr(self, name), name)
         checked = check_views(views, self)
-        if self._two_views and checked.shape[1] != 2:
-            raise ValueError(
-                f"{type(self).__name__} takes 2 views, got {checked.shape[1]}: use crossview.MCCA for more than two."
-            )
+        if self._two_views:
+            check_two_views(checked, self)
         supervised = get_tags(self).target_tags.required
         classes = check_labels(y, len(checked), self) if supervised else None
         data = self._data(checked, classes)

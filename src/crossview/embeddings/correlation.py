@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
-from crossview._blas import cross_product
-from crossview.embeddings._linear import LinearEmbedding, TrainingData
+from crossview._blas import cross_product, product
+from crossview.embeddings._base import (
+    Embedding,
+    check_components,
+    check_count,
+    check_flag,
+    check_views,
+    check_weight,
+)
+from crossview.embeddings._kernel import KernelViews
+from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views
+from crossview.kernels import KernelMap
 from crossview.linalg.classes import grams, pair_products
+from crossview.linalg.eigen import component_signs
 from crossview.linalg.generalized import factor_blocks, largest_generalized_eigenpairs, ridge, unwhiten
-from crossview.views import Array
+from crossview.views import Array, ViewInput
 
-__all__ = ["CCA", "MCCA", "PLS"]
+__all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 
 
 class MCCA(LinearEmbedding):
@@ -116,12 +129,125 @@ class CCA(LinearEmbedding):
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        factors = factor_blocks([ridge(gram, self.reg) for gram in grams(data.arrays)])
-        C = cross_product(*data.arrays)
-        for L in factors:
-            C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
-        U, correlations, Vt = scipy.linalg.svd(C, full_matrices=False, check_finite=False)
-        return correlations[:d], unwhiten(np.vstack([U[:, :d], Vt[:d].T]), factors)
+        return _canonical_correlations(data.arrays, self.reg, d)
+
+
+def _canonical_correlations(arrays: Sequence[Array], reg: float, d: int) -> tuple[Array, Array]:
+    """The d largest canonical correlations of two centred views, and the directions, one above the other."""
+    factors = factor_blocks([ridge(gram, reg) for gram in grams(arrays)])
+    C = cross_product(*arrays)
+    for L in factors:
+        C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
+    U, correlations, Vt = scipy.linalg.svd(C, full_matrices=False, check_finite=False)
+    return correlations[:d], unwhiten(np.vstack([U[:, :d], Vt[:d].T]), factors)
+
+
+class KCCA(KernelViews, Embedding):
+    r"""Kernel Canonical Correlation Analysis, of two views.
+
+    CCA in the feature space of a kernel: maximises :math:`A_1^\top K_1 K_2 A_2` subject to
+    :math:`A_v^\top (K_v K_v + \rho_v K_v) A_v = I` [1]_. Without the regulariser ρ any two views would be perfectly
+    correlated. It is solved on explicit coordinates of the part of the feature space that the training samples, or
+    landmarks among them, span.
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the common space, at most the rank of the smaller kernel matrix.
+    reg : float
+        Regulariser ρ, relative to the mean variance along the coordinates, times their number of samples.
+    center : bool
+        Subtract every view's training mean in the feature space.
+    kernel, gamma, degree, coef0, kernel_params, n_landmarks, random_state
+        As in `KMvHE`.
+
+    Attributes
+    ----------
+    projections_, landmarks_, kernels_, gamma_, offsets_
+        As in `KMvHE`.
+    eigenvalues_ : ndarray of shape (d,)
+        The canonical correlations (with the regulariser in their denominators), descending.
+
+    References
+    ----------
+    .. [1] S. Akaho, "A Kernel Method for Canonical Correlation Analysis", IMPS 2001.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> cv.KCCA(n_components=5).fit(data.views[:300]).transform(data.views)
+    Views(1797 samples; left: 5 features, right: 5 features)
+    """
+
+    eigenvalues_: Array
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        reg: float = 0.1,
+        center: bool = True,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | Sequence[float] | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        n_landmarks: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.reg = reg
+        self.center = center
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
+        """Learn the maps.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            Two views of the same m samples; a row of NaN is a sample that a view has not seen.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        self : KCCA
+            Fitted.
+        """
+        check_count(self.n_components, "n_components", least=1)
+        check_flag(self.center, "center")
+        check_weight(self.reg, "reg")
+        checked = check_views(views, self)
+        check_two_views(checked, self)
+        self._check_kernel(checked)
+        maps, features, means = [], [], []
+        for kernel, rows, landmarks, seen in self._kernel_views(checked):
+            kernel_map, R = KernelMap.fit(kernel, rows, landmarks, np.flatnonzero(seen))
+            mean = R.mean(axis=0) if self.center else np.zeros(R.shape[1])
+            spread = np.zeros((len(seen), R.shape[1]))
+            spread[seen] = R - mean
+            maps.append(kernel_map)
+            features.append(spread)
+            means.append(mean)
+        possible = min(R.shape[1] for R in features)
+        check_components(self.n_components, possible, "dimensions that the smaller kernel matrix spans")
+        self.eigenvalues_, stacked = _canonical_correlations(features, self.reg, self.n_components)
+        W = np.split(stacked, [features[0].shape[1]])
+        signs = component_signs(np.vstack([product(R, w) for R, w in zip(features, W, strict=True)]))
+        factors = (
+            R[np.flatnonzero(seen)[kernel_map.pivots]] + mean
+            for R, seen, kernel_map, mean in zip(features, checked.mask.T, maps, means, strict=True)
+        )
+        self._store_maps(maps, factors, [w * signs for w in W], means)
+        self._remember(checked)
+        return self
 
 
 class PLS(LinearEmbedding):

@@ -8,15 +8,23 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics.pairwise import kernel_metrics
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 
 from crossview._blas import product
-from crossview.embeddings._base import Embedding, check_count, check_flag, check_labels, check_views, check_weight
+from crossview.embeddings._base import (
+    Embedding,
+    check_components,
+    check_count,
+    check_flag,
+    check_labels,
+    check_views,
+    check_weight,
+)
+from crossview.embeddings._kernel import KernelViews
 from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
 from crossview.graphs.neighbours import Indices, class_neighbours
 from crossview.graphs.patches import Patches
-from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
+from crossview.kernels import KernelMap
 from crossview.linalg.eigen import component_signs, smallest_eigenpairs
 from crossview.views import Array, ViewInput, Views
 
@@ -168,7 +176,7 @@ class MvHE(Embedding):
         return checked, classes
 
     def _check_dimensions(self, views: Views) -> None:
-        _check_components(self.n_components, sum(views.n_features), "features of all views together")
+        check_components(self.n_components, sum(views.n_features), "features of all views together")
 
     def _weights(self) -> HybridWeights:
         return HybridWeights(
@@ -191,7 +199,7 @@ class MvHE(Embedding):
         self.means_ = [view.mean for view in data]
 
 
-class KMvHE(MvHE):
+class KMvHE(KernelViews, MvHE):
     r"""Kernel Multi-view Hybrid Embedding: MvHE in the feature space of a kernel.
 
     With :math:`W_v = \phi(X_v) A_v` it solves the generalised eigenproblem of the objective of `MvHE` under
@@ -256,11 +264,6 @@ class KMvHE(MvHE):
     (1497, 10)
     """
 
-    gamma_: list[float | None]
-    kernels_: list[Kernel]
-    landmarks_: list[Any]
-    offsets_: list[Array]
-
     def __init__(
         self,
         n_components: int = 20,
@@ -279,7 +282,7 @@ class KMvHE(MvHE):
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
+        MvHE.__init__(self, n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -289,79 +292,30 @@ class KMvHE(MvHE):
         self.random_state = random_state
 
     def _check_dimensions(self, views: Views) -> None:
-        known = sorted(kernel_metrics())
-        if not callable(self.kernel) and self.kernel not in (*known, "precomputed"):
-            raise ValueError(
-                f"unknown kernel {self.kernel!r}: use a callable, 'precomputed', or one of {', '.join(known)}."
-            )
-        if self.n_landmarks is not None:
-            check_count(self.n_landmarks, "n_landmarks", least=1)
-        for gamma in self._gammas(views.shape[1]):
-            if gamma is not None:
-                check_weight(gamma, "gamma", positive=True)
-        check_weight(self.degree, "degree")
-        check_weight(self.coef0, "coef0")
-        check_kernel_params(self.kernel, self.kernel_params)
-        if self.kernel == "precomputed":
-            for name, X in zip(views.names, views.arrays, strict=True):
-                if X.shape[0] != X.shape[1]:
-                    raise ValueError(
-                        f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit takes the square matrix "
-                        "of kernel values between all training samples."
-                    )
-        landmarks = np.minimum(views.mask.sum(axis=0), self.n_landmarks or len(views))
-        _check_components(self.n_components, int(landmarks.sum()), "landmarks of all views together")
+        self._check_kernel(views)
+        check_components(self.n_components, self._max_rank(views), "landmarks of all views together")
 
     def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
-        m, n = views.shape
-        shuffled = check_random_state(self.random_state).permutation(m)
         data = []
-        for X, seen, gamma in zip(views.arrays, views.mask.T, self._gammas(n), strict=True):
-            ids = np.flatnonzero(seen)
-            rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
-            gamma = median_gamma(rows, self.kernel) if gamma is None else float(gamma)
-            shifts = self.kernel == "rbf" or (self.kernel == "linear" and self.center)
-            origin = rows.mean(axis=0) if shifts else None
-            kernel = Kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params, origin)
-            landmarks = None
-            if self.n_landmarks is not None and self.n_landmarks < len(rows):
-                landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
+        for kernel, rows, landmarks, seen in self._kernel_views(views):
             K = None
             if kernel.precomputed:
                 K = rows.copy()
             elif landmarks is None and self.kernel not in ("rbf", "linear", "cosine"):
                 K = kernel(rows, rows)
             patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between, K))
-            kernel_map, features = KernelMap.fit(kernel, rows, landmarks, ids, K)
+            kernel_map, features = KernelMap.fit(kernel, rows, landmarks, np.flatnonzero(seen), K)
             data.append(ViewData.of(features, patches, seen, center=self.center, kernel_map=kernel_map))
         rank = sum(view.features.shape[1] for view in data)
-        _check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
+        check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
         return data
-
-    def _gammas(self, n: int) -> list[Any]:
-        """The kernel width of every view, as given."""
-        if not isinstance(self.gamma, Sequence | np.ndarray) or isinstance(self.gamma, str) or np.ndim(self.gamma) == 0:
-            return [self.gamma] * n
-        if len(self.gamma) != n:
-            raise ValueError(f"gamma has {len(self.gamma)} values for {n} views: give one number, or one per view.")
-        return list(self.gamma)
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
         maps = [view.kernel_map for view in data if view.kernel_map is not None]
         factors = (view.samples(kernel_map.pivots) for view, kernel_map in zip(data, maps, strict=True))
-        A = [KernelMap.coefficients(factor, w) for factor, w in zip(factors, W, strict=True)]
         # Coefficients depend on which landmarks were taken, latent samples do not.
         signs = component_signs(np.vstack(latents))
-        self.projections_ = [a * signs for a in A]
-        self.offsets_ = [view.mean @ w * signs for view, w in zip(data, W, strict=True)]
-        self.kernels_ = [kernel_map.kernel for kernel_map in maps]
-        self.landmarks_ = [kernel_map.landmarks for kernel_map in maps]
-        self.gamma_ = [kernel_map.kernel.gamma for kernel_map in maps]
-
-    def _map(self, X: Array, v: int) -> Array:
-        kernel, landmarks = self.kernels_[v], self.landmarks_[v]
-        K = X[:, landmarks] if kernel.precomputed else kernel(X, landmarks)
-        return K @ self.projections_[v] - self.offsets_[v]
+        self._store_maps(maps, factors, [w * signs for w in W], [view.mean for view in data])
 
 
 def _warn_of_empty_components(data: Sequence[ViewData], latents: Sequence[Array]) -> None:
@@ -377,8 +331,3 @@ def _warn_of_empty_components(data: Sequence[ViewData], latents: Sequence[Array]
             UserWarning,
             stacklevel=3,
         )
-
-
-def _check_components(wanted: int, possible: int, what: str) -> None:
-    if wanted > possible:
-        raise ValueError(f"n_components={wanted} is more than the {possible} {what}: choose {possible} or fewer.")
