@@ -12,6 +12,7 @@ from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, LPP, MvDLA
+from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.projection import PCA
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
@@ -27,9 +28,11 @@ __all__ = [
     "LDA",
     "LPP",
     "MCCA",
+    "METHODS",
     "MULDA",
     "PCA",
     "PLS",
+    "SEARCH_SPACES",
     "KMvHE",
     "MvDA",
     "MvDAVC",

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+from methods import make
+from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, StratifiedKFold
+
+import crossview as cv
+
+ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=9)
+FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
+
+
+def test_names_are_those_of_the_paper_in_its_order():
+    assert list(cv.METHODS)[:3] == ["PCA", "LDA", "DLA"]
+    assert list(cv.METHODS)[-3:] == ["MvDA-VC", "MvHE", "KMvHE"]
+    assert len(cv.METHODS) == 15
+    assert list(cv.SEARCH_SPACES) == list(cv.METHODS)
+
+
+@pytest.mark.parametrize("name", cv.METHODS)
+def test_search_space(name):
+    """Every value in it can be fitted, and some are better than others."""
+    cls, space = cv.METHODS[name], cv.SEARCH_SPACES[name]
+    assert set(space) <= set(cls().get_params())
+    small = space | {"n_components": [2, 4]}
+    search = RandomizedSearchCV(cls(), small, n_iter=min(6, len(ParameterGrid(small))), cv=FOLDS, random_state=0)
+    search.set_params(error_score="raise").fit(cv.Views(ARRAYS), Y)
+    assert search.best_score_ > 1 / 9
