@@ -356,12 +356,11 @@ class GMA(_Discriminant):
         return sum(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        objective, total = _between_and_pairs(data, self.mu, self.lambda_pairs, self.exemplars)
-        constraint = total
+        objective, within, total = _between_and_pairs(data, self.mu, self.lambda_pairs, self.exemplars)
+        constraint = within if self.constraint == "within" else total
         if self.constraint == "within":
             _, counts = class_sums(data.arrays, data.mask, _classes(data))
             check_within_class_scatter(counts, "GMA")
-            _, constraint = view_scatters(data.arrays, data.mask, _classes(data))
         weights = per_view(self.gamma, "gamma", len(constraint))
         blocks = [gamma * ridge(B, self.reg) for gamma, B in zip(weights, constraint, strict=True)]
         return largest_generalized_eigenpairs(objective, blocks, d)
@@ -444,7 +443,7 @@ class MULDA(_Discriminant):
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         _, counts = class_sums(data.arrays, data.mask, _classes(data))
         check_within_class_scatter(counts, "MULDA")
-        objective, total = _between_and_pairs(data, self.mu, self.lambda_pairs, "samples")
+        objective, _, total = _between_and_pairs(data, self.mu, self.lambda_pairs, "samples")
         weights = per_view(self.gamma, "gamma", len(total))
         blocks = [gamma * ridge(T, self.reg) for gamma, T in zip(weights, total, strict=True)]
         return successive_eigenpairs(objective, blocks, d)
@@ -452,10 +451,10 @@ class MULDA(_Discriminant):
 
 def _between_and_pairs(
     data: TrainingData, mu: float | Sequence[float], lambda_pairs: float, exemplars: str
-) -> tuple[Array, list[Array]]:
-    """The objective of GMA, ``μ_v A_v`` on the diagonal and ``λ Z_i'Z_j`` off it, and every view's total scatter."""
+) -> tuple[Array, list[Array], list[Array]]:
+    """The objective of GMA, ``μ_v A_v`` on the diagonal and ``λ Z_i'Z_j`` off it; views' within and total scatters."""
     classes = _classes(data)
-    between, _ = view_scatters(data.arrays, data.mask, classes)
+    between, within = view_scatters(data.arrays, data.mask, classes)
     pairs, total = pair_products(data.arrays)
     if exemplars == "means":
         sums, counts = class_sums(data.arrays, data.mask, classes)
@@ -463,7 +462,7 @@ def _between_and_pairs(
         pairs, _ = pair_products(means)
     weights = per_view(mu, "mu", len(between))
     own = block_diagonal([weight * A for weight, A in zip(weights, between, strict=True)])
-    return own + lambda_pairs * pairs, total
+    return own + lambda_pairs * pairs, within, total
 
 
 def _check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
