@@ -16,6 +16,8 @@ from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.projection import PCA
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
+from crossview.recognition.search import EmbeddingSearchCV, tune
+from crossview.recognition.splits import ClassKFold, ClassSplit
 from crossview.views import Views
 
 __version__ = "0.1.0"
@@ -33,6 +35,9 @@ __all__ = [
     "PCA",
     "PLS",
     "SEARCH_SPACES",
+    "ClassKFold",
+    "ClassSplit",
+    "EmbeddingSearchCV",
     "KMvHE",
     "MvDA",
     "MvDAVC",
@@ -44,4 +49,5 @@ __all__ = [
     "Views",
     "datasets",
     "metrics",
+    "tune",
 ]

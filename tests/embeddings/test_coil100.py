@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 
 FOLDER = Path(os.environ.get("CROSSVIEW_DATA", "")) / "coil-100"
-ANGLES = {"V1": range(0, 20, 5), "V2": range(40, 60, 5), "V3": range(105, 125, 5)}
 
 pytestmark = pytest.mark.skipif(
     "CROSSVIEW_DATA" not in os.environ or not FOLDER.is_dir(),
@@ -21,19 +19,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def coil():
-    def pixels(obj, angle):
-        image = Image.open(FOLDER / f"obj{obj}__{angle}.png").convert("L")
-        return np.asarray(image.resize((48, 48), Image.Resampling.LANCZOS), dtype=float).ravel()
-
-    objects = range(1, 101)
-    views = {name: np.array([pixels(o, a) for o in objects for a in angles]) for name, angles in ANGLES.items()}
-    return cv.Views(views), np.repeat(objects, 4)
-
-
-def test_mvhe_reaches_the_accuracy_of_the_prototype(coil):
-    views, y = coil
+def test_mvhe_reaches_the_accuracy_of_the_prototype():
+    data = cv.datasets.load_coil100(FOLDER, case=2)
+    views, y = data.views, data.y
     reduce = make_pipeline(cv.ViewScaler(), cv.ViewPCA(80))
     model = cv.MvHE(20, lambda_intra=0.01, lambda_inter=0.05, beta=0.3, n_within=1, n_between=15)
     mvhe, pca = [], []

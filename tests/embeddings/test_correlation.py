@@ -42,16 +42,59 @@ def test_cca_agrees_with_scikit_learn():
     np.testing.assert_allclose(correlations(ours.transform(ARRAYS)), correlations(theirs.transform(*ARRAYS)), atol=1e-6)
 
 
+@pytest.mark.parametrize("constraint", ["views", "joint"])
 @pytest.mark.parametrize("reg", [0.0, 0.1])
-def test_mcca_of_two_views_is_cca(reg):
-    a, b = cv.MCCA(3, reg=reg).fit(ARRAYS), cv.CCA(3, reg=reg).fit(ARRAYS)
+def test_mcca_of_two_views_is_cca(reg, constraint):
+    a, b = cv.MCCA(3, constraint, reg=reg).fit(ARRAYS), cv.CCA(3, reg=reg).fit(ARRAYS)
     np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, atol=1e-10)
     for W, V in zip(a.projections_, b.projections_, strict=True):
         np.testing.assert_allclose(np.abs(W), np.abs(V), atol=1e-8)
 
 
-def test_mcca_objective_and_constraint():
-    model = cv.MCCA(3, reg=0.0).fit(THREE)
+@pytest.mark.parametrize("seed", range(5))
+def test_mcca_objective_and_constraint(seed):
+    """One constraint per view: every component is the best of those uncorrelated with the ones before."""
+    arrays = centred(make(m=60, sizes=(6, 4, 5), seed=seed)[0])
+    model = cv.MCCA(4, reg=0.0).fit(arrays)
+    for Z in model.transform(arrays):
+        np.testing.assert_allclose(Z.T @ Z, np.eye(4), atol=1e-8)
+    W = np.vstack(model.projections_)
+    edges = np.cumsum([6, 4])
+    for r in range(4):
+        attained = objective(arrays, W[:, [r]])
+        assert attained == pytest.approx(3 * model.eigenvalues_[r], rel=1e-8)
+        before = [w[:, :r] for w in np.split(W, edges)]
+
+        def normalise(w, before=before):
+            parts = []
+            for X, part, taken in zip(arrays, np.split(w, edges), before, strict=True):
+                left = part - taken @ ((X @ taken).T @ (X @ part))
+                parts.append(left / np.linalg.norm(X @ left))
+            return np.vstack(parts)
+
+        for size in (1e-3, 1e-2, 0.1):
+            assert not improves(lambda w: objective(arrays, w), W[:, [r]], normalise, seed, size * np.abs(W).mean())
+
+
+def test_mcca_is_no_worse_than_iterations_from_elsewhere():
+    """With more than two views maxima are local; the one found is as good as those from random starts."""
+    rng = np.random.default_rng(0)
+    for seed in range(10):
+        arrays = centred(make(m=60, sizes=(6, 4, 5), seed=seed)[0])
+        best = 0.0
+        whitened = [np.linalg.qr(X)[0] for X in arrays]
+        for _ in range(20):
+            z = [Q @ rng.normal(size=Q.shape[1]) for Q in whitened]
+            for _ in range(300):
+                for v, Q in enumerate(whitened):
+                    z[v] = Q @ (Q.T @ sum(z[w] for w in range(3) if w != v))
+                    z[v] /= np.linalg.norm(z[v])
+            best = max(best, sum(float(a @ b) for i, a in enumerate(z) for j, b in enumerate(z) if i != j))
+        assert cv.MCCA(1, reg=0.0).fit(arrays).eigenvalues_[0] >= best / 3 - 1e-9
+
+
+def test_mcca_with_the_joint_constraint():
+    model = cv.MCCA(3, "joint", reg=0.0).fit(THREE)
     W = np.vstack(model.projections_)
     Z = model.transform(THREE)
     np.testing.assert_allclose(sum(z.T @ z for z in Z) / 3, np.eye(3), atol=1e-8)
@@ -69,7 +112,7 @@ def test_mcca_objective_and_constraint():
 @pytest.mark.parametrize("arrays", [ARRAYS, THREE], ids=["two", "three"])
 def test_mcca_agrees_with_cca_zoo(arrays):
     peer = pytest.importorskip("cca_zoo.linear")
-    ours = cv.MCCA(3, reg=0.0).fit(arrays).transform(arrays)
+    ours = cv.MCCA(3, "joint", reg=0.0).fit(arrays).transform(arrays)
     theirs = peer.MCCA(3).fit(arrays).transform(arrays)
     np.testing.assert_allclose(np.abs(correlations(ours)), np.abs(correlations(theirs)), atol=1e-6)
 
@@ -99,7 +142,7 @@ def test_kcca_objective_and_constraint_in_terms_of_kernel_matrices():
     model = cv.KCCA(3, reg=0.2, gamma=0.5).fit(small)
     H = np.eye(50) - 1 / 50
     kernels = [H @ pairwise_kernels(X, metric="rbf", gamma=0.5) @ H for X in small]
-    penalties = [0.2 * np.trace(K) / 50 for K in kernels]  # relative to the mean of 50 coordinates
+    penalties = [0.2 * np.trace(K) / 50 for K in kernels]  # relative to the mean eigenvalue
     latents = model.transform(small)
     for K, Z, rho in zip(kernels, latents, penalties, strict=True):
         A = np.linalg.pinv(K, rcond=1e-10) @ Z
@@ -116,8 +159,8 @@ def test_kcca_objective_and_constraint_in_terms_of_kernel_matrices():
 def test_kcca_agrees_with_cca_zoo():
     peer = pytest.importorskip("cca_zoo.nonparametric")
     # Theirs holds (1 - c) K²/(m - 1) + c K, ours K² + ρ K: the same for ρ = c (m - 1)/(1 - c), which `reg` is where the
-    # mean variance of a view's coordinates, times the number of samples, is 1.
-    scaled = [X / np.sqrt(np.square(X).sum() / X.shape[1]) for X in centred(ARRAYS)]
+    # mean eigenvalue of the kernel matrix is 1.
+    scaled = [X / np.sqrt(np.square(X).sum() / len(X)) for X in centred(ARRAYS)]
     ours = cv.KCCA(3, kernel="linear", reg=0.3 * 199 / 0.7).fit(scaled).transform(scaled)
     theirs = peer.KCCA(3, kernel="linear", shrinkage=0.3).fit(scaled).transform(scaled)
     np.testing.assert_allclose(np.abs(correlations(ours)), np.abs(correlations(theirs)), atol=1e-6)

@@ -70,3 +70,28 @@ def test_a_view_without_samples_is_left_out_of_the_mean():
 def test_bad_input(latents, y, metric, match):
     with pytest.raises(ValueError, match=match):
         cv.metrics.mean_accuracy(latents, y, metric)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 4), metric=st.sampled_from(["euclidean", "cosine"]))
+def test_by_dimension_equals_one_after_another(seed, n, metric):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, size=15)
+    mask = rng.random((15, n)) < 0.8
+    mask[:2] = True
+    latents = cv.Views([rng.normal(size=(15, 6)) + 3 for _ in range(n)], mask=mask)
+    dimensions = [1, 2, 5, 9] if metric == "euclidean" else [2, 5, 9]  # one component has no angle
+    found = cv.metrics.accuracy_by_dimension(latents, y, dimensions, metric)
+    wanted = [
+        cv.metrics.mean_accuracy(cv.Views([X[:, :d] for X in latents.arrays], mask=mask), y, metric) for d in dimensions
+    ]
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_by_dimension_refuses():
+    X = np.eye(3)
+    for dimensions in ([], [0, 1], [2, 1]):
+        with pytest.raises(ValueError, match="dimensions must be whole numbers of 1 or more, ascending"):
+            cv.metrics.accuracy_by_dimension([X, X], [0, 1, 2], dimensions)
+    with pytest.raises(ValueError, match="no pair of views"):
+        cv.metrics.accuracy_by_dimension([X], [0, 1, 2], [1])

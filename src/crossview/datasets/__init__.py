@@ -2,5 +2,6 @@
 
 from crossview.datasets._dataset import Dataset
 from crossview.datasets.embedded import load_digits
+from crossview.datasets.images import load_coil100
 
-__all__ = ["Dataset", "load_digits"]
+__all__ = ["Dataset", "load_coil100", "load_digits"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -188,6 +188,30 @@ class Embedding(MultiViewTransformer):
         return mean_accuracy(self.transform(views), y)
 
 
+def centred(rows: Array, seen: NDArray[np.bool_], *, center: bool, overwrite: bool = False) -> tuple[Array, Array]:
+    """Samples less their mean, spread over all samples, zero where a view has not seen one; and the mean.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (number seen, D_v)
+        The samples that the view has seen.
+    seen : ndarray of bool, shape (m,)
+        Which of all samples these are.
+    center : bool
+        Whether to subtract the mean; otherwise zero stands in its place.
+    overwrite : bool
+        Whether rows may be destroyed, which saves their copy.
+    """
+    mean = rows.mean(axis=0) if center else np.zeros(rows.shape[1])
+    if center:
+        rows = np.subtract(rows, mean, out=rows if overwrite else None)
+    if seen.all():
+        return rows, mean
+    spread = np.zeros((len(seen), rows.shape[1]))
+    spread[seen] = rows
+    return spread, mean
+
+
 def check_views(views: ViewInput, estimator: object) -> Views:
     """Views fit to learn from: two or more, each of which varies and shares samples with another."""
     checked = Views(views)
@@ -256,6 +280,12 @@ def check_count(value: object, name: str, *, least: int) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}.")
+
+
+def check_choice(value: object, name: str, choices: Sequence[str]) -> None:
+    """Refuse what is not among the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
 def check_components(wanted: int, possible: int, what: str) -> None:

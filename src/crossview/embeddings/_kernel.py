@@ -23,6 +23,7 @@ class KernelViews:
 
     kernel: str | Callable[..., float]
     gamma: float | Sequence[float] | None
+    gamma_scale: float
     degree: float
     coef0: float
     kernel_params: dict[str, Any] | None
@@ -48,6 +49,7 @@ class KernelViews:
         for gamma in self._gammas(views.shape[1]):
             if gamma is not None:
                 check_weight(gamma, "gamma", positive=True)
+        check_weight(self.gamma_scale, "gamma_scale", positive=True)
         check_weight(self.degree, "degree")
         check_weight(self.coef0, "coef0")
         check_kernel_params(self.kernel, self.kernel_params)
@@ -77,7 +79,8 @@ class KernelViews:
         for X, seen, gamma in zip(views.arrays, views.mask.T, self._gammas(views.shape[1]), strict=True):
             ids = np.flatnonzero(seen)
             rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
-            width = median_gamma(rows, self.kernel) if gamma is None else float(gamma)
+            median = median_gamma(rows, self.kernel) if gamma is None else None
+            width = float(gamma) if gamma is not None else None if median is None else self.gamma_scale * median
             shifts = self.kernel == "rbf" or (self.kernel == "linear" and self.center)
             origin = rows.mean(axis=0) if shifts else None
             kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)

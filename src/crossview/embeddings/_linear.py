@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import get_tags
 
-from crossview.embeddings._base import Embedding, check_count, check_flag, check_labels, check_views, check_weight
+from crossview.embeddings._base import (
+    Embedding,
+    centred,
+    check_count,
+    check_flag,
+    check_labels,
+    check_views,
+    check_weight,
+)
 from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
 from crossview.views import Array, ViewInput, Views
@@ -42,12 +50,11 @@ class TrainingData:
     @classmethod
     def of(cls, views: Views, classes: Indices | None, *, center: bool) -> TrainingData:
         """Centre every view, and fill in zeros."""
-        arrays, means = [], []
-        for X, seen in zip(views.arrays, views.mask.T, strict=True):
-            mean = X[seen].mean(axis=0) if center else np.zeros(X.shape[1])
-            arrays.append(X - mean if seen.all() else np.where(seen[:, None], X - mean, 0.0))
-            means.append(mean)
-        return cls(arrays, means, views.mask, classes)
+        pairs = [
+            centred(X if seen.all() else X[seen], seen, center=center)
+            for X, seen in zip(views.arrays, views.mask.T, strict=True)
+        ]
+        return cls([X for X, _ in pairs], [mean for _, mean in pairs], views.mask, classes)
 
     @property
     def n_features(self) -> list[int]:

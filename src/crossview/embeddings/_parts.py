@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from crossview.embeddings._base import centred
 from crossview.graphs.neighbours import Indices
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
@@ -65,14 +66,7 @@ class ViewData:
 
         Features of a kernel map are overwritten.
         """
-        mean = np.zeros(features.shape[1])
-        if center:
-            mean = features.mean(axis=0)
-            features = np.subtract(features, mean, out=None if kernel_map is None else features)
-        if not seen.all():
-            spread = np.zeros((len(seen), features.shape[1]))
-            spread[seen] = features
-            features = spread
+        features, mean = centred(features, seen, center=center, overwrite=kernel_map is not None)
         return cls(features, mean, seen, patches.spread(seen), kernel_map)
 
     def samples(self, rows: Indices) -> Array:

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from crossview._blas import cross_product, product
 from crossview.embeddings._base import (
     Embedding,
+    centred,
+    check_choice,
     check_components,
     check_count,
     check_flag,
@@ -20,11 +22,18 @@ from crossview.embeddings._base import (
 )
 from crossview.embeddings._kernel import KernelViews
 from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views
+from crossview.graphs.neighbours import Indices
 from crossview.kernels import KernelMap
 from crossview.linalg.classes import grams, pair_products
-from crossview.linalg.eigen import component_signs
-from crossview.linalg.generalized import factor_blocks, largest_generalized_eigenpairs, ridge, unwhiten
-from crossview.views import Array, ViewInput
+from crossview.linalg.eigen import component_signs, largest_singular_triplets
+from crossview.linalg.generalized import (
+    factor_blocks,
+    largest_generalized_eigenpairs,
+    ridge,
+    successive_unit_directions,
+    unwhiten,
+)
+from crossview.views import Array, ViewInput, Views
 
 __all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 
@@ -32,19 +41,25 @@ __all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 class MCCA(LinearEmbedding):
     r"""Multi-set Canonical Correlation Analysis.
 
-    Maximises the sum of the covariances of all pairs of views in the common space,
+    Maximises the sum of the correlations of all pairs of views in the common space, with components found one after
+    another: component r maximises
 
     .. math::
-        \sum_{i \neq j} W_i^\top X_i^\top X_j W_j
-        \quad \text{subject to} \quad \frac{1}{n} \sum_v W_v^\top X_v^\top X_v W_v = I,
+        \sum_{i \neq j} w_{ir}^\top X_i^\top X_j w_{jr}
+        \quad \text{subject to} \quad w_{vr}^\top X_v^\top X_v w_{vr} = 1,
+        \quad w_{vr}^\top X_v^\top X_v w_{vt} = 0 \text{ for all } v \text{ and } t < r
 
-    the form of the constraint that has a closed solution [1]_; with two views it holds for each of them, and the method
-    is CCA. A sample takes part in the pairs of views that have seen it.
+    by Horst's iteration [1]_. With more than two views this has no closed solution; ``constraint="joint"`` takes the
+    one constraint :math:`\frac{1}{n} \sum_v W_v^\top X_v^\top X_v W_v = I`, which has [2]_, from which the iteration
+    starts. With two views both are CCA. A sample takes part in the pairs of views that have seen it.
 
     Parameters
     ----------
     n_components : int
-        d: dimension of the common space.
+        d: dimension of the common space; at most the number of features of the smallest view, or of all views
+        together with the joint constraint.
+    constraint : {"views", "joint"}
+        One constraint per view, or one over all.
     reg : float
         Ridge on every view's covariance, relative to its mean diagonal.
     center : bool
@@ -55,13 +70,16 @@ class MCCA(LinearEmbedding):
     projections_ : list of ndarray, each of shape (D_v, d)
         W_v of every view.
     eigenvalues_ : ndarray of shape (d,)
-        The largest eigenvalues, descending; with two views the canonical correlations.
+        What the components attain, divided by the number of views: for each, the mean over views of the sum of its
+        correlations with the other views (with the ridge in their denominators); with two views the canonical
+        correlations.
     means_ : list of ndarray, each of shape (D_v,)
         What is subtracted from every view.
 
     References
     ----------
-    .. [1] A. A. Nielsen, "Multiset Canonical Correlations Analysis and Multispectral, Truly Multitemporal Remote
+    .. [1] J. Rupnik, J. Shawe-Taylor, "Multi-View Canonical Correlation Analysis", SiKDD 2010.
+    .. [2] A. A. Nielsen, "Multiset Canonical Correlations Analysis and Multispectral, Truly Multitemporal Remote
        Sensing Data", IEEE Transactions on Image Processing 11(3), 2002.
 
     Examples
@@ -72,15 +90,29 @@ class MCCA(LinearEmbedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    def __init__(self, n_components: int = 20, reg: float = 1e-3, center: bool = True) -> None:
+    def __init__(
+        self, n_components: int = 20, constraint: str = "views", reg: float = 1e-3, center: bool = True
+    ) -> None:
         self.n_components = n_components
+        self.constraint = constraint
         self.reg = reg
         self.center = center
 
+    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+        check_choice(self.constraint, "constraint", ("views", "joint"))
+        return super()._data(views, classes)
+
+    def _max_components(self, data: TrainingData) -> int:
+        return min(data.n_features) if self.constraint == "views" else sum(data.n_features)
+
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         pairs, own = pair_products(data.arrays)
-        eigenvalues, W = largest_generalized_eigenpairs(pairs, [ridge(B, self.reg) for B in own], d)
-        return eigenvalues, np.sqrt(len(own)) * W
+        blocks, n = [ridge(B, self.reg) for B in own], len(own)
+        if self.constraint == "joint":
+            eigenvalues, W = largest_generalized_eigenpairs(pairs, blocks, d)
+            return eigenvalues, np.sqrt(n) * W
+        values, W = successive_unit_directions(pairs, blocks, d)
+        return values / n, W
 
 
 class CCA(LinearEmbedding):
@@ -129,17 +161,26 @@ class CCA(LinearEmbedding):
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        return _canonical_correlations(data.arrays, self.reg, d)
+        own = grams(data.arrays)
+        ridges = [self.reg * float(np.trace(gram)) / len(gram) for gram in own]
+        return _canonical_correlations(data.arrays, own, ridges, d)
 
 
-def _canonical_correlations(arrays: Sequence[Array], reg: float, d: int) -> tuple[Array, Array]:
-    """The d largest canonical correlations of two centred views, and the directions, one above the other."""
-    factors = factor_blocks([ridge(gram, reg) for gram in grams(arrays)])
+def _canonical_correlations(
+    arrays: Sequence[Array], own: Sequence[Array], ridges: Sequence[float], d: int
+) -> tuple[Array, Array]:
+    """The d largest canonical correlations of two centred views, and the directions, one above the other.
+
+    The views' Gram matrices are overwritten.
+    """
+    for gram, rho in zip(own, ridges, strict=True):
+        gram[np.diag_indices(len(gram))] += rho
+    factors = factor_blocks(own)
     C = cross_product(*arrays)
     for L in factors:
         C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
-    U, correlations, Vt = scipy.linalg.svd(C, full_matrices=False, check_finite=False)
-    return correlations[:d], unwhiten(np.vstack([U[:, :d], Vt[:d].T]), factors)
+    U, correlations, V = largest_singular_triplets(C, d)
+    return correlations, unwhiten(np.vstack([U, V]), factors)
 
 
 class KCCA(KernelViews, Embedding):
@@ -155,10 +196,10 @@ class KCCA(KernelViews, Embedding):
     n_components : int
         d: dimension of the common space, at most the rank of the smaller kernel matrix.
     reg : float
-        Regulariser ρ, relative to the mean variance along the coordinates, times their number of samples.
+        Regulariser ρ, relative to the mean eigenvalue of the (centred) kernel matrix.
     center : bool
         Subtract every view's training mean in the feature space.
-    kernel, gamma, degree, coef0, kernel_params, n_landmarks, random_state
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
         As in `KMvHE`.
 
     Attributes
@@ -189,6 +230,7 @@ class KCCA(KernelViews, Embedding):
         center: bool = True,
         kernel: str | Callable[..., float] = "rbf",
         gamma: float | Sequence[float] | None = None,
+        gamma_scale: float = 1.0,
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
@@ -200,6 +242,7 @@ class KCCA(KernelViews, Embedding):
         self.center = center
         self.kernel = kernel
         self.gamma = gamma
+        self.gamma_scale = gamma_scale
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
@@ -227,18 +270,17 @@ class KCCA(KernelViews, Embedding):
         checked = check_views(views, self)
         check_two_views(checked, self)
         self._check_kernel(checked)
-        maps, features, means = [], [], []
+        maps, features, means, ridges = [], [], [], []
         for kernel, rows, landmarks, seen in self._kernel_views(checked):
             kernel_map, R = KernelMap.fit(kernel, rows, landmarks, np.flatnonzero(seen))
-            mean = R.mean(axis=0) if self.center else np.zeros(R.shape[1])
-            spread = np.zeros((len(seen), R.shape[1]))
-            spread[seen] = R - mean
+            R, mean = centred(R, seen, center=self.center, overwrite=True)
             maps.append(kernel_map)
-            features.append(spread)
+            features.append(R)
             means.append(mean)
+            ridges.append(self.reg * float(np.vdot(R, R)) / seen.sum())
         possible = min(R.shape[1] for R in features)
         check_components(self.n_components, possible, "dimensions that the smaller kernel matrix spans")
-        self.eigenvalues_, stacked = _canonical_correlations(features, self.reg, self.n_components)
+        self.eigenvalues_, stacked = _canonical_correlations(features, grams(features), ridges, self.n_components)
         W = np.split(stacked, [features[0].shape[1]])
         signs = component_signs(np.vstack([product(R, w) for R, w in zip(features, W, strict=True)]))
         factors = (
@@ -295,5 +337,5 @@ class PLS(LinearEmbedding):
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        U, covariances, Vt = scipy.linalg.svd(cross_product(*data.arrays), full_matrices=False, check_finite=False)
-        return covariances[:d], np.vstack([U[:, :d], Vt[:d].T])
+        U, covariances, V = largest_singular_triplets(cross_product(*data.arrays), d)
+        return covariances, np.vstack([U, V])

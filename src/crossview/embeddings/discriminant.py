@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils import Tags
 
 from crossview._blas import cross_product
+from crossview.embeddings._base import check_choice
 from crossview.embeddings._linear import LinearEmbedding, TrainingData, per_view
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.graphs.neighbours import Indices
@@ -284,7 +285,7 @@ class GMA(_Discriminant):
 
     where :math:`A_v` is the between-class scatter of view v, :math:`B_v` its within-class scatter, and :math:`Z_v` the
     exemplars that are paired across views: the samples, or the means of the classes [1]_. With :math:`\mu = 0` and the
-    total scatter as the constraint it is MCCA.
+    total scatter as the constraint it is MCCA with the joint constraint.
 
     Parameters
     ----------
@@ -348,8 +349,8 @@ class GMA(_Discriminant):
     def _data(self, views: Views, classes: Indices | None) -> TrainingData:
         per_view(self.mu, "mu", views.shape[1])
         per_view(self.gamma, "gamma", views.shape[1])
-        _check_choice(self.exemplars, "exemplars", ("samples", "means"))
-        _check_choice(self.constraint, "constraint", ("within", "total"))
+        check_choice(self.exemplars, "exemplars", ("samples", "means"))
+        check_choice(self.constraint, "constraint", ("within", "total"))
         return super()._data(views, classes)
 
     def _max_components(self, data: TrainingData) -> int:
@@ -463,11 +464,6 @@ def _between_and_pairs(
     weights = per_view(mu, "mu", len(between))
     own = block_diagonal([weight * A for weight, A in zip(weights, between, strict=True)])
     return own + lambda_pairs * pairs, within, total
-
-
-def _check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
 def check_within_class_scatter(counts: Array, name: str) -> None:

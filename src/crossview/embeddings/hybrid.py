@@ -224,6 +224,8 @@ class KMvHE(KernelViews, MvHE):
         Width of the kernel, one for all views or one per view. None takes the median heuristic per view,
         :math:`1 / (2 \sigma^2)` with σ the median distance, for rbf (and 1 / σ for laplacian), and scikit-learn's
         default for the other kernels.
+    gamma_scale : float
+        Factor on the widths of the median heuristic: a width to search for that does not depend on the data's units.
     degree, coef0 : float
         Parameters of the polynomial and sigmoid kernels.
     kernel_params : dict, optional
@@ -276,6 +278,7 @@ class KMvHE(KernelViews, MvHE):
         center: bool = True,
         kernel: str | Callable[..., float] = "rbf",
         gamma: float | Sequence[float] | None = None,
+        gamma_scale: float = 1.0,
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
@@ -285,6 +288,7 @@ class KMvHE(KernelViews, MvHE):
         MvHE.__init__(self, n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
         self.kernel = kernel
         self.gamma = gamma
+        self.gamma_scale = gamma_scale
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params

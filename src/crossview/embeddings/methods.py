@@ -33,7 +33,8 @@ METHODS: dict[str, type[Embedding]] = {
 """Name → class, in the order of the paper's tables."""
 
 _DIMENSIONS = [5, 10, 20, 30, 40, 60]
-_RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+_RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
+_WIDTHS = [0.1, 0.3, 1.0, 3.0]
 _WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 
 SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
@@ -41,7 +42,7 @@ SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     "LDA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
     "DLA": {"n_components": _DIMENSIONS, "beta": [0.03, 0.1, 0.3], "n_within": [1, 3, 7], "n_between": [5, 15]},
     "CCA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
-    "KCCA": {"n_components": _DIMENSIONS, "reg": _RIDGES, "gamma": [None, 1e-4, 1e-3, 1e-2]},
+    "KCCA": {"n_components": _DIMENSIONS, "reg": _RIDGES, "gamma_scale": _WIDTHS},
     "MCCA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
     "PLS": {"n_components": _DIMENSIONS},
     "MvDLA": {"n_components": _DIMENSIONS, "beta": [0.03, 0.1, 0.3], "n_within": [5, 10, 20], "n_between": [5, 15]},
@@ -65,7 +66,7 @@ SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
         "beta": [0.03, 0.1, 0.3],
         "n_within": [1, 3],
         "n_between": [5, 15],
-        "gamma": [None, 1e-4, 1e-3, 1e-2],
+        "gamma_scale": _WIDTHS,
     },
 }
 """Name → parameters with values to try, for scikit-learn's searches."""

@@ -12,11 +12,12 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.sparse.linalg import svds
 
 from crossview._blas import inner_products
 from crossview.views import Array
 
-__all__ = ["component_signs", "smallest_eigenpairs"]
+__all__ = ["component_signs", "largest_singular_triplets", "smallest_eigenpairs"]
 
 _ITERATE_FROM = 5000  # order from which iterating beats the dense solver
 _ITERATE_AT_MOST = 24  # eigenpairs up to which it does
@@ -24,6 +25,8 @@ _BLOCK = 24  # fewer right-hand sides at a time would not be solved faster
 _STEPS = 48  # blocks in a Krylov space
 _ATTEMPTS = 6  # shifts to be tried
 _RUNS = 2  # iterations to be tried
+_SVD_ITERATE_FROM = 500  # order from which a few singular triplets are faster found by iteration
+_SVD_ITERATE_SHARE = 20  # and by how much it must exceed their number
 
 
 def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[Array, Array]:
@@ -54,6 +57,36 @@ def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[A
         S.T, lower=False, subset_by_index=[0, d - 1], overwrite_a=overwrite, check_finite=False, driver="evr"
     )
     return eigenvalues, eigenvectors
+
+
+def largest_singular_triplets(C: Array, d: int) -> tuple[Array, Array, Array]:
+    """Singular triplets of the d largest singular values.
+
+    Parameters
+    ----------
+    C : ndarray of shape (M, N)
+        Any matrix.
+    d : int
+        Number of triplets, at most min(M, N).
+
+    Returns
+    -------
+    U : ndarray of shape (M, d)
+        Left singular vectors.
+    singular_values : ndarray of shape (d,)
+        In descending order.
+    V : ndarray of shape (N, d)
+        Right singular vectors.
+    """
+    if min(C.shape) >= max(_SVD_ITERATE_FROM, _SVD_ITERATE_SHARE * d):
+        start = np.random.default_rng(0).standard_normal(min(C.shape))
+        U, values, Vt = svds(C, k=d, v0=start)
+        # It iterates with squares: vectors of small values would be lost in the rounding of the large.
+        if values.min() > 1e-3 * values.max():
+            order = np.argsort(-values)
+            return U[:, order], values[order], Vt[order].T
+    U, values, Vt = scipy.linalg.svd(C, full_matrices=False, check_finite=False)
+    return U[:, :d], values[:d], Vt[:d].T
 
 
 def _by_inverse_iteration(S: Array, d: int) -> tuple[Array, Array] | None:

@@ -8,10 +8,22 @@ from itertools import pairwise
 import numpy as np
 import scipy.linalg
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dsysv
 
 from crossview.views import Array
 
-__all__ = ["factor_blocks", "largest_generalized_eigenpairs", "ridge", "successive_eigenpairs", "unwhiten"]
+__all__ = [
+    "factor_blocks",
+    "largest_generalized_eigenpairs",
+    "ridge",
+    "successive_eigenpairs",
+    "successive_unit_directions",
+    "unwhiten",
+]
+
+_ASCENTS = 100
+_SWEEPS = 20
+_STATIONARY = 1e-12
 
 
 def ridge(B: Array, reg: float) -> Array:
@@ -41,12 +53,17 @@ def largest_generalized_eigenpairs(A: Array, B: Array | Sequence[Array], d: int)
         With ``W'BW = I``.
     """
     factors = factor_blocks([B] if isinstance(B, np.ndarray) else B)
-    whitened = _whiten(A, factors)
+    eigenvalues, V = _largest(_whiten(A, factors), d)
+    return eigenvalues, unwhiten(V, factors)
+
+
+def _largest(A: Array, d: int) -> tuple[Array, Array]:
+    """Eigenpairs of the d largest eigenvalues, in descending order. A is destroyed."""
     N = len(A)
     eigenvalues, V = scipy.linalg.eigh(
-        whitened, lower=True, subset_by_index=[N - d, N - 1], overwrite_a=True, check_finite=False, driver="evr"
+        A, lower=True, subset_by_index=[N - d, N - 1], overwrite_a=True, check_finite=False, driver="evr"
     )
-    return eigenvalues[::-1], unwhiten(V[:, ::-1], factors)
+    return eigenvalues[::-1], V[:, ::-1]
 
 
 def successive_eigenpairs(A: Array, B: Sequence[Array], d: int) -> tuple[Array, Array]:
@@ -89,6 +106,80 @@ def successive_eigenpairs(A: Array, B: Sequence[Array], d: int) -> tuple[Array, 
                 remaining[:, block] -= np.outer(remaining[:, block] @ q, q)
                 remaining[block, block] += floor * np.outer(q, q)
     return values, unwhiten(V, factors)
+
+
+def successive_unit_directions(A: Array, B: Sequence[Array], d: int) -> tuple[Array, Array]:
+    """Directions one after another, of length 1 in every block, each B-orthogonal, block by block, to all before.
+
+    Direction r maximises ``w'Aw``, where A has zero blocks on its diagonal, subject to ``w_vr' B_v w_vr = 1`` and
+    ``w_vr' B_v w_vt = 0`` for every block v and all t < r. It starts from an eigenvector, which solves the problem with
+    one constraint over all blocks; with two blocks that is the solution. Horst's iteration gives each block in turn
+    its best value for those of the others, so that no step makes it worse; Newton's method finishes what it would need
+    thousands of steps for. The result is a local maximum.
+
+    Parameters
+    ----------
+    A, B, d
+        As in `successive_eigenpairs`.
+
+    Returns
+    -------
+    values : ndarray of shape (d,)
+        What each direction attains.
+    W : ndarray of shape (N, d)
+        The directions.
+    """
+    factors = factor_blocks(B)
+    blocks = _blocks(factors)
+    remaining = _whiten(A, factors)
+    start = _largest(remaining.copy(order="F"), d)[1]
+    values, V = np.empty(d), np.empty((len(A), d))
+    for r in range(d):
+        v = start[:, r].copy()
+        for block in blocks:
+            taken = V[block, :r]
+            v[block] -= taken @ (taken.T @ v[block])
+            size = np.linalg.norm(v[block])
+            if size < 1e-8:  # nothing left of it: take the coordinate of which least is taken
+                v[block] = np.eye(len(taken))[np.square(taken).sum(axis=1).argmin()]
+                v[block] -= taken @ (taken.T @ v[block])
+                size = np.linalg.norm(v[block])
+            v[block] /= size
+        V[:, r] = _ascend(remaining, v, blocks)
+        values[r] = V[:, r] @ remaining @ V[:, r]
+        for block in blocks:
+            q = V[block, r]
+            remaining[block] -= np.outer(q, q @ remaining[block])
+            remaining[:, block] -= np.outer(remaining[:, block] @ q, q)
+    return values, unwhiten(V, factors)
+
+
+def _ascend(A: Array, v: Array, blocks: list[slice]) -> Array:
+    """Maximise ``v'Av`` over vectors that have length 1 in every block, from a start, to where it is stationary."""
+    N = len(v)
+    for _ in range(_ASCENTS):
+        image = A @ v
+        multipliers = np.concatenate([np.full(b.stop - b.start, v[b] @ image[b]) for b in blocks])
+        residual = image - multipliers * v
+        if np.abs(residual).max() <= _STATIONARY * np.abs(multipliers).max():
+            break
+        # Newton's step keeps the lengths to first order: the multipliers of that move with it.
+        system = np.zeros((N + len(blocks),) * 2)
+        system[:N, :N] = A
+        system[np.arange(N), np.arange(N)] -= multipliers
+        for k, block in enumerate(blocks):
+            system[N + k, block] = system[block, N + k] = v[block]
+        _, _, step, singular = dsysv(system, np.append(-residual, np.zeros(len(blocks))), lower=1, overwrite_a=1)
+        better = v + step[:N]
+        for block in blocks:
+            better[block] /= np.linalg.norm(better[block])
+        if not singular and better @ A @ better >= v @ image:
+            v = better
+        else:
+            for block in blocks * _SWEEPS:
+                gradient = A[block] @ v
+                v[block] = gradient / np.linalg.norm(gradient)
+    return v
 
 
 def factor_blocks(blocks: Sequence[Array]) -> list[Array]:

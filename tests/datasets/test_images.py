@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import crossview as cv
+
+ANGLES = (0, 5, 10, 15, 40, 45, 50, 55)
+
+
+@pytest.fixture(scope="module")
+def coil(tmp_path_factory):
+    """Images as in the archive, of one grey that tells object and angle."""
+    folder = tmp_path_factory.mktemp("data") / "coil-100"
+    folder.mkdir()
+    for o in range(1, 101):
+        for a in ANGLES:
+            Image.new("RGB", (12, 12), (o, o, a)).save(folder / f"obj{o}__{a}.png")
+    return folder
+
+
+def test_coil100_from_a_folder_and_from_the_archive(coil, tmp_path):
+    data = cv.datasets.load_coil100(coil, case=1, size=4)
+    assert data.views.shape == (400, 2)
+    assert data.views.names == ["V1", "V2"]
+    assert data.views.n_features == (16, 16)
+    np.testing.assert_array_equal(data.y, np.repeat(np.arange(1, 101), 4))
+    grey = np.asarray(Image.new("RGB", (1, 1), (3, 3, 45)).convert("L"))[0, 0] / 255
+    np.testing.assert_allclose(data.views["V2"][9], grey)  # object 3, second angle
+    with zipfile.ZipFile(tmp_path / "coil-100.zip", "w") as archive:
+        for path in coil.iterdir():
+            archive.write(path, f"coil-100/{path.name}")
+    packed = cv.datasets.load_coil100(tmp_path / "coil-100.zip", case=1, size=4)
+    np.testing.assert_array_equal(packed.views["V1"], data.views["V1"])
+
+
+def test_coil100_says_what_is_wrong(coil, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere.*Columbia University"):
+        cv.datasets.load_coil100(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="lacks 400 of 1200 images, among them obj100__105"):
+        cv.datasets.load_coil100(coil, case=2)
+    with pytest.raises(ValueError, match="case must be 1, 2, 3 or 4, got 5"):
+        cv.datasets.load_coil100(coil, case=5)
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(ValueError, match="neither a folder nor a zip archive"):
+        cv.datasets.load_coil100(tmp_path / "file")
+
+
+@pytest.mark.parametrize("content", [b"", b"not an image", b"truncated"])
+def test_corrupt_images_are_named(coil, tmp_path, content):
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in coil.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    whole = (folder / "obj7__5.png").read_bytes()
+    (folder / "obj7__5.png").write_bytes(whole[: len(whole) - 20] if content == b"truncated" else content)
+    with pytest.raises(ValueError, match=r"obj7__5\.png is not an image that can be read"):
+        cv.datasets.load_coil100(folder, case=1)
+
+
+@pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="needs CROSSVIEW_DATA, a folder that holds coil-100/")
+def test_coil100_real():
+    data = cv.datasets.load_coil100(Path(os.environ["CROSSVIEW_DATA"]) / "coil-100", case=4)
+    assert data.views.shape == (400, 5)
+    assert data.image_shape == (48, 48)
+    for X in data.views.arrays:
+        assert 0.0 <= X.min() < 0.05
+        assert 0.8 < X.max() <= 1.0
