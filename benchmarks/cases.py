@@ -1,6 +1,6 @@
 """The cases that are measured. Run as a program, this file measures one case in a process of its own.
 
-Usage: python cases.py NAME M, where NAME is a key of FITS; prints one line of JSON.
+Usage: python cases.py NAME M [VIEWS], where NAME is a key of FITS; prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.linalg
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import NearestNeighbors
 
 import crossview as cv
@@ -55,14 +56,57 @@ def fit_kmvhe(arrays, y) -> None:
     cv.KMvHE(COMPONENTS).fit(arrays, y)
 
 
-def fit_kcca(arrays, y) -> None:
+def fit_kcca(arrays, y=None):
     from cca_zoo.nonparametric import KCCA
 
-    gammas = [cv.kernels.median_gamma(X, "rbf") for X in arrays]
-    KCCA(COMPONENTS, kernel="rbf", gamma=gammas, shrinkage=0.1).fit(arrays)
+    return KCCA(COMPONENTS, kernel="rbf", gamma=_gammas(arrays), shrinkage=0.1).fit(arrays)
 
 
-FITS = {"MvHE": fit_mvhe, "KMvHE": fit_kmvhe, "cca-zoo KCCA": fit_kcca}
+def _gammas(arrays) -> list[float]:
+    return [cv.kernels.median_gamma(X, "rbf") for X in arrays]
+
+
+def fit_our_kcca(arrays, y=None, n_landmarks=None):
+    """The problem of `fit_kcca`, whose regulariser is not relative."""
+    gammas = _gammas(arrays)
+    some = [X[:1000] for X in arrays]
+    variances = [1.0 - rbf_kernel(X, gamma=gamma).mean() for X, gamma in zip(some, gammas, strict=True)]
+    absolute = 0.1 * (len(arrays[0]) - 1) / 0.9
+    regs = [absolute / variance for variance in variances]
+    return cv.KCCA(COMPONENTS, reg=regs, gamma=gammas, n_landmarks=n_landmarks).fit(arrays)
+
+
+def _peer(name: str):
+    def fit(arrays, y=None):
+        from cca_zoo import linear
+
+        return getattr(linear, name)(COMPONENTS).fit(arrays)
+
+    return fit
+
+
+# The same problems for both: no ridge, and MCCA with one constraint over all views.
+CORRELATION = {
+    "CCA": (lambda arrays, y=None: cv.CCA(COMPONENTS, reg=0.0).fit(arrays), _peer("CCA")),
+    "MCCA": (lambda arrays, y=None: cv.MCCA(COMPONENTS, "joint", reg=0.0).fit(arrays), _peer("MCCA")),
+    "PLS": (lambda arrays, y=None: cv.PLS(COMPONENTS).fit(arrays), _peer("PLS")),
+    "KCCA": (fit_our_kcca, fit_kcca),
+}
+
+
+def correlations(model, arrays):
+    """Correlation of the first two views along every component."""
+    latents = model.transform(arrays)
+    return np.array([abs(np.corrcoef(a, b)[0, 1]) for a, b in zip(latents[0].T, latents[1].T, strict=True)])
+
+
+FITS = {
+    "MvHE": fit_mvhe,
+    "KMvHE": fit_kmvhe,
+    "KCCA 1000 landmarks": lambda arrays, y: fit_our_kcca(arrays, n_landmarks=1000),
+    **{name: ours for name, (ours, _) in CORRELATION.items()},
+    **{f"cca-zoo {name}": theirs for name, (_, theirs) in CORRELATION.items()},
+}
 
 
 def memory(key: str) -> float:
@@ -75,7 +119,7 @@ def memory(key: str) -> float:
 def main() -> None:
     name, m = sys.argv[1], int(sys.argv[2])
     fit = FITS[name]
-    arrays, y = samples(2, m, 200)
+    arrays, y = samples(int(sys.argv[3]) if len(sys.argv) > 3 else 2, m, 200)
     fit([X[:240] for X in arrays], y[:240])  # loads code, starts threads
     Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
     before = memory("VmRSS")

@@ -106,6 +106,9 @@ def consistency(arrays, W):
     return S
 
 
+UNIT = np.eye(sum(X.shape[1] for X in ARRAYS))
+RATIO = np.trace(mvda_within(latents(ARRAYS, UNIT), Y)) / np.trace(consistency(ARRAYS, UNIT))
+
 METHODS = {
     "MvDA": (cv.MvDA, {}, mvda_between, lambda W: mvda_within(latents(ARRAYS, W), Y)),
     "MvMDA": (cv.MvMDA, {}, mvmda_between, lambda W: mvmda_within(latents(ARRAYS, W), Y)),
@@ -113,7 +116,7 @@ METHODS = {
         cv.MvDAVC,
         {"lambda_consistency": 3.0},
         mvda_between,
-        lambda W: mvda_within(latents(ARRAYS, W), Y) + 3.0 * consistency(ARRAYS, W),
+        lambda W: mvda_within(latents(ARRAYS, W), Y) + 3.0 * RATIO * consistency(ARRAYS, W),
     ),
     "GMA": (
         cv.GMA,

@@ -18,10 +18,9 @@ from crossview.embeddings._base import (
     check_count,
     check_flag,
     check_views,
-    check_weight,
 )
 from crossview.embeddings._kernel import KernelViews
-from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views
+from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views, per_view
 from crossview.graphs.neighbours import Indices
 from crossview.kernels import KernelMap
 from crossview.linalg.classes import grams, pair_products
@@ -195,8 +194,9 @@ class KCCA(KernelViews, Embedding):
     ----------
     n_components : int
         d: dimension of the common space, at most the rank of the smaller kernel matrix.
-    reg : float
-        Regulariser ρ, relative to the mean eigenvalue of the (centred) kernel matrix.
+    reg : float or sequence of float
+        Regulariser ρ, one for both views or one for each, relative to the mean eigenvalue of the (centred) kernel
+        matrix.
     center : bool
         Subtract every view's training mean in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
@@ -226,7 +226,7 @@ class KCCA(KernelViews, Embedding):
     def __init__(
         self,
         n_components: int = 20,
-        reg: float = 0.1,
+        reg: float | Sequence[float] = 0.1,
         center: bool = True,
         kernel: str | Callable[..., float] = "rbf",
         gamma: float | Sequence[float] | None = None,
@@ -266,18 +266,18 @@ class KCCA(KernelViews, Embedding):
         """
         check_count(self.n_components, "n_components", least=1)
         check_flag(self.center, "center")
-        check_weight(self.reg, "reg")
         checked = check_views(views, self)
         check_two_views(checked, self)
+        regs = per_view(self.reg, "reg", 2)
         self._check_kernel(checked)
         maps, features, means, ridges = [], [], [], []
-        for kernel, rows, landmarks, seen in self._kernel_views(checked):
+        for reg, (kernel, rows, landmarks, seen) in zip(regs, self._kernel_views(checked), strict=True):
             kernel_map, R = KernelMap.fit(kernel, rows, landmarks, np.flatnonzero(seen))
             R, mean = centred(R, seen, center=self.center, overwrite=True)
             maps.append(kernel_map)
             features.append(R)
             means.append(mean)
-            ridges.append(self.reg * float(np.vdot(R, R)) / seen.sum())
+            ridges.append(reg * float(np.vdot(R, R)) / seen.sum())
         possible = min(R.shape[1] for R in features)
         check_components(self.n_components, possible, "dimensions that the smaller kernel matrix spans")
         self.eigenvalues_, stacked = _canonical_correlations(features, grams(features), ridges, self.n_components)

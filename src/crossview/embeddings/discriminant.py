@@ -155,15 +155,16 @@ class MvDAVC(MvDA):
 
     `MvDA` whose constraint also holds the views' maps together where they come from: written as combinations of the
     training samples, :math:`W_v = X_v^\top \beta_v`, views that see the same samples should combine them alike. The
-    constraint's scatter becomes :math:`S_W + \lambda \sum_i \sum_{j \neq i} \|\beta_i - \beta_j\|^2` with
-    :math:`\beta_v = X_v (X_v^\top X_v)^{-1} W_v` [1]_.
+    constraint's scatter becomes :math:`S_W + \lambda s \sum_i \sum_{j \neq i} \|\beta_i - \beta_j\|^2` with
+    :math:`\beta_v = X_v (X_v^\top X_v)^{-1} W_v` [1]_. The factor s, the ratio of the two matrices' traces, makes λ
+    independent of the data's units, in which β goes down where W goes up.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the common space; at most the number of classes less one, to which it is cut.
     lambda_consistency : float
-        λ: weight of the view-consistency; 0 leaves it out.
+        λ: weight of the view-consistency, relative to the within-class scatter; 0 leaves it out.
     reg : float
         Ridge on the constraint's scatter matrix, and on the Gram matrices in β, relative to their mean diagonals.
     center : bool
@@ -198,7 +199,8 @@ class MvDAVC(MvDA):
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         between, within = joint_scatters(data.arrays, data.mask, _classes(data))
         if self.lambda_consistency:
-            within += self.lambda_consistency * self._consistency(data)
+            consistency = self._consistency(data)
+            within += self.lambda_consistency * float(np.trace(within) / np.trace(consistency)) * consistency
         return largest_generalized_eigenpairs(between, ridge(within, self.reg), d)
 
     def _consistency(self, data: TrainingData) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dsysv
+from scipy.sparse.linalg import eigsh
 
 from crossview.views import Array
 
@@ -21,6 +22,7 @@ __all__ = [
     "unwhiten",
 ]
 
+_ITERATE_FROM = 300  # order from which iterating from a guess beats the dense solver
 _ASCENTS = 100
 _SWEEPS = 20
 _STATIONARY = 1e-12
@@ -88,23 +90,13 @@ def successive_eigenpairs(A: Array, B: Sequence[Array], d: int) -> tuple[Array, 
         The directions.
     """
     factors = factor_blocks(B)
-    blocks = _blocks(factors)
     remaining = _whiten(A, factors)
-    floor = -2.0 * float(np.abs(remaining).sum(axis=1).max())
+    start = _largest(remaining.copy(order="F"), d)[1]
     values, V = np.empty(d), np.empty((len(A), d))
+    taken = _Taken(_blocks(factors), remaining)
     for r in range(d):
-        top = [len(A) - 1, len(A) - 1]
-        value, v = scipy.linalg.eigh(remaining, subset_by_index=top, check_finite=False, driver="evr")
-        values[r], V[:, r] = value[0], v[:, 0]
-        # In coordinates in which B is the identity, the next direction is orthogonal to this one's part in every block:
-        # what lies along it is taken out of the problem, and put below anything that is left.
-        for block in blocks:
-            size = np.linalg.norm(v[block])
-            if size > 0.0:
-                q = v[block, 0] / size
-                remaining[block] -= np.outer(q, q @ remaining[block])
-                remaining[:, block] -= np.outer(remaining[:, block] @ q, q)
-                remaining[block, block] += floor * np.outer(q, q)
+        values[r], V[:, r] = _leading(remaining, taken.remove(start[:, r]))
+        taken.add(V[:, r])
     return values, unwhiten(V, factors)
 
 
@@ -134,24 +126,58 @@ def successive_unit_directions(A: Array, B: Sequence[Array], d: int) -> tuple[Ar
     remaining = _whiten(A, factors)
     start = _largest(remaining.copy(order="F"), d)[1]
     values, V = np.empty(d), np.empty((len(A), d))
+    taken = _Taken(blocks, remaining)
     for r in range(d):
-        v = start[:, r].copy()
-        for block in blocks:
-            taken = V[block, :r]
-            v[block] -= taken @ (taken.T @ v[block])
-            size = np.linalg.norm(v[block])
-            if size < 1e-8:  # nothing left of it: take the coordinate of which least is taken
-                v[block] = np.eye(len(taken))[np.square(taken).sum(axis=1).argmin()]
-                v[block] -= taken @ (taken.T @ v[block])
-                size = np.linalg.norm(v[block])
-            v[block] /= size
-        V[:, r] = _ascend(remaining, v, blocks)
+        V[:, r] = _ascend(remaining, taken.remove(start[:, r], unit=True), blocks)
         values[r] = V[:, r] @ remaining @ V[:, r]
-        for block in blocks:
-            q = V[block, r]
-            remaining[block] -= np.outer(q, q @ remaining[block])
-            remaining[:, block] -= np.outer(remaining[:, block] @ q, q)
+        taken.add(V[:, r])
     return values, unwhiten(V, factors)
+
+
+class _Taken:
+    """Directions that later ones must be orthogonal to in every block; they are taken out of a matrix as they come.
+
+    What lies along them becomes an eigenvalue a little below 0: below the largest that is left, as long as the
+    matrix's blocks on the diagonal have no negative trace.
+    """
+
+    def __init__(self, blocks: Sequence[slice], remaining: Array) -> None:
+        self.blocks = blocks
+        self.remaining = remaining
+        self.bases = [np.empty((block.stop - block.start, 0)) for block in blocks]
+        self.floor = -1e-3 * float(np.abs(remaining).sum(axis=1).max())
+
+    def add(self, v: Array) -> None:
+        """Take out one more direction."""
+        for k, block in enumerate(self.blocks):
+            size = np.linalg.norm(v[block])
+            if size > 0.0:
+                q = v[block] / size
+                self.bases[k] = np.column_stack([self.bases[k], q])
+                self.remaining[block] -= np.outer(q, q @ self.remaining[block])
+                self.remaining[:, block] -= np.outer(self.remaining[:, block] @ q, q)
+                self.remaining[block, block] += self.floor * np.outer(q, q)
+
+    def remove(self, v: Array, *, unit: bool = False) -> Array:
+        """What of v is left, in blocks of length 1 if so wanted; in a block of which nothing is left, anything."""
+        left = v.copy()
+        for block, Q in zip(self.blocks, self.bases, strict=True):
+            left[block] -= Q @ (Q.T @ left[block])
+            if np.linalg.norm(left[block]) < 1e-8:
+                left[block] = np.eye(len(Q))[np.square(Q).sum(axis=1).argmin()]  # the axis of which least is taken
+                left[block] -= Q @ (Q.T @ left[block])
+            if unit:
+                left[block] /= np.linalg.norm(left[block])
+        return left
+
+
+def _leading(A: Array, start: Array) -> tuple[float, Array]:
+    """Largest eigenvalue of a symmetric matrix, and its vector, of which a guess is known."""
+    if len(A) < _ITERATE_FROM:
+        value, v = _largest(A.copy(order="F"), 1)
+    else:
+        value, v = eigsh(A, k=1, which="LA", v0=start)
+    return float(value[0]), v[:, 0]
 
 
 def _ascend(A: Array, v: Array, blocks: list[slice]) -> Array:
