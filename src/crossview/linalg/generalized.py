@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dsysv
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import eigsh
 
+from crossview._blas import inner_products
 from crossview.views import Array
 
 __all__ = [
@@ -182,30 +183,48 @@ def _leading(A: Array, start: Array) -> tuple[float, Array]:
 
 def _ascend(A: Array, v: Array, blocks: list[slice]) -> Array:
     """Maximise ``v'Av`` over vectors that have length 1 in every block, from a start, to where it is stationary."""
-    N = len(v)
+    newton, before = None, np.inf
     for _ in range(_ASCENTS):
         image = A @ v
         multipliers = np.concatenate([np.full(b.stop - b.start, v[b] @ image[b]) for b in blocks])
         residual = image - multipliers * v
-        if np.abs(residual).max() <= _STATIONARY * np.abs(multipliers).max():
+        size = float(np.abs(residual).max())
+        if size <= _STATIONARY * np.abs(multipliers).max():
             break
-        # Newton's step keeps the lengths to first order: the multipliers of that move with it.
-        system = np.zeros((N + len(blocks),) * 2)
-        system[:N, :N] = A
-        system[np.arange(N), np.arange(N)] -= multipliers
-        for k, block in enumerate(blocks):
-            system[N + k, block] = system[block, N + k] = v[block]
-        _, _, step, singular = dsysv(system, np.append(-residual, np.zeros(len(blocks))), lower=1, overwrite_a=1)
-        better = v + step[:N]
+        if size > 0.2 * before:  # the last factorisation has served its time
+            newton = None
+        newton, before = newton or _newton(A, v, multipliers, blocks), size
+        better = v if newton is None else v + newton(residual)
         for block in blocks:
             better[block] /= np.linalg.norm(better[block])
-        if not singular and better @ A @ better >= v @ image:
+        if newton is not None and better @ A @ better >= v @ image - 1e-15 * len(v):
             v = better
         else:
+            newton, before = None, np.inf
             for block in blocks * _SWEEPS:
                 gradient = A[block] @ v
                 v[block] = gradient / np.linalg.norm(gradient)
     return v
+
+
+def _newton(A: Array, v: Array, multipliers: Array, blocks: list[slice]) -> Callable[[Array], Array] | None:
+    """Newton's step from a residual, along which lengths stay 1 to first order; None where v is near no maximum."""
+    E = np.zeros((len(v), len(blocks)), order="F")
+    for k, block in enumerate(blocks):
+        E[block, k] = v[block]
+    # Steps have no part along E, where the curvature is free to be anything: at a maximum this is positive definite.
+    curvature = np.diag(multipliers) - A + 2.0 * np.abs(multipliers).max() * inner_products(E, E)
+    factor, info = dpotrf(curvature.T, lower=0, clean=0, overwrite_a=1)
+    if info:
+        return None
+    along = dpotrs(factor, E, lower=0)[0]
+    inverse = np.linalg.inv(E.T @ along)
+
+    def step(residual: Array) -> Array:
+        x: Array = dpotrs(factor, residual, lower=0)[0]
+        return x - along @ (inverse @ (E.T @ x))
+
+    return step
 
 
 def factor_blocks(blocks: Sequence[Array]) -> list[Array]:
