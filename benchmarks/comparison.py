@@ -31,7 +31,7 @@ METRICS = ("euclidean", "cosine")
 # several views.
 ROWS = {
     **{name: (name, {}) for name in cv.METHODS},
-    "MCCA, joint constraint": ("MCCA", {"constraint": ["joint"]}),
+    "MCCA joint": ("MCCA", {"constraint": ["joint"]}),
     "LDA per view": ("LDA", {"pooled": [False]}),
     "DLA per view": ("DLA", {"pooled": [False]}),
 }
