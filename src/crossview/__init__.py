@@ -16,7 +16,7 @@ from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.projection import PCA
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
-from crossview.recognition.search import EmbeddingSearchCV, tune
+from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, tune
 from crossview.recognition.splits import ClassKFold, ClassSplit
 from crossview.views import Views
 
@@ -38,6 +38,7 @@ __all__ = [
     "ClassKFold",
     "ClassSplit",
     "EmbeddingSearchCV",
+    "HybridSearchCV",
     "KMvHE",
     "MvDA",
     "MvDAVC",

@@ -95,3 +95,12 @@ def test_by_dimension_refuses():
             cv.metrics.accuracy_by_dimension([X, X], [0, 1, 2], dimensions)
     with pytest.raises(ValueError, match="no pair of views"):
         cv.metrics.accuracy_by_dimension([X], [0, 1, 2], [1])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_by_dimension_does_not_depend_on_chunks(metric, monkeypatch):
+    rng = np.random.default_rng(0)
+    latents, y = [rng.normal(size=(40, 7)) for _ in range(3)], rng.integers(0, 8, size=40)
+    at_once = cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric)
+    monkeypatch.setattr(cv.metrics, "_CHUNK", 900)
+    np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric), at_once)

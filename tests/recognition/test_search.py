@@ -48,7 +48,7 @@ def test_scores_are_those_of_grid_search(model, grid):
 
 
 def test_best_is_refitted_with_its_distance():
-    search = cv.tune("GMA", VIEWS, Y, pca=[6], n_iter=5, cv=3)
+    search = cv.tune("GMA", VIEWS, Y, pca=[6], n_iter=5, n_folds=3)
     results = search.cv_results_
     assert len(results["params"]) == 5 * len(cv.SEARCH_SPACES["GMA"]["n_components"]) * 2
     assert results["rank_test_score"][search.best_index_] == 1
@@ -59,13 +59,13 @@ def test_best_is_refitted_with_its_distance():
 
 
 def test_folds_in_parallel_give_the_same():
-    one, two = (cv.tune("MvDA", VIEWS, Y, pca=[6], cv=3, n_jobs=n) for n in (1, 2))
+    one, two = (cv.tune("MvDA", VIEWS, Y, pca=[6], n_folds=3, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
 
 
 def test_views_of_unequal_widths_are_reduced_each_by_itself():
     arrays, y = make(m=90, sizes=(12, 7), n_classes=18)
-    search = cv.tune("MvDA", arrays, y, pca=[5, 9], cv=3, n_iter=3)
+    search = cv.tune("MvDA", arrays, y, pca=[5, 9], n_folds=3, n_iter=3)
     assert search.best_params_["pca"] == 5
     assert [len(W) for W in search.best_estimator_[-1].projections_] == [5, 5]
 
@@ -74,4 +74,64 @@ def test_mistakes():
     with pytest.raises(ValueError, match="unknown method 'MVDA': use one of PCA, LDA"):
         cv.tune("MVDA", VIEWS, Y)
     with pytest.raises(ValueError, match="no combination of parameters can be fitted"):
-        cv.tune("CCA", VIEWS, Y, cv=3)
+        cv.tune("CCA", VIEWS, Y, n_folds=3)
+    with pytest.raises(ValueError, match="MvDA has no parameter 'beta' to search for"):
+        cv.tune("MvDA", VIEWS, Y, {"beta": [1.0]})
+    with pytest.raises(ValueError, match="cv must be one of 'auto', 'classes', 'samples', got 'folds'"):
+        cv.tune("MvDA", VIEWS, Y, cv="folds")
+    with pytest.raises(ValueError, match="metrics must be one of 'euclidean', 'cosine', got 'manhattan'"):
+        cv.tune("MvDA", VIEWS, Y, metrics=["manhattan"])
+    with pytest.raises(ValueError, match="beta must be a finite number of 0 or more, got -1"):
+        cv.HybridSearchCV(grid={"beta": [-1]}).fit(VIEWS, Y)
+
+
+WEIGHTS = {
+    "lambda_paired": [0.0, 1.0],
+    "lambda_intra": [0.01, 0.1],
+    "lambda_inter": [0.05, 1.0],
+    "beta": [0.03, 0.3],
+    "n_within": [0, 2],
+    "n_between": [3, 7],
+    "n_components": [2, 3, 5, 40],  # one component has no angle: its cosines are ties
+}
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("incomplete", [False, True])
+def test_hybrid_search_scores_are_those_of_one_fit_after_another(kernel, incomplete):
+    """Reused neighbours, scatter parts and eigenvectors change nothing, but for the time."""
+    mask = np.ones((90, 3), dtype=bool)
+    if incomplete:
+        mask[::5, 1] = mask[3::7, 2] = False
+    views = cv.Views(ARRAYS, mask=mask)
+    grid = WEIGHTS if kernel is None else {"gamma_scale": [0.3, 1.0], "beta": [0.03, 0.3], "n_components": [2, 5]}
+    options = {"pca": [6, 10], "cv": FOLDS}
+    fast = cv.HybridSearchCV(kernel, grid, **options).fit(views, Y)
+    model = cv.MvHE() if kernel is None else cv.KMvHE()
+    slow = cv.EmbeddingSearchCV(model, grid, **options).fit(views, Y)
+    assert fast.cv_results_["params"] == slow.cv_results_["params"]
+    for name in ("mean_test_score", "split1_test_score", "rank_test_score"):
+        np.testing.assert_allclose(fast.cv_results_[name], slow.cv_results_[name], atol=1e-12)
+    assert fast.best_params_ == slow.best_params_
+    assert np.isnan(fast.cv_results_["mean_test_score"]).any() == (kernel is None)
+    assert fast.score(views, Y) == slow.score(views, Y)
+
+
+def test_hybrid_search_with_no_argument():
+    data = cv.datasets.load_digits()
+    search = cv.HybridSearchCV(n_iter=30).fit(data.views[:300], data.y[:300])
+    plain = make_pipeline(cv.ViewPCA(20), cv.MvHE()).fit(data.views[:300], data.y[:300])
+    assert search.score(data.views[300:], data.y[300:]) > plain.score(data.views[300:], data.y[300:]) + 0.1
+
+
+def test_folds_are_of_classes_where_there_are_many():
+    few, many = np.repeat(np.arange(5), 18), np.repeat(np.arange(45), 2)
+    search = cv.HybridSearchCV()
+    for y, are_classes in ((few, False), (many, True)):
+        leaks = [bool(set(y[train]) & set(y[test])) for train, test in search._splitter(y).split(y, y)]
+        assert leaks == [not are_classes] * 5
+
+
+def test_progress_bar(capsys):
+    cv.tune("MvDA", VIEWS, Y, {"reg": [0.1]}, pca=[6], n_folds=3, progress=True)
+    assert "Searching for MvDA" in capsys.readouterr().err

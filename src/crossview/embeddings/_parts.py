@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from crossview.embeddings._base import centred
+from crossview.embeddings._base import centred, check_count, check_weight
 from crossview.graphs.neighbours import Indices
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
@@ -84,6 +84,16 @@ class HybridWeights:
     beta: float
     n_within: int
     n_between: int
+
+    def check(self) -> None:
+        """Refuse what cannot be, by the names that MvHE gives it."""
+        check_count(self.n_within, "n_within", least=0)
+        check_count(self.n_between, "n_between", least=0)
+        for name in ("paired", "intra", "inter"):
+            check_weight(getattr(self, name), f"lambda_{name}")
+        check_weight(self.beta, "beta")
+        if not (self.paired or self.intra or self.inter):
+            raise ValueError("lambda_paired, lambda_intra and lambda_inter are all 0: give at least one a weight.")
 
 
 @dataclass(frozen=True)

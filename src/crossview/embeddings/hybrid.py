@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from crossview.embeddings._base import (
     check_flag,
     check_labels,
     check_views,
-    check_weight,
 )
 from crossview.embeddings._kernel import KernelViews
 from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
@@ -163,13 +162,8 @@ class MvHE(Embedding):
     def _check(self, views: ViewInput, y: ArrayLike) -> tuple[Views, Indices]:
         """All that can be refused before any work is done."""
         check_count(self.n_components, "n_components", least=1)
-        check_count(self.n_within, "n_within", least=0)
-        check_count(self.n_between, "n_between", least=0)
-        for name in ("lambda_paired", "lambda_intra", "lambda_inter", "beta"):
-            check_weight(getattr(self, name), name)
+        self._weights().check()
         check_flag(self.center, "center")
-        if not (self.lambda_paired or self.lambda_intra or self.lambda_inter):
-            raise ValueError("lambda_paired, lambda_intra and lambda_inter are all 0: give at least one a weight.")
         checked = check_views(views, self)
         classes = check_labels(y, len(checked), self)
         self._check_dimensions(checked)
@@ -191,6 +185,32 @@ class MvHE(Embedding):
             patches = Patches(*class_neighbours(rows, classes[seen], n_within, n_between))
             data.append(ViewData.of(rows, patches, seen, center=self.center))
         return data
+
+    def _for_many_weights(
+        self, views: Views, y: ArrayLike, within: Iterable[int], between: Iterable[int], new: Views
+    ) -> Callable[[HybridWeights, int], Views]:
+        """What maps new samples to the common space, given weights and a number of components.
+
+        Neighbours, features and scatter parts are computed once; what is returned costs an eigen-solve. But for signs
+        and scale, which no distance depends on, it gives what `fit` and `transform` with the same parameters give.
+        """
+        within, between = sorted(within), sorted(between)
+        checked, classes = self._check(views, y)
+        data = self._view_data(checked, classes, within[-1], between[-1])
+        parts = HybridProblem.of(data, checked.mask).parts(within, between)
+        edges = np.cumsum([view.features.shape[1] for view in data])[:-1]
+        features = [self._features(X, view) for X, view in zip(new.arrays, data, strict=True)]
+
+        def latents(weights: HybridWeights, d: int) -> Views:
+            _, W = smallest_eigenpairs(parts.combine(weights), d, overwrite=True)
+            parts_of_w = map(np.ascontiguousarray, np.split(W, edges))
+            return Views([product(X, w) for X, w in zip(features, parts_of_w, strict=True)], names=new.names)
+
+        return latents
+
+    def _features(self, X: Array, view: ViewData) -> Array:
+        """New samples as the objective sees those of the view."""
+        return X - view.mean
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
         """Keep of the solution what maps new samples."""
@@ -313,6 +333,14 @@ class KMvHE(KernelViews, MvHE):
         rank = sum(view.features.shape[1] for view in data)
         check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
         return data
+
+    def _features(self, X: Array, view: ViewData) -> Array:
+        assert view.kernel_map is not None
+        features = np.full((len(X), view.features.shape[1]), np.nan)
+        seen = ~np.isnan(X[:, 0])
+        factor = view.samples(view.kernel_map.pivots)
+        features[seen] = view.kernel_map.features(X[seen], factor) - view.mean
+        return features
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
         maps = [view.kernel_map for view in data if view.kernel_map is not None]

@@ -54,7 +54,7 @@ SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     "MvHE": {
         "n_components": _DIMENSIONS,
         "lambda_intra": [0.001, 0.01, 0.1],
-        "lambda_inter": [0.01, 0.05, 0.3, 1.0],
+        "lambda_inter": [0.01, 0.05, 0.3, 1.0, 5.0],
         "beta": [0.03, 0.1, 0.3],
         "n_within": [1, 3],
         "n_between": [5, 15],
@@ -62,7 +62,7 @@ SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     "KMvHE": {
         "n_components": _DIMENSIONS,
         "lambda_intra": [0.001, 0.01, 0.1],
-        "lambda_inter": [0.01, 0.05, 0.3, 1.0],
+        "lambda_inter": [0.01, 0.05, 0.3, 1.0, 5.0],
         "beta": [0.03, 0.1, 0.3],
         "n_within": [1, 3],
         "n_between": [5, 15],

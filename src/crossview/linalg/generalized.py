@@ -221,8 +221,9 @@ def _newton(A: Array, v: Array, multipliers: Array, blocks: list[slice]) -> Call
     inverse = np.linalg.inv(E.T @ along)
 
     def step(residual: Array) -> Array:
-        x: Array = dpotrs(factor, residual, lower=0)[0]
-        return x - along @ (inverse @ (E.T @ x))
+        free: Array = dpotrs(factor, residual, lower=0)[0]
+        free -= along @ (inverse @ (E.T @ free))
+        return free
 
     return step
 

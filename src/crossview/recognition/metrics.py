@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,8 @@ from sklearn.utils import column_or_1d
 from crossview.views import Array, ViewInput, Views
 
 __all__ = ["accuracy_by_dimension", "cross_view_accuracy", "mean_accuracy"]
+
+_CHUNK = 4_000_000  # distances, times components, that are held at a time
 
 
 def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
@@ -117,29 +119,51 @@ def accuracy_by_dimension(
     samples = [(X, labels) for X, labels in _samples(latents, y) if len(X)]
     if len(samples) < 2:
         raise ValueError("there is no pair of views to compare: pass two views or more, each with samples.")
-    origin = samples[0][0].mean(axis=0) if metric == "euclidean" else 0.0
-    samples = [(np.ascontiguousarray(X - origin), labels) for X, labels in samples]
-    # Adding up sums of squares from where the last number of components ended.
-    edges = [0, *dimensions]
-    accuracy = np.zeros(len(dimensions))
+    d = min(max(dimensions), samples[0][0].shape[1])
+    rows = np.minimum(dimensions, d) - 1
+    hits = np.zeros(len(dimensions))
     for (X, x_labels), (Z, z_labels) in combinations(samples, 2):
-        same = x_labels[:, None] == z_labels
-        products, x_squares, z_squares = np.zeros(same.shape), np.zeros(len(X)), np.zeros(len(Z))
-        for k, (a, b) in enumerate(pairwise(edges)):
-            x, z = X[:, a:b], Z[:, a:b]
-            if x.size:
-                products += x @ z.T
-                x_squares += np.einsum("ij,ij->i", x, x)
-                z_squares += np.einsum("ij,ij->i", z, z)
-            # For a given probe, what depends on it alone does not change the order of the gallery.
-            if metric == "euclidean":
-                of_x, of_z = x_squares[:, None] - 2.0 * products, z_squares - 2.0 * products
-            else:
-                of_x = -products / np.sqrt(np.where(x_squares, x_squares, 1.0))[:, None]
-                of_z = -products / np.sqrt(np.where(z_squares, z_squares, 1.0))
-            accuracy[k] += same[of_x.argmin(axis=0), np.arange(len(Z))].mean()
-            accuracy[k] += same[np.arange(len(X)), of_z.argmin(axis=1)].mean()
-    return accuracy / (len(samples) * (len(samples) - 1))
+        of_z, of_x = _nearest_by_dimension(X[:, :d], Z[:, :d], metric)
+        hits += np.mean(x_labels[of_z[rows]] == z_labels, axis=1)
+        hits += np.mean(z_labels[of_x[rows]] == x_labels, axis=1)
+    return hits / (len(samples) * (len(samples) - 1))
+
+
+def _nearest_by_dimension(X: Array, Z: Array, metric: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """By the first 1, 2, …, d components: the row of X nearest to every row of Z, (d, len(Z)), and the other way."""
+    x, z = np.ascontiguousarray(X.T), np.ascontiguousarray(Z.T)
+    of_z = np.empty(z.shape, dtype=np.intp)
+    of_x, best = np.zeros(x.shape, dtype=np.intp), np.full(x.shape, np.inf)
+    step = max(1, _CHUNK // x.size)
+    for a in range(0, len(Z), step):
+        part = z[:, a : a + step]
+        if metric == "euclidean":
+            to_x = x[:, None, :] - part[:, :, None]
+            to_x *= to_x
+            to_z = _accumulate(to_x)
+        else:
+            # The length of a probe does not change the order of the gallery.
+            products = _accumulate(-x[:, None, :] * part[:, :, None])
+            to_x, to_z = products / _lengths(x)[:, None, :], products / _lengths(part)[:, :, None]
+        of_z[:, a : a + step] = to_x.argmin(axis=2)
+        nearest = to_z.argmin(axis=1)
+        distance = np.take_along_axis(to_z, nearest[:, None, :], axis=1)[:, 0]
+        closer = distance < best
+        of_x[closer], best[closer] = nearest[closer] + a, distance[closer]
+    return of_z, of_x
+
+
+def _accumulate(summands: Array) -> Array:
+    """Sums over the first 1, 2, … components, in place."""
+    for k in range(1, len(summands)):  # a good deal faster than numpy's own, which goes through memory in strides
+        summands[k] += summands[k - 1]
+    return summands
+
+
+def _lengths(x: Array) -> Array:
+    squares = _accumulate(np.square(x))
+    lengths: Array = np.sqrt(np.where(squares, squares, 1.0))
+    return lengths
 
 
 def _check_metric(metric: str) -> None:
