@@ -70,9 +70,20 @@ class ViewPCAOnOneMatrix(OnOneMatrix, cv.ViewPCA):
     pass
 
 
+OTHERS = (cv.PCA, cv.LDA, cv.DLA, cv.LPP, cv.CCA, cv.KCCA, cv.MCCA, cv.PLS)
+OTHERS += (cv.MvDLA, cv.GMA, cv.MULDA, cv.MvDA, cv.MvDAVC, cv.MvMDA)
+for other in OTHERS:
+    # Pickling looks classes up by their names in this module.
+    name = f"{other.__name__}OnOneMatrix"
+    globals()[name] = type(name, (EmbeddingOnOneMatrix, other), {"__module__": __name__, "__init__": other.__init__})
+
+
 @pytest.mark.filterwarnings("ignore:.* components lie where no training sample varies:UserWarning")
 @parametrize_with_checks(
-    [MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)],
+    [
+        *(globals()[f"{other.__name__}OnOneMatrix"](1) for other in OTHERS),
+        *(MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)),
+    ],
     expected_failed_checks=lambda estimator: NOT_APPLICABLE,
 )
 def test_scikit_learn_estimator_checks(estimator, check):

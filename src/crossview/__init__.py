@@ -13,11 +13,13 @@ from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvM
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, LPP, MvDLA
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.embeddings.one_view import transform_view
 from crossview.embeddings.projection import PCA
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
+from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, tune
-from crossview.recognition.splits import ClassKFold, ClassSplit
+from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit, permute_labels
 from crossview.views import Views
 
 __version__ = "0.1.0"
@@ -37,6 +39,7 @@ __all__ = [
     "SEARCH_SPACES",
     "ClassKFold",
     "ClassSplit",
+    "CrossViewClassifier",
     "EmbeddingSearchCV",
     "HybridSearchCV",
     "KMvHE",
@@ -45,10 +48,13 @@ __all__ = [
     "MvDLA",
     "MvHE",
     "MvMDA",
+    "SampleSplit",
     "ViewPCA",
     "ViewScaler",
     "Views",
     "datasets",
     "metrics",
+    "permute_labels",
+    "transform_view",
     "tune",
 ]

@@ -188,3 +188,71 @@ def test_pairs_of_incomplete_views():
     model = cv.PLS(2, center=False).fit(cv.Views(ARRAYS, mask=mask))
     expected = np.linalg.svd(ARRAYS[0][:150].T @ ARRAYS[1][:150], compute_uv=False)[:2]
     np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("views", [2, 3])
+def test_no_more_components_than_the_views_agree_along(views):
+    """Fewer samples than features: past the rank, components would be arbitrary."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(8, 20)) for _ in range(views)]
+    classes = (cv.CCA, cv.MCCA, cv.PLS) if views == 2 else (cv.MCCA,)
+    for cls in classes:
+        with pytest.raises(ValueError, match="n_components=10 is more than the 7 components along which these views"):
+            cls(10).fit(arrays)
+    model = cv.MCCA(7).fit(arrays)
+    for X, W in zip(centred(arrays), model.projections_, strict=True):
+        B = X.T @ X
+        B += 1e-3 * np.trace(B) / 20 * np.eye(20)
+        np.testing.assert_allclose(W.T @ B @ W, np.eye(7), atol=1e-8)
+
+
+def test_joint_mcca_does_not_set_views_against_each_other():
+    with pytest.raises(ValueError, match="n_components=9 is more than the 4 components"):
+        cv.MCCA(9, "joint").fit(ARRAYS)
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_last_component_of_mcca_has_the_best_signs(n):
+    """Where one dimension per view is left, nothing but signs can be chosen."""
+    for seed in range(30):
+        arrays = centred(np.random.default_rng(seed).normal(size=(n, 40, 3)))
+        model = cv.MCCA(3, reg=0.0).fit(arrays)
+        last = [X @ w[:, -1] for X, w in zip(arrays, model.projections_, strict=True)]
+        values = []
+        for signs in np.ndindex(*(2,) * n):
+            z = [(-1) ** s * part for s, part in zip(signs, last, strict=True)]
+            values.append(sum(float(a @ b) for i, a in enumerate(z) for j, b in enumerate(z) if i != j))
+        assert values[0] >= max(values) - 1e-9
+        assert values[0] == pytest.approx(n * model.eigenvalues_[-1], abs=1e-9)
+
+
+def test_columns_that_rounding_makes_look_independent():
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        X, Z = (rng.normal(size=(60, 4)) for _ in range(2))
+        constant = np.column_stack([X, np.full(60, 0.1)])
+        dependent = np.column_stack([X, X[:, 0] + X[:, 1]])
+        for bad in (constant, dependent):
+            with pytest.raises(ValueError, match="singular: raise reg"):
+                cv.CCA(2, reg=0.0).fit([bad, Z + seed])
+
+
+def test_columns_of_unlike_sizes_are_not_singular():
+    scaled = [X * 10.0 ** -np.arange(X.shape[1]) for X in ARRAYS]
+    a, b = cv.CCA(3, reg=0.0).fit(ARRAYS), cv.CCA(3, reg=0.0).fit(scaled)
+    np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, atol=1e-8)
+
+
+def test_kcca_ridge_counts_the_samples_that_were_seen():
+    mask = np.ones((60, 2), dtype=bool)
+    mask[::3, 0] = False
+    some = [X[:60] for X in ARRAYS]
+    model = cv.KCCA(2, kernel="linear", reg=0.5).fit(cv.Views(some, mask=mask))
+    parts = [X[rows] - X[rows].mean(axis=0) for X, rows in zip(some, mask.T, strict=True)]
+    grams = [X.T @ X + 0.5 * np.square(X).sum() / len(X) * np.eye(X.shape[1]) for X in parts]
+    spread = [np.zeros_like(X) for X in some]
+    for S, rows, part in zip(spread, mask.T, parts, strict=True):
+        S[rows] = part
+    whiten = [np.linalg.inv(np.linalg.cholesky(G)) for G in grams]
+    literal = np.linalg.svd(whiten[0] @ spread[0].T @ spread[1] @ whiten[1].T, compute_uv=False)[:2]
+    np.testing.assert_allclose(model.eigenvalues_, literal, atol=1e-10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from methods import improves, make
+from scipy.sparse.linalg import ArpackError
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import crossview as cv
@@ -297,3 +298,73 @@ def test_more_features_than_samples(cls):
     assert np.isfinite(cls(3, reg=0.1).fit(wide, Y).eigenvalues_).all()
     with pytest.raises(ValueError, match="singular: raise reg"):
         cls(3, reg=0.0).fit([np.hstack([X, X]) for X in ARRAYS], Y)
+
+
+@pytest.mark.parametrize("cls", [cv.MvDA, cv.MvMDA, cv.GMA, cv.MULDA])
+def test_units_of_a_view_do_not_matter(cls):
+    """Every view's ridge is relative to that view."""
+    scaled = [ARRAYS[0], 1e-3 * ARRAYS[1], 1e4 * ARRAYS[2]]
+    a, b = cls(3, reg=0.1).fit(ARRAYS, Y), cls(3, reg=0.1).fit(scaled, Y)
+    if cls in (cv.MvDA, cv.MvMDA):
+        for Z, scaled_Z in zip(a.transform(ARRAYS), b.transform(scaled), strict=True):
+            np.testing.assert_allclose(np.abs(Z), np.abs(scaled_Z), atol=1e-8)
+    assert np.isfinite(b.eigenvalues_).all()
+
+
+def test_gma_stops_where_views_would_be_pushed_apart():
+    model = cv.GMA(1000, reg=0.1).fit(ARRAYS, Y)
+    assert len(model.eigenvalues_) < sum(X.shape[1] for X in ARRAYS)
+    assert (model.eigenvalues_ > 0).all()
+    assert all(W.shape[1] == len(model.eigenvalues_) for W in model.projections_)
+
+
+@pytest.mark.parametrize("cls", [cv.GMA, cv.MULDA])
+def test_an_objective_of_nothing_is_refused(cls):
+    with pytest.raises(ValueError, match="no component makes the objective larger than 0"):
+        cls(2, mu=0.0, lambda_pairs=0.0).fit(ARRAYS, Y)
+    with pytest.raises(ValueError, match="gamma must be a finite number above 0"):
+        cls(2, gamma=0.0).fit(ARRAYS, Y)
+
+
+def test_classes_far_apart_do_not_hide_what_varies_within_them():
+    far = [X + 1e7 * (Y == 0)[:, None] for X in ARRAYS]
+    W = np.vstack(cv.MvMDA(2, reg=0.0).fit(far, Y).projections_)
+    np.testing.assert_allclose(mvmda_within(latents(far, W), Y), np.eye(2), atol=1e-6)
+
+
+def test_consistency_ridge_is_reg():
+    """β = X (X'X + ridge)^-1 W, with the ridge relative to the mean diagonal."""
+    from crossview.embeddings._linear import TrainingData
+
+    model = cv.MvDAVC(2, reg=0.5)
+    data = TrainingData.of(cv.Views(ARRAYS), Y, center=True)
+    found = model._consistency(data)
+    duals = []
+    for X in centred(ARRAYS):
+        G = X.T @ X
+        duals.append(X @ np.linalg.inv(G + 0.5 * np.trace(G) / len(G) * np.eye(len(G))))
+    edges = np.cumsum([0, *(X.shape[1] for X in ARRAYS)])
+    literal = np.zeros_like(found)
+    for i in range(3):
+        for j in range(3):
+            if i != j:
+                gap = np.zeros((len(Y), edges[-1]))
+                gap[:, edges[i] : edges[i + 1]] += duals[i]
+                gap[:, edges[j] : edges[j + 1]] -= duals[j]
+                literal += gap.T @ gap
+    np.testing.assert_allclose(found, literal, atol=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [0.0, 0.3])
+def test_mulda_by_iteration_is_mulda(pairs, monkeypatch):
+    """Large problems are solved by iterating from a guess."""
+    dense = cv.MULDA(5, lambda_pairs=pairs).fit(ARRAYS, Y)
+    monkeypatch.setattr("crossview.linalg.generalised._ITERATE_FROM", 1)
+    iterated = cv.MULDA(5, lambda_pairs=pairs).fit(ARRAYS, Y)
+    np.testing.assert_allclose(iterated.eigenvalues_, dense.eigenvalues_, atol=1e-9)
+
+    def fails(*args, **kwargs):
+        raise ArpackError(-9999)
+
+    monkeypatch.setattr("crossview.linalg.generalised.eigsh", fails)
+    np.testing.assert_allclose(cv.MULDA(5, lambda_pairs=pairs).fit(ARRAYS, Y).eigenvalues_, dense.eigenvalues_)

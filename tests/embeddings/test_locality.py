@@ -134,3 +134,19 @@ def test_bad_parameters_of_lpp():
         cv.LPP(2, n_neighbors=0).fit(ARRAYS)
     with pytest.raises(ValueError, match="t must be a finite number above 0"):
         cv.LPP(2, t=0.0).fit(ARRAYS)
+
+
+def test_default_width_of_lpp_is_the_mean_squared_distance_to_neighbours():
+    X = np.vstack(ARRAYS) - np.vstack(ARRAYS).mean(axis=0)
+    squared = np.square(X[:, None] - X).sum(axis=2)
+    np.fill_diagonal(squared, np.inf)
+    width = np.sort(squared, axis=1)[:, :4].mean()
+    a, b = cv.LPP(2, n_neighbors=4).fit(ARRAYS), cv.LPP(2, n_neighbors=4, t=width).fit(ARRAYS)
+    np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, rtol=1e-10)
+    assert abs(a.eigenvalues_ - cv.LPP(2, n_neighbors=4, t=2 * width).fit(ARRAYS).eigenvalues_).max() > 1e-3
+
+
+def test_patches_of_nothing_are_refused():
+    for cls in (cv.DLA, cv.MvDLA):
+        with pytest.raises(ValueError, match="give patches at least one neighbour"):
+            cls(2, n_within=0, n_between=0).fit(ARRAYS, Y)

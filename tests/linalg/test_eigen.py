@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crossview.linalg import eigen
-from crossview.linalg.eigen import component_signs, smallest_eigenpairs
+from crossview.linalg.eigen import component_signs, largest_singular_triplets, smallest_eigenpairs
 
 
 @pytest.fixture
@@ -105,3 +105,21 @@ def guarded(eigh, below):
         return eigh(a, **options)
 
     return checked
+
+
+@pytest.mark.parametrize("kind", ["any", "zero", "low rank", "repeated"])
+def test_singular_triplets_by_iteration(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    C = rng.normal(size=(60, 50))
+    if kind == "zero":
+        C[:] = 0.0
+    elif kind == "low rank":
+        C = C[:, :2] @ rng.normal(size=(2, 50))
+    elif kind == "repeated":
+        C = np.eye(60)[:, :50] * np.repeat([3.0, 2.0], [20, 30])
+    monkeypatch.setattr("crossview.linalg.eigen._SVD_ITERATE_FROM", 1)
+    U, values, V = largest_singular_triplets(C, 2)
+    np.testing.assert_allclose(values, np.linalg.svd(C, compute_uv=False)[:2], atol=1e-10)
+    np.testing.assert_allclose(C @ V, U * values, atol=1e-10)
+    for Q in (U, V):
+        np.testing.assert_allclose(Q.T @ Q, np.eye(2), atol=1e-10)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from methods import make
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import crossview as cv
 
@@ -21,6 +22,9 @@ FOLDS = cv.ClassKFold(3, random_state=0)
     [
         (cv.MvDA(), {"reg": [0.01, 1.0], "n_components": [1, 3, 20]}),
         (cv.MCCA(), {"reg": [0.1], "n_components": [2, 6, 20]}),
+        (cv.GMA(), {"mu": [0.1, 1.0], "n_components": [2, 6, 20]}),
+        (cv.MULDA(), {"mu": [0.1, 1.0], "n_components": [2, 6]}),
+        (cv.LDA(), {"pooled": [True, False], "n_components": [2, 6]}),
         (cv.MvHE(), {"beta": [0.03, 0.3], "n_components": [2, 4]}),
         (cv.KMvHE(), {"gamma_scale": [0.3, 1.0], "n_components": [2, 4]}),
     ],
@@ -52,6 +56,8 @@ def test_best_is_refitted_with_its_distance():
     results = search.cv_results_
     assert len(results["params"]) == 5 * len(cv.SEARCH_SPACES["GMA"]["n_components"]) * 2
     assert results["rank_test_score"][search.best_index_] == 1
+    literal = [1 + (results["mean_test_score"] > score).sum() for score in results["mean_test_score"]]
+    np.testing.assert_array_equal(results["rank_test_score"], literal)
     assert results["mean_test_score"][search.best_index_] == np.nanmax(results["mean_test_score"])
     by_hand = search.pipeline(search.best_params_).fit(VIEWS, Y)
     expected = cv.metrics.mean_accuracy(by_hand.transform(VIEWS), Y, search.best_params_["metric"])
@@ -73,8 +79,16 @@ def test_views_of_unequal_widths_are_reduced_each_by_itself():
 def test_mistakes():
     with pytest.raises(ValueError, match="unknown method 'MVDA': use one of PCA, LDA"):
         cv.tune("MVDA", VIEWS, Y)
-    with pytest.raises(ValueError, match="no combination of parameters can be fitted"):
+    with pytest.raises(ValueError, match=r"no combination .* can be fitted in every fold: CCA takes 2 views, got 3"):
         cv.tune("CCA", VIEWS, Y, n_folds=3)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        cv.tune("MvDA", VIEWS, None)
+    with pytest.raises(ValueError, match="pooled must be True or False, got 'yes'"):
+        cv.tune("MvDA", VIEWS, Y, pooled="yes")
+    with pytest.raises(ValueError, match="a fold has one class to test with"):
+        cv.tune("MvDA", VIEWS, Y, cv=[(np.flatnonzero(Y), np.flatnonzero(Y == 0))])
+    with pytest.warns(FitFailedWarning, match=r"6 of 12 fits failed; the last: reg must be a finite number"):
+        cv.tune("MvDA", VIEWS, Y, {"reg": [-1.0, 0.1]}, pca=[4, 6], n_folds=3)
     with pytest.raises(ValueError, match="MvDA has no parameter 'beta' to search for"):
         cv.tune("MvDA", VIEWS, Y, {"beta": [1.0]})
     with pytest.raises(ValueError, match="cv must be one of 'auto', 'classes', 'samples', got 'folds'"):
@@ -92,7 +106,7 @@ WEIGHTS = {
     "beta": [0.03, 0.3],
     "n_within": [0, 2],
     "n_between": [3, 7],
-    "n_components": [2, 3, 5, 40],  # one component has no angle: its cosines are ties
+    "n_components": [1, 2, 3, 5, 40],
 }
 
 
@@ -135,3 +149,36 @@ def test_folds_are_of_classes_where_there_are_many():
 def test_progress_bar(capsys):
     cv.tune("MvDA", VIEWS, Y, {"reg": [0.1]}, pca=[6], n_folds=3, progress=True)
     assert "Searching for MvDA" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folds", [3, list(FOLDS.split(Y, Y)), FOLDS])
+def test_folds_as_scikit_learn_takes_them(folds):
+    assert cv.tune("MvDA", VIEWS, Y, {"reg": [0.1]}, pca=[6], cv=folds).best_score_ > 0.5
+
+
+def test_groups_reach_the_splitter():
+    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, pca=[6], cv=GroupKFold(3))
+    assert search.fit(VIEWS, Y, groups=Y).best_score_ > 0.5
+
+
+def test_dimensions_of_the_pca_are_those_that_all_folds_allow():
+    arrays, _ = make(m=90, sizes=(100, 100), n_classes=18)
+    y = np.repeat(np.arange(6), [70, 4, 4, 4, 4, 4])
+    search = cv.tune("MvDA", arrays, y, {"reg": [0.1]}, pca=[10, 30, 90], cv=cv.ClassKFold(3, random_state=0))
+    assert sorted({params["pca"] for params in search.cv_results_["params"]}) == [10, 30]
+
+
+def test_unlike_views_can_be_scaled_each_by_itself():
+    unlike = [ARRAYS[0], 1000 * ARRAYS[1] + 5000]
+    together, apart = (cv.tune("LDA", unlike, Y, pca=[6], n_folds=3, pooled=pooled) for pooled in ("auto", False))
+    assert together.pooled_
+    assert not apart.pooled_
+    assert apart.best_score_ > together.best_score_ + 0.05
+
+
+def test_one_view_alone():
+    search = cv.tune("MvDA", VIEWS, Y, {"reg": [0.1]}, pca=[6], n_folds=3)
+    np.testing.assert_allclose(search.transform_view(ARRAYS[1], 1), search.transform(VIEWS).arrays[1])
+    np.testing.assert_allclose(cv.transform_view(search.best_estimator_, ARRAYS[1], 1), search.transform(ARRAYS)[1])
+    with pytest.raises(TypeError, match="StandardScaler cannot map one view alone"):
+        cv.transform_view(make_pipeline(StandardScaler(), cv.MvDA()), ARRAYS[0], 0)

@@ -8,7 +8,7 @@ from sklearn.model_selection import cross_val_score
 
 import crossview as cv
 
-labels = st.lists(st.integers(0, 9), min_size=4, max_size=60).filter(lambda y: len(set(y)) > 2)
+labels = st.lists(st.integers(0, 9), min_size=8, max_size=60).filter(lambda y: len(set(y)) > 5)
 
 
 @settings(max_examples=50, deadline=None)
@@ -50,14 +50,53 @@ def test_works_in_scikit_learn():
     assert (scores > 0.3).all()
 
 
-@pytest.mark.parametrize("n_train", [0, 3, 1.5, -0.2, True, "half"])
+@pytest.mark.parametrize("n_train", [0, 1, 4, 1.5, -0.2, True, "half", np.nan, np.inf])
 def test_impossible_counts(n_train):
     with pytest.raises(ValueError, match="n_train"):
-        list(cv.ClassSplit(n_train).split(None, [0, 0, 1, 2]))
+        list(cv.ClassSplit(n_train).split(None, [0, 0, 1, 2, 3, 4]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n_train=st.sampled_from([1, 2, 0.3, 0.5, 0.99]))
+def test_sample_split_takes_from_every_class(seed, n_train):
+    y = np.array(list("aaabbbbccccccdddd"))
+    splitter = cv.SampleSplit(n_train, 3, seed)
+    assert splitter.get_n_splits() == 3
+    for (train, test), (again, _) in zip(splitter.split(None, y), splitter.split(None, y), strict=True):
+        np.testing.assert_array_equal(train, again)
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
+        assert set(y[train]) == set(y[test]) == set("abcd")
+        if n_train in (1, 2):
+            assert [(y[train] == c).sum() for c in "abcd"] == [n_train] * 4
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), ratio=st.floats(0, 1))
+def test_permuted_labels(seed, ratio):
+    y = np.repeat(np.arange(30), 2)
+    permuted = cv.permute_labels(y, ratio, seed)
+    np.testing.assert_array_equal(permuted, cv.permute_labels(y, ratio, seed))
+    np.testing.assert_array_equal(np.sort(permuted), y)
+    assert (permuted != y).sum() <= round(60 * ratio)
+    np.testing.assert_array_equal(y, np.repeat(np.arange(30), 2))
+
+
+def test_most_chosen_labels_change():
+    y = np.repeat(np.arange(100), 2)
+    assert 0.35 < np.mean(cv.permute_labels(y, 0.4, 0) != y) <= 0.4
 
 
 def test_other_mistakes():
-    with pytest.raises(ValueError, match="n_splits must be a whole number from 2 to the number of classes, here 3"):
-        list(cv.ClassKFold(4).split(None, [0, 1, 2]))
+    with pytest.raises(ValueError, match="n_splits=3 folds of 5 classes would leave one class to a fold"):
+        list(cv.ClassKFold(3).split(None, [0, 1, 2, 3, 4]))
+    with pytest.raises(ValueError, match="n_repeats must be a whole number, 1 or more, got 0"):
+        list(cv.ClassSplit(2, n_repeats=0).split(None, [0, 1, 2, 3]))
+    with pytest.raises(ValueError, match="y contains NaN"):
+        list(cv.ClassSplit(2).split(None, [0.0, 1.0, 2.0, np.nan]))
+    with pytest.raises(ValueError, match="n_train=2 of 2 samples of class b leaves fewer than 1"):
+        list(cv.SampleSplit(2).split(None, ["a", "a", "a", "b", "b"]))
+    for ratio in (-0.1, 1.5, True, "all"):
+        with pytest.raises(ValueError, match="ratio must be a share from 0 to 1"):
+            cv.permute_labels([0, 1], ratio)
     with pytest.raises(ValueError, match="without y"):
         list(cv.ClassKFold(2).split([[0.0]], None))

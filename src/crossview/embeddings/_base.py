@@ -226,6 +226,8 @@ def check_views(views: ViewInput, estimator: object) -> Views:
         with np.errstate(over="ignore"):
             if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
                 raise ValueError(f"{label} has values too large to be squared: scale it down.")
+            if 0.0 < np.abs(rows).max() < 1e-140:
+                raise ValueError(f"{label} has values too small to be squared: scale it up.")
         if (rows[1:] == rows[0]).all():
             raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
     if not checked.mask.all():

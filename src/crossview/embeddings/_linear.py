@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from crossview.embeddings._base import (
     Embedding,
     centred,
+    check_components,
     check_count,
     check_flag,
     check_labels,
@@ -23,7 +24,9 @@ from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
 from crossview.views import Array, ViewInput, Views
 
-__all__ = ["LinearEmbedding", "TrainingData", "check_two_views", "per_view"]
+__all__ = ["LinearEmbedding", "TrainingData", "check_two_views", "count_gains", "per_view"]
+
+_NO_GAIN = 1e-12  # relative to the largest
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,22 @@ class TrainingData:
         return 0 if self.classes is None else int(self.classes.max()) + 1
 
 
-def per_view(value: float | Sequence[float], name: str, n: int) -> list[float]:
+def per_view(value: float | Sequence[float], name: str, n: int, *, positive: bool = False) -> list[float]:
     """A weight for every view, from one for all or one for each."""
     values = list(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value] * n
     if len(values) != n:
         raise ValueError(f"{name} has {len(values)} values for {n} views: give one number, or one per view.")
     for one in values:
-        check_weight(one, name)
+        check_weight(one, name, positive=positive)
     return [float(one) for one in values]
+
+
+def count_gains(values: Array) -> int:
+    """How many components come before the first that attains nothing."""
+    gains = values > _NO_GAIN * max(values[0], 0.0)
+    if not gains[0]:
+        raise ValueError("no component makes the objective larger than 0: check weights, labels and views.")
+    return int(gains.argmin()) if not gains.all() else len(gains)
 
 
 def check_two_views(views: Views, estimator: object) -> None:
@@ -93,6 +104,7 @@ class LinearEmbedding(Embedding):
     eigenvalues_: Array
 
     _two_views: ClassVar[bool] = False
+    _gains: ClassVar[bool] = False  # whether a component is of use only as long as what it attains is above 0
     _weights: ClassVar[tuple[str, ...]] = ("reg",)
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
@@ -127,6 +139,11 @@ class LinearEmbedding(Embedding):
                 f"choose {possible} or fewer."
             )
         eigenvalues, W = self._solve(data, min(self.n_components, possible))
+        if self._gains:
+            useful = count_gains(eigenvalues)
+            if useful < self.n_components and not supervised:
+                check_components(self.n_components, useful, "components along which these views agree at all")
+            eigenvalues, W = eigenvalues[:useful], W[:, :useful]
         signs = component_signs(W)
         self.eigenvalues_ = eigenvalues
         self.projections_ = np.split(W * signs, np.cumsum(data.n_features)[:-1])

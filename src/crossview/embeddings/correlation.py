@@ -20,14 +20,14 @@ from crossview.embeddings._base import (
     check_views,
 )
 from crossview.embeddings._kernel import KernelViews
-from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views, per_view
+from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views, count_gains, per_view
 from crossview.graphs.neighbours import Indices
 from crossview.kernels import KernelMap
 from crossview.linalg.classes import grams, pair_products
 from crossview.linalg.eigen import component_signs, largest_singular_triplets
-from crossview.linalg.generalized import (
+from crossview.linalg.generalised import (
     factor_blocks,
-    largest_generalized_eigenpairs,
+    largest_generalised_eigenpairs,
     ridge,
     successive_unit_directions,
     unwhiten,
@@ -50,13 +50,14 @@ class MCCA(LinearEmbedding):
 
     by Horst's iteration [1]_. With more than two views this has no closed solution; ``constraint="joint"`` takes the
     one constraint :math:`\frac{1}{n} \sum_v W_v^\top X_v^\top X_v W_v = I`, which has [2]_, from which the iteration
-    starts. With two views both are CCA. A sample takes part in the pairs of views that have seen it.
+    starts. With two views both are CCA. A sample takes part in the pairs of views that have seen it, and every pair
+    counts by how many it has.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the common space; at most the number of features of the smallest view, or of all views
-        together with the joint constraint.
+        together with the joint constraint, and no more than components along which views agree at all.
     constraint : {"views", "joint"}
         One constraint per view, or one over all.
     reg : float
@@ -70,8 +71,8 @@ class MCCA(LinearEmbedding):
         W_v of every view.
     eigenvalues_ : ndarray of shape (d,)
         What the components attain, divided by the number of views: for each, the mean over views of the sum of its
-        correlations with the other views (with the ridge in their denominators); with two views the canonical
-        correlations.
+        correlations with the other views (with the ridge in their denominators, and those of pairs with missing
+        samples smaller by their share); with two views the canonical correlations.
     means_ : list of ndarray, each of shape (D_v,)
         What is subtracted from every view.
 
@@ -97,6 +98,8 @@ class MCCA(LinearEmbedding):
         self.reg = reg
         self.center = center
 
+    _gains: ClassVar[bool] = True
+
     def _data(self, views: Views, classes: Indices | None) -> TrainingData:
         check_choice(self.constraint, "constraint", ("views", "joint"))
         return super()._data(views, classes)
@@ -108,7 +111,7 @@ class MCCA(LinearEmbedding):
         pairs, own = pair_products(data.arrays)
         blocks, n = [ridge(B, self.reg) for B in own], len(own)
         if self.constraint == "joint":
-            eigenvalues, W = largest_generalized_eigenpairs(pairs, blocks, d)
+            eigenvalues, W = largest_generalised_eigenpairs(pairs, blocks, d)
             return eigenvalues, np.sqrt(n) * W
         values, W = successive_unit_directions(pairs, blocks, d)
         return values / n, W
@@ -150,6 +153,7 @@ class CCA(LinearEmbedding):
     """
 
     _two_views: ClassVar[bool] = True
+    _gains: ClassVar[bool] = True
 
     def __init__(self, n_components: int = 20, reg: float = 1e-3, center: bool = True) -> None:
         self.n_components = n_components
@@ -281,6 +285,7 @@ class KCCA(KernelViews, Embedding):
         possible = min(R.shape[1] for R in features)
         check_components(self.n_components, possible, "dimensions that the smaller kernel matrix spans")
         self.eigenvalues_, stacked = _canonical_correlations(features, grams(features), ridges, self.n_components)
+        check_components(self.n_components, count_gains(self.eigenvalues_), "components along which the views agree")
         W = np.split(stacked, [features[0].shape[1]])
         signs = component_signs(np.vstack([product(R, w) for R, w in zip(features, W, strict=True)]))
         factors = (
@@ -327,6 +332,7 @@ class PLS(LinearEmbedding):
     """
 
     _two_views: ClassVar[bool] = True
+    _gains: ClassVar[bool] = True
     _weights: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, n_components: int = 20, center: bool = True) -> None:

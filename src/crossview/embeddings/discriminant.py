@@ -16,7 +16,7 @@ from crossview.embeddings._linear import LinearEmbedding, TrainingData, per_view
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.graphs.neighbours import Indices
 from crossview.linalg.classes import block_diagonal, class_sums, grams, joint_scatters, pair_products, view_scatters
-from crossview.linalg.generalized import factor_blocks, largest_generalized_eigenpairs, ridge, successive_eigenpairs
+from crossview.linalg.generalised import factor_blocks, largest_generalised_eigenpairs, ridge, successive_eigenpairs
 from crossview.linalg.scatter import patch_scatter
 from crossview.views import Array, Views
 
@@ -95,7 +95,7 @@ class LDA(PooledEmbedding, _Discriminant):
         seen = np.ones((len(X), 1), dtype=bool)
         check_within_class_scatter(class_sums([X], seen, classes)[1], "LDA")
         between, within = joint_scatters([X], seen, classes)
-        return largest_generalized_eigenpairs(between, ridge(within, self.reg), d)
+        return largest_generalised_eigenpairs(between, ridge(within, self.reg), d)
 
 
 class MvDA(_Discriminant):
@@ -115,7 +115,7 @@ class MvDA(_Discriminant):
     n_components : int
         d: dimension of the common space; at most the number of classes less one, to which it is cut.
     reg : float
-        Ridge on the constraint's scatter matrix, relative to its mean diagonal.
+        Ridge on the constraint's scatter matrix, relative to its mean diagonal in every view.
     center : bool
         Subtract every view's training mean first.
 
@@ -147,7 +147,7 @@ class MvDA(_Discriminant):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         between, within = joint_scatters(data.arrays, data.mask, _classes(data))
-        return largest_generalized_eigenpairs(between, ridge(within, self.reg), d)
+        return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
 
 
 class MvDAVC(MvDA):
@@ -157,7 +157,7 @@ class MvDAVC(MvDA):
     training samples, :math:`W_v = X_v^\top \beta_v`, views that see the same samples should combine them alike. The
     constraint's scatter becomes :math:`S_W + \lambda s \sum_i \sum_{j \neq i} \|\beta_i - \beta_j\|^2` with
     :math:`\beta_v = X_v (X_v^\top X_v)^{-1} W_v` [1]_. The factor s, the ratio of the two matrices' traces, makes λ
-    independent of the data's units, in which β goes down where W goes up.
+    independent of the data's units. These must be the same for all views, or β cannot be compared: scale them first.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class MvDAVC(MvDA):
         if self.lambda_consistency:
             consistency = self._consistency(data)
             within += self.lambda_consistency * float(np.trace(within) / np.trace(consistency)) * consistency
-        return largest_generalized_eigenpairs(between, ridge(within, self.reg), d)
+        return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
 
     def _consistency(self, data: TrainingData) -> Array:
         """Σ_i Σ_{j≠i} |β_i - β_j|² is LE-paired on the arrays that lead from W_v to β_v."""
@@ -273,7 +273,7 @@ class MvMDA(_Discriminant):
         means -= means.mean(axis=0)
         between = 2.0 * len(means) * cross_product(means, means)
         _, within = view_scatters(data.arrays, data.mask, _classes(data))
-        return largest_generalized_eigenpairs(between, [ridge(B, self.reg) for B in within], d)
+        return largest_generalised_eigenpairs(between, [ridge(B, self.reg) for B in within], d)
 
 
 class GMA(_Discriminant):
@@ -292,13 +292,13 @@ class GMA(_Discriminant):
     Parameters
     ----------
     n_components : int
-        d: dimension of the common space.
+        d: dimension of the common space, to be cut to the number of components that attain more than 0.
     mu : float or sequence of float
         μ: weight of the between-class scatter, one for all views or one per view.
     lambda_pairs : float
         λ: weight of the pairs.
     gamma : float or sequence of float
-        γ: weight of the constraint, one for all views or one per view.
+        γ: weight of the constraint, above 0, one for all views or one per view.
     exemplars : {"samples", "means"}
         What is paired across views.
     constraint : {"within", "total"}
@@ -327,6 +327,7 @@ class GMA(_Discriminant):
     """
 
     _weights: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
+    _gains: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -350,7 +351,7 @@ class GMA(_Discriminant):
 
     def _data(self, views: Views, classes: Indices | None) -> TrainingData:
         per_view(self.mu, "mu", views.shape[1])
-        per_view(self.gamma, "gamma", views.shape[1])
+        per_view(self.gamma, "gamma", views.shape[1], positive=True)
         check_choice(self.exemplars, "exemplars", ("samples", "means"))
         check_choice(self.constraint, "constraint", ("within", "total"))
         return super()._data(views, classes)
@@ -366,7 +367,7 @@ class GMA(_Discriminant):
             check_within_class_scatter(counts, "GMA")
         weights = per_view(self.gamma, "gamma", len(constraint))
         blocks = [gamma * ridge(B, self.reg) for gamma, B in zip(weights, constraint, strict=True)]
-        return largest_generalized_eigenpairs(objective, blocks, d)
+        return largest_generalised_eigenpairs(objective, blocks, d)
 
 
 class MULDA(_Discriminant):
@@ -392,7 +393,7 @@ class MULDA(_Discriminant):
     lambda_pairs : float
         λ: weight of the pairs.
     gamma : float or sequence of float
-        γ: weight of the constraint, one for all views or one per view.
+        γ: weight of the constraint, above 0, one for all views or one per view.
     reg : float
         Ridge on every view's total scatter, relative to its mean diagonal; features are uncorrelated exactly where it
         is 0.
@@ -418,6 +419,7 @@ class MULDA(_Discriminant):
     """
 
     _weights: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
+    _gains: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -437,7 +439,7 @@ class MULDA(_Discriminant):
 
     def _data(self, views: Views, classes: Indices | None) -> TrainingData:
         per_view(self.mu, "mu", views.shape[1])
-        per_view(self.gamma, "gamma", views.shape[1])
+        per_view(self.gamma, "gamma", views.shape[1], positive=True)
         return super()._data(views, classes)
 
     def _max_components(self, data: TrainingData) -> int:
@@ -469,9 +471,12 @@ def _between_and_pairs(
 
 
 def check_within_class_scatter(counts: Array, name: str) -> None:
-    """Refuse data in which no view has a class twice."""
-    if counts.max() < 2:
+    """Refuse data in which a view has no class twice."""
+    alone = np.flatnonzero(counts.max(axis=0) < 2)
+    if len(alone):
+        every = len(alone) == counts.shape[1]
         raise ValueError(
-            f"every class has one sample per view, so that there is no within-class scatter for {name} to keep "
-            "small: use MvDA, MvDAVC or MvHE, which compare classes across views."
+            f"{'every class has one sample per view' if every else f'view {alone[0]} has no class twice'}, so that "
+            f"there is no within-class scatter for {name} to tell from what separates classes: use MvDA, MvDAVC or "
+            "MvHE, which compare classes across views."
         )

@@ -14,7 +14,7 @@ from crossview.embeddings._pooled import PooledEmbedding
 from crossview.graphs.neighbours import Indices, class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.linalg.eigen import smallest_eigenpairs
-from crossview.linalg.generalized import largest_generalized_eigenpairs, ridge
+from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.scatter import graph_scatter
 from crossview.views import Array, Views
 
@@ -42,6 +42,8 @@ class _Patches(LinearEmbedding):
     def _data(self, views: Views, classes: Indices | None) -> TrainingData:
         check_count(self.n_within, "n_within", least=0)
         check_count(self.n_between, "n_between", least=0)
+        if not self.n_within and not (self.n_between and self.beta):
+            raise ValueError("n_within and n_between (or beta) are 0: give patches at least one neighbour.")
         return super()._data(views, classes)
 
 
@@ -268,5 +270,5 @@ class LPP(PooledEmbedding):
         width = self.t if self.t is not None else float(distances.mean()) or 1.0
         heat = sp.csr_array((np.exp(-distances / width), (start, end)), shape=graph.shape)
         S, D = graph_scatter([X], heat)
-        eigenvalues, W = largest_generalized_eigenpairs(-S, ridge(D, self.reg), d)
+        eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), d)
         return -eigenvalues, W

@@ -69,12 +69,14 @@ def view_scatters(
     """
     sums, counts = class_sums(arrays, mask, classes)
     between, within = [], []
-    for gram, total, number in zip(grams(arrays), sums, counts.T, strict=True):
-        E = np.ascontiguousarray(total / np.sqrt(np.maximum(number, 1.0))[:, None])
-        mean = total.sum(axis=0) / np.sqrt(number.sum())
-        explained = cross_product(E, E)
-        between.append(explained - np.outer(mean, mean))
-        within.append(gram - explained)
+    for X, seen, total, number in zip(arrays, mask.T, sums, counts.T, strict=True):
+        means = total / np.maximum(number, 1.0)[:, None]
+        gaps = (means - total.sum(axis=0) / number.sum()) * np.sqrt(number)[:, None]
+        between.append(cross_product(gaps, gaps))
+        # Not the difference of the total and the between-class scatter: where classes lie far apart, little is left.
+        inner = X - means[classes]
+        inner[~seen] = 0.0
+        within.append(cross_product(inner, inner))
     return between, within
 
 
@@ -86,10 +88,18 @@ def joint_scatters(arrays: Sequence[Array], mask: NDArray[np.bool_], classes: In
     """
     sums, counts = class_sums(arrays, mask, classes)
     number = np.maximum(counts.sum(axis=1), 1.0)
-    E = np.hstack(sums) / np.sqrt(number)[:, None]
-    mean = np.hstack([total.sum(axis=0) for total in sums]) / np.sqrt(counts.sum())
-    explained = cross_product(E, E)
-    return explained - np.outer(mean, mean), block_diagonal(grams(arrays)) - explained
+    mean = np.hstack([total.sum(axis=0) for total in sums]) / counts.sum()
+    gaps = np.hstack(sums) / np.sqrt(number)[:, None] - np.sqrt(number)[:, None] * mean
+    _, inner = view_scatters(arrays, mask, classes)
+    shares = [counts[:, v] / number for v in range(len(arrays))]
+    within = block_diagonal(inner)
+    # What is left is how far a class's means in the views are from its mean over all, Σ_v n_v |W_v'm_v - μ|².
+    means = [total / np.maximum(n, 1.0)[:, None] for total, n in zip(sums, counts.T, strict=True)]
+    for v in range(len(arrays)):
+        apart = np.hstack([(float(u == v) - shares[u])[:, None] * means[u] for u in range(len(arrays))])
+        apart *= np.sqrt(counts[:, v])[:, None]
+        within += cross_product(apart, apart)
+    return cross_product(gaps, gaps), within
 
 
 def block_diagonal(blocks: Sequence[Array]) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import ArpackError, svds
 
 from crossview._blas import inner_products
 from crossview.views import Array
@@ -80,7 +80,10 @@ def largest_singular_triplets(C: Array, d: int) -> tuple[Array, Array, Array]:
     """
     if min(C.shape) >= max(_SVD_ITERATE_FROM, _SVD_ITERATE_SHARE * d):
         start = np.random.default_rng(0).standard_normal(min(C.shape))
-        U, values, Vt = svds(C, k=d, v0=start)
+        try:
+            U, values, Vt = svds(C, k=d, v0=start)
+        except ArpackError:
+            values = np.zeros(d)
         # It iterates with squares: vectors of small values would be lost in the rounding of the large.
         if values.min() > 1e-3 * values.max():
             order = np.argsort(-values)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils import column_or_1d
+from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
+from sklearn.utils import check_array, column_or_1d
 
 from crossview.views import Array, ViewInput, Views
 
-__all__ = ["accuracy_by_dimension", "cross_view_accuracy", "mean_accuracy"]
+__all__ = [
+    "accuracy_by_dimension",
+    "average_precision",
+    "cmc",
+    "cross_view_accuracy",
+    "det",
+    "mean_accuracy",
+    "roc",
+]
 
 _CHUNK = 4_000_000  # distances, times components, that are held at a time
 
@@ -145,6 +153,8 @@ def _nearest_by_dimension(X: Array, Z: Array, metric: str) -> tuple[NDArray[np.i
             # The length of a probe does not change the order of the gallery.
             products = _accumulate(-x[:, None, :] * part[:, :, None])
             to_x, to_z = products / _lengths(x)[:, None, :], products / _lengths(part)[:, :, None]
+            # One component alone has a sign and no angle: rounding must not tell its ties apart.
+            to_x[0] = to_z[0] = -np.sign(x[0]) * np.sign(part[0])[:, None]
         of_z[:, a : a + step] = to_x.argmin(axis=2)
         nearest = to_z.argmin(axis=1)
         distance = np.take_along_axis(to_z, nearest[:, None, :], axis=1)[:, 0]
@@ -164,6 +174,192 @@ def _lengths(x: Array) -> Array:
     squares = _accumulate(np.square(x))
     lengths: Array = np.sqrt(np.where(squares, squares, 1.0))
     return lengths
+
+
+def cmc(
+    gallery: ArrayLike,
+    gallery_y: ArrayLike,
+    probes: ArrayLike,
+    probe_y: ArrayLike,
+    max_rank: int | None = None,
+    metric: str = "euclidean",
+) -> Array:
+    """Cumulative match characteristic: how often a probe's class is among the r nearest classes.
+
+    A class is as near as its nearest sample. Of classes at the same distance the right one comes last.
+
+    Parameters
+    ----------
+    gallery, probes : array-like of shape (g, d) and (p, d)
+        Samples in the common space.
+    gallery_y, probe_y : array-like of shape (g,) and (p,)
+        Their classes. A probe whose class is not in the gallery is never found.
+    max_rank : int, optional
+        Largest rank; the number of classes in the gallery when left out.
+    metric : {"euclidean", "cosine"}
+        The distance.
+
+    Returns
+    -------
+    rates : ndarray of shape (max_rank,)
+        Share of probes found at rank 1, 2, …
+
+    Examples
+    --------
+    >>> cmc([[0.0], [1.0], [2.0]], ["a", "b", "c"], [[0.1], [0.2]], ["a", "b"])
+    array([0.5, 1. , 1. ])
+    """
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
+    order = np.argsort(g, kind="stable")
+    classes, starts = np.unique(g[order], return_index=True)
+    ranks = []
+    for rows, distances in distances_in_chunks(G[order], P, metric):
+        nearest = np.minimum.reduceat(distances, starts, axis=1)
+        place = np.searchsorted(classes, p[rows])
+        known = np.isin(p[rows], classes)
+        own = np.where(known, nearest[np.arange(len(nearest)), np.where(known, place, 0)], np.inf)
+        ranks.append(np.where(known, (nearest <= own[:, None]).sum(axis=1), len(classes) + 1))
+    found = np.bincount(np.concatenate(ranks), minlength=len(classes) + 2)[1:-1]
+    rates = np.cumsum(found) / len(P)
+    if max_rank is None:
+        return rates
+    if max_rank < 1:
+        raise ValueError(f"max_rank must be 1 or more, got {max_rank!r}.")
+    return np.append(rates, np.full(max(0, max_rank - len(rates)), rates[-1]))[:max_rank]
+
+
+def roc(
+    gallery: ArrayLike,
+    gallery_y: ArrayLike,
+    probes: ArrayLike,
+    probe_y: ArrayLike,
+    metric: str = "euclidean",
+    max_points: int = 10_000,
+) -> tuple[Array, Array, Array]:
+    """Receiver operating characteristic of verification: telling pairs of one class by their distance.
+
+    Parameters
+    ----------
+    gallery, gallery_y, probes, probe_y, metric
+        As in `cmc`. Every gallery sample is compared with every probe.
+    max_points : int
+        The curve is exact at every threshold returned. These are the distances of pairs of one class, at which alone
+        the true match rate changes; of more than so many, a selection at even steps of that rate.
+
+    Returns
+    -------
+    false_match_rate, true_match_rate, thresholds : ndarray
+        Shares of pairs of two classes, and of pairs of one class, at a distance of at most the threshold, which
+        ascends.
+
+    Examples
+    --------
+    >>> roc([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
+    (array([0. , 0.5]), array([0.5, 1. ]), array([0.1, 0.6]))
+    """
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
+    own = [distances[g == p[rows][:, None]] for rows, distances in distances_in_chunks(G, P, metric)]
+    genuine = np.sort(np.concatenate(own))
+    n_impostors = len(G) * len(P) - len(genuine)
+    if not len(genuine) or not n_impostors:
+        raise ValueError("verification needs pairs of one class and pairs of two classes between gallery and probes.")
+    steps = np.linspace(0, len(genuine) - 1, min(len(genuine), max_points)).round().astype(np.intp)
+    thresholds = np.unique(genuine[steps])
+    below = np.zeros(len(thresholds) + 1, dtype=np.int64)
+    for rows, distances in distances_in_chunks(G, P, metric):
+        impostors = distances[g != p[rows][:, None]]
+        below += np.bincount(np.searchsorted(thresholds, impostors), minlength=len(below))
+    true = np.searchsorted(genuine, thresholds, side="right") / len(genuine)
+    return np.cumsum(below[:-1]) / n_impostors, true, thresholds
+
+
+def det(
+    gallery: ArrayLike,
+    gallery_y: ArrayLike,
+    probes: ArrayLike,
+    probe_y: ArrayLike,
+    metric: str = "euclidean",
+    max_points: int = 10_000,
+) -> tuple[Array, Array, Array]:
+    """Detection error trade-off of verification.
+
+    Parameters
+    ----------
+    gallery, gallery_y, probes, probe_y, metric, max_points
+        As in `roc`.
+
+    Returns
+    -------
+    false_match_rate, false_non_match_rate, thresholds : ndarray
+        Shares of pairs of two classes within the threshold, and of pairs of one class beyond it.
+
+    Examples
+    --------
+    >>> det([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
+    (array([0. , 0.5]), array([0.5, 0. ]), array([0.1, 0.6]))
+    """
+    false, true, thresholds = roc(gallery, gallery_y, probes, probe_y, metric, max_points)
+    return false, 1.0 - true, thresholds
+
+
+def average_precision(
+    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, metric: str = "euclidean"
+) -> float:
+    """Mean average precision: how far up in the ranked gallery all samples of a probe's class are.
+
+    Parameters
+    ----------
+    gallery, gallery_y, probes, probe_y, metric
+        As in `cmc`. Probes whose class is not in the gallery are left out.
+
+    Returns
+    -------
+    precision : float
+        Mean over the probes of the mean precision at the samples of their class.
+
+    Examples
+    --------
+    >>> round(average_precision([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.1]], ["a"]), 3)
+    0.833
+    """
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
+    precisions = []
+    ranks = np.arange(1, len(G) + 1)
+    for rows, distances in distances_in_chunks(G, P, metric):
+        same = g[np.argsort(distances, axis=1, kind="stable")] == p[rows][:, None]
+        hits = same.sum(axis=1)
+        sums = (np.cumsum(same, axis=1) / ranks * same).sum(axis=1)
+        precisions.append(sums[hits > 0] / hits[hits > 0])
+    found = np.concatenate(precisions)
+    if not len(found):
+        raise ValueError("no probe has its class in the gallery: check the labels.")
+    return float(found.mean())
+
+
+def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[tuple[slice, Array]]:
+    """Distances of some probes at a time to all of the gallery, (probes, gallery), with the rows that these are."""
+    _check_metric(metric)
+    if metric == "euclidean":
+        # Distances are differences of squares: far from zero they would be lost in rounding.
+        origin = gallery.mean(axis=0)
+        gallery, probes = gallery - origin, probes - origin
+    step = max(1, _CHUNK // len(gallery))
+    for a in range(0, len(probes), step):
+        rows = slice(a, min(a + step, len(probes)))
+        yield rows, pairwise_distances(probes[rows], gallery, metric=metric)
+
+
+def _gallery_and_probes(
+    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike
+) -> tuple[Array, NDArray[np.generic], Array, NDArray[np.generic]]:
+    G, P = check_array(gallery, dtype=np.float64), check_array(probes, dtype=np.float64)
+    g, p = column_or_1d(gallery_y), column_or_1d(probe_y)
+    for X, labels, name in ((G, g, "gallery"), (P, p, "probes")):
+        if len(X) != len(labels):
+            raise ValueError(f"{name}: {len(labels)} labels for {len(X)} samples: give one label per row.")
+    if G.shape[1] != P.shape[1]:
+        raise ValueError(f"gallery and probes must have equal dimensions, got {G.shape[1]} and {P.shape[1]}.")
+    return G, g, P, p
 
 
 def _check_metric(metric: str) -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.model_selection import ParameterGrid, ParameterSampler, StratifiedKFold
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import ParameterGrid, ParameterSampler, StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from crossview.embeddings._base import Embedding, check_choice, check_count
+from crossview.embeddings._base import Embedding, check_choice, check_count, check_flag, check_labels
 from crossview.embeddings._parts import HybridWeights
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.embeddings.one_view import transform_view
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.metrics import accuracy_by_dimension, mean_accuracy
 from crossview.recognition.splits import ClassKFold
@@ -27,6 +30,8 @@ from crossview.views import Array, ViewInput, Views
 __all__ = ["EmbeddingSearchCV", "HybridSearchCV", "tune"]
 
 Candidate = dict[str, Any]
+Rows = NDArray[np.intp]
+Scores = tuple[Array, list[str]]
 
 _PCA = (20, 40, 80, 160)
 _CLASSES_PER_FOLD = 4
@@ -65,6 +70,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Values to try.
     pca : sequence of int, optional
         Dimensions of the PCA to try; those that the data do not allow are left out. None: no PCA.
+    pooled : bool or "auto"
+        Whether scaler and PCA treat the samples of all views as one set, as the paper does for images of one kind, or
+        every view by itself, as unlike sensors want. By default the former, if the views have equal numbers of
+        features.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
     n_iter : int, optional
@@ -72,10 +81,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         all.
     n_folds : int
         Number of folds.
-    cv : {"auto", "classes", "samples"} or splitter
+    cv : {"auto", "classes", "samples"}, int, iterable or splitter
         What folds are made of. Classes: those to be recognised are not among those to learn from. Samples: they are.
         By default classes, as the paper has it, if there are at least four for every fold, and samples otherwise,
-        which fewer classes suggest. Any splitter of scikit-learn's will do.
+        which fewer classes suggest. Anything else is taken as scikit-learn takes it.
     n_jobs : int, optional
         Fits in parallel, as in joblib.
     random_state : int
@@ -93,6 +102,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Their mean score over the folds.
     best_index_ : int
         Their row in ``cv_results_``.
+    pooled_ : bool
+        Whether samples of all views were scaled and reduced as one set.
     cv_results_ : dict of str to ndarray
         One row per candidate, number of components and distance: ``params``, ``param_*``, ``split*_test_score``,
         ``mean_test_score``, ``std_test_score``, ``rank_test_score``. Combinations that cannot be fitted are nan.
@@ -112,6 +123,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         param_grid: Mapping[str, Sequence[Any]],
         *,
         pca: Sequence[int] | None = _PCA,
+        pooled: bool | str = "auto",
         metrics: Sequence[str] = ("euclidean", "cosine"),
         n_iter: int | None = None,
         n_folds: int = 5,
@@ -123,6 +135,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.param_grid = param_grid
         self.pca = pca
+        self.pooled = pooled
         self.metrics = metrics
         self.n_iter = n_iter
         self.n_folds = n_folds
@@ -131,7 +144,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, views: ViewInput, y: ArrayLike) -> Self:
+    def fit(self, views: ViewInput, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Score all candidates, and fit the best on all samples.
 
         Parameters
@@ -140,46 +153,60 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             Training samples.
         y : array-like of shape (m,)
             One class label per sample.
+        groups : array-like of shape (m,), optional
+            For splitters that want them.
 
         Returns
         -------
         self
             Fitted.
         """
-        checked, labels = Views(views), np.asarray(y)
+        checked = Views(views)
+        check_labels(y, len(checked), self)
+        labels = column_or_1d(y)
         for metric in self.metrics:
             check_choice(metric, "metrics", ("euclidean", "cosine"))
+        self.pooled_ = self._check_pooled(checked)
         model, grid = self._problem()
         for name in grid:
             if name not in model.get_params():
                 raise ValueError(f"{type(model).__name__} has no parameter {name!r} to search for.")
         dimensions = sorted(grid.pop("n_components", [model.get_params()["n_components"]]))
-        candidates = self._candidates(grid, checked)
-        splits = list(self._splitter(labels).split(checked, labels))
+        splits = list(self._splitter(labels).split(checked, labels, groups))
+        for _, test in splits:
+            if len(np.unique(labels[test])) < 2:
+                raise ValueError("a fold has one class to test with, in which every match is right: use fewer folds.")
+        candidates = self._candidates(grid, checked, splits)
         folds = [self._fold(checked, labels, train, test, candidates) for train, test in splits]
-        groups = self._groups(candidates)
-        tasks = [(fold, [candidates[k] for k in group], dimensions) for fold in folds for group in groups]
+        groups_of_candidates = self._groups(candidates)
+        places = [(f, group) for f in range(len(folds)) for group in groups_of_candidates]
+        tasks = [(folds[f], [candidates[k] for k in group], dimensions) for f, group in places]
         scores = np.full((len(folds), len(candidates), len(dimensions), len(self.metrics)), np.nan)
-        places = [(f, group) for f in range(len(folds)) for group in groups]
-        for (f, group), found in zip(places, self._run(model, tasks), strict=True):
+        failures = []
+        for (f, group), (found, errors) in zip(places, self._run(model, tasks), strict=True):
             scores[f, group] = found
+            failures += errors
+        if np.isnan(scores).any(axis=0).all():
+            raise ValueError(f"no combination of parameters can be fitted in every fold: {failures[-1]}")
+        if failures:
+            message = f"{len(failures)} of {len(folds) * len(candidates)} fits failed; the last: {failures[-1]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=2)
         self._collect(scores, candidates, dimensions)
-        self.best_estimator_ = self.pipeline(self.best_params_, pooled=_poolable(checked)).fit(checked, labels)
+        self.best_estimator_ = self.pipeline(self.best_params_).fit(checked, labels)
         return self
 
-    def pipeline(self, params: Mapping[str, Any], *, pooled: bool = True) -> Pipeline:
+    def pipeline(self, params: Mapping[str, Any]) -> Pipeline:
         """Scaler, PCA if any, and the method, with the given parameters, not fitted.
 
         Parameters
         ----------
         params : dict
             An entry of ``cv_results_["params"]``.
-        pooled : bool
-            Whether scaler and PCA treat the samples of all views as one set.
         """
+        check_is_fitted(self, "pooled_")
         own = {name: value for name, value in params.items() if name not in ("pca", "metric")}
-        reduce = [ViewPCA(params["pca"], pooled)] if "pca" in params else []
-        return make_pipeline(ViewScaler(pooled), *reduce, clone(self._problem()[0]).set_params(**own))
+        reduce = [ViewPCA(params["pca"], self.pooled_)] if "pca" in params else []
+        return make_pipeline(ViewScaler(self.pooled_), *reduce, clone(self._problem()[0]).set_params(**own))
 
     def transform(self, views: ViewInput) -> Any:
         """Map samples into the common space by the best estimator.
@@ -191,6 +218,19 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self.best_estimator_.transform(views)
+
+    def transform_view(self, X: ArrayLike, view: int | str) -> Array:
+        """Map samples of one view alone by the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, D_v)
+            Samples as the view sees them.
+        view : int or str
+            The view, by position or name.
+        """
+        check_is_fitted(self)
+        return transform_view(self.best_estimator_, X, view)
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) by the best estimator and the best distance.
@@ -208,9 +248,18 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The method, and what to try."""
         return self.estimator, dict(self.param_grid)
 
+    def _check_pooled(self, views: Views) -> bool:
+        equal = len(set(views.n_features)) == 1
+        if self.pooled == "auto":
+            return equal
+        check_flag(self.pooled, "pooled")
+        if self.pooled and not equal:
+            raise ValueError(f"views with {views.n_features} features cannot be pooled: use pooled=False.")
+        return bool(self.pooled)
+
     def _splitter(self, y: NDArray[Any]) -> Any:
         if not isinstance(self.cv, str):
-            return self.cv
+            return check_cv(self.cv, y, classifier=True)
         check_choice(self.cv, "cv", ("auto", "classes", "samples"))
         check_count(self.n_folds, "n_folds", least=2)
         many = len(np.unique(y)) >= _CLASSES_PER_FOLD * self.n_folds
@@ -218,27 +267,23 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             return ClassKFold(self.n_folds, self.random_state)
         return StratifiedKFold(self.n_folds, shuffle=True, random_state=self.random_state)
 
-    def _candidates(self, grid: dict[str, Sequence[Any]], views: Views) -> list[Candidate]:
+    def _candidates(
+        self, grid: dict[str, Sequence[Any]], views: Views, splits: Sequence[tuple[Rows, Rows]]
+    ) -> list[Candidate]:
         """Everything that takes a fit of its own."""
         if self.pca is not None:
-            samples = len(views) * (views.shape[1] if _poolable(views) else 1)
-            possible = min(min(views.n_features), samples // 2)
+            seen = [views.mask[train].sum(axis=0) for train, _ in splits]
+            samples = min(int(count.sum() if self.pooled_ else count.min()) for count in seen)
+            possible = min(*views.n_features, samples)
             grid = grid | {"pca": [k for k in sorted(self.pca) if k <= possible] or [possible]}
         if self.n_iter is None or self.n_iter >= len(ParameterGrid(grid)):
             return list(ParameterGrid(grid))
         return list(ParameterSampler(grid, self.n_iter, random_state=self.random_state))
 
-    def _fold(
-        self,
-        views: Views,
-        y: NDArray[Any],
-        train: NDArray[np.intp],
-        test: NDArray[np.intp],
-        candidates: Sequence[Candidate],
-    ) -> _Fold:
-        steps = [ViewScaler(_poolable(views))]
+    def _fold(self, views: Views, y: NDArray[Any], train: Rows, test: Rows, candidates: Sequence[Candidate]) -> _Fold:
+        steps = [ViewScaler(self.pooled_)]
         if self.pca is not None:
-            steps.append(ViewPCA(max(c["pca"] for c in candidates), _poolable(views)))
+            steps.append(ViewPCA(max(c["pca"] for c in candidates), self.pooled_))
         reduce = make_pipeline(*steps)
         return _Fold(reduce.fit_transform(views[train]), y[train], reduce.transform(views[test]), y[test])
 
@@ -246,8 +291,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Candidates that are fitted one after another, by their number."""
         return [[k] for k in range(len(candidates))]
 
-    def _run(self, model: Embedding, tasks: Sequence[tuple[_Fold, list[Candidate], list[int]]]) -> Iterator[Array]:
-        """Scores of every task, of shape (candidates, dimensions, distances)."""
+    def _run(self, model: Embedding, tasks: Sequence[tuple[_Fold, list[Candidate], list[int]]]) -> Iterator[Scores]:
+        """Scores of every task, of shape (candidates, dimensions, distances), and why those that are nan are so."""
         jobs = (delayed(self._score)(model, *task) for task in tasks)
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)
         if not self.progress:
@@ -261,35 +306,36 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         label = f"Searching for {type(model).__name__}"
         yield from track(results, description=label, total=len(tasks), console=Console(stderr=True))
 
-    def _score(self, model: Embedding, fold: _Fold, group: list[Candidate], dimensions: list[int]) -> Array:
+    def _score(self, model: Embedding, fold: _Fold, group: list[Candidate], dimensions: list[int]) -> Scores:
         scores = np.full((len(group), len(dimensions), len(self.metrics)), np.nan)
+        errors = []
         for row, (latents, fitted) in zip(scores, self._latents(model, fold, group, dimensions), strict=True):
+            if isinstance(latents, ValueError):
+                errors.append(str(latents))
+                continue
             possible = [d for d in dimensions if d <= fitted]
             for column, metric in enumerate(self.metrics):
-                if possible:
-                    row[: len(possible), column] = accuracy_by_dimension(latents, fold.new_y, possible, metric)
-        return scores
+                row[: len(possible), column] = accuracy_by_dimension(latents, fold.new_y, possible, metric)
+        return scores, errors
 
     def _latents(
         self, model: Embedding, fold: _Fold, group: list[Candidate], dimensions: list[int]
-    ) -> Iterator[tuple[Views, int]]:
-        """The fold's test samples as every candidate maps them, and to how many components; 0 if it cannot."""
+    ) -> Iterator[tuple[Views | ValueError, int]]:
+        """The fold's test samples as every candidate maps them, and to how many components; or why it cannot."""
         for candidate in group:
             parameters = dict(candidate)
             k = parameters.pop("pca", None)
-            for d in reversed(dimensions):
-                fitted = clone(model).set_params(n_components=d, **parameters)
-                try:
-                    with warnings.catch_warnings():
-                        # There may be more components than the data have: that is for the scores to tell.
-                        warnings.filterwarnings("ignore", message=".* lie where no training sample varies")
-                        fitted.fit(_first(fold.known, k), fold.known_y)
-                except ValueError:
-                    continue
-                yield fitted.transform(_first(fold.new, k)), d
-                break
-            else:
-                yield fold.new, 0
+            known, new = _first(fold.known, k), _first(fold.new, k)
+
+            def fit(d: int, parameters: Candidate = parameters, known: Views = known, new: Views = new) -> Views:
+                with warnings.catch_warnings():
+                    # There may be more components than the data have: that is for the scores to tell.
+                    warnings.filterwarnings("ignore", message=".* lie where no training sample varies")
+                    fitted = clone(model).set_params(n_components=d, **parameters).fit(known, fold.known_y)
+                latents: Views = fitted.transform(new)
+                return latents
+
+            yield _with_most_components(fit, dimensions)
 
     def _collect(self, scores: Array, candidates: Sequence[Candidate], dimensions: Sequence[int]) -> None:
         params = [
@@ -300,8 +346,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         ]
         table = scores.reshape(len(scores), -1)
         mean = table.mean(axis=0)
-        if np.isnan(mean).all():
-            raise ValueError("no combination of parameters can be fitted in every fold: check the grid and pca.")
         worth = np.where(np.isnan(mean), -np.inf, mean)
         self.cv_results_ = {
             "params": params,
@@ -328,20 +372,20 @@ class HybridSearchCV(EmbeddingSearchCV):
         The kernel of KMvHE; None searches for MvHE.
     grid : dict of str to sequence, optional
         Values to try; ``crossview.SEARCH_SPACES["MvHE"]`` or ``["KMvHE"]`` when left out.
-    pca, metrics, n_iter, n_folds, cv, n_jobs, random_state, progress
+    pca, pooled, metrics, n_iter, n_folds, cv, n_jobs, random_state, progress
         As in `EmbeddingSearchCV`.
 
     Attributes
     ----------
-    best_estimator_, best_params_, best_score_, best_index_, cv_results_
+    best_estimator_, best_params_, best_score_, best_index_, pooled_, cv_results_
         As in `EmbeddingSearchCV`.
 
     Examples
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
-    >>> search = cv.HybridSearchCV(n_folds=3, n_iter=20).fit(data.views[:300], data.y[:300])
-    >>> bool(search.score(data.views[300:600], data.y[300:600]) > 0.5)
+    >>> search = cv.HybridSearchCV(kernel="rbf", n_folds=3, n_iter=10).fit(data.views[:200], data.y[:200])
+    >>> bool(search.score(data.views[300:600], data.y[300:600]) > 0.6)
     True
     """
 
@@ -351,6 +395,7 @@ class HybridSearchCV(EmbeddingSearchCV):
         grid: Mapping[str, Sequence[Any]] | None = None,
         *,
         pca: Sequence[int] | None = _PCA,
+        pooled: bool | str = "auto",
         metrics: Sequence[str] = ("euclidean", "cosine"),
         n_iter: int | None = None,
         n_folds: int = 5,
@@ -362,6 +407,7 @@ class HybridSearchCV(EmbeddingSearchCV):
         self.kernel = kernel
         self.grid = grid
         self.pca = pca
+        self.pooled = pooled
         self.metrics = metrics
         self.n_iter = n_iter
         self.n_folds = n_folds
@@ -382,31 +428,42 @@ class HybridSearchCV(EmbeddingSearchCV):
 
     def _latents(
         self, model: Embedding, fold: _Fold, group: list[Candidate], dimensions: list[int]
-    ) -> Iterator[tuple[Views, int]]:
+    ) -> Iterator[tuple[Views | ValueError, int]]:
         assert isinstance(model, MvHE)
         shared = _but_weights(group[0])
         k = shared.pop("pca", None)
-        settings = [_weights(clone(model).set_params(**shared), candidate) for candidate in group]
+        model = clone(model).set_params(**shared)
+        settings = [_weights(model, candidate) for candidate in group]
         for weights in settings:
             weights.check()
-        for d in reversed(dimensions):
-            try:
-                latents = (
-                    clone(model)
-                    .set_params(n_components=d, **shared)
-                    ._for_many_weights(
-                        _first(fold.known, k),
-                        fold.known_y,
-                        {weights.n_within for weights in settings},
-                        {weights.n_between for weights in settings},
-                        _first(fold.new, k),
-                    )
-                )
-            except ValueError:
-                continue
-            yield from ((latents(weights, d), d) for weights in settings)
-            return
-        yield from ((fold.new, 0) for _ in group)
+
+        def prepare(d: int) -> Callable[[HybridWeights, int], Views]:
+            sized: MvHE = model.set_params(n_components=d)
+            return sized._for_many_weights(
+                _first(fold.known, k),
+                fold.known_y,
+                {weights.n_within for weights in settings},
+                {weights.n_between for weights in settings},
+                _first(fold.new, k),
+            )
+
+        latents, d = _with_most_components(prepare, dimensions)
+        for weights in settings:
+            yield (latents if isinstance(latents, ValueError) else latents(weights, d)), d
+
+
+T = TypeVar("T")
+
+
+def _with_most_components(fit: Callable[[int], T], dimensions: Sequence[int]) -> tuple[T | ValueError, int]:
+    """What a fit gives with as many components as the data allow, and how many these are; the error if none can be."""
+    failure = ValueError("there are no dimensions to try.")
+    for d in reversed(dimensions):
+        try:
+            return fit(d), d
+        except ValueError as error:
+            failure = error
+    return failure, 0
 
 
 def _but_weights(candidate: Candidate) -> Candidate:
@@ -448,10 +505,6 @@ def tune(
     if method in ("MvHE", "KMvHE"):
         return HybridSearchCV("rbf" if method == "KMvHE" else None, grid, **options).fit(views, y)
     return EmbeddingSearchCV(METHODS[method](), grid, **options).fit(views, y)
-
-
-def _poolable(views: Views) -> bool:
-    return len(set(views.n_features)) == 1
 
 
 def _first(views: Views, k: int | None) -> Views:

@@ -1,17 +1,18 @@
-"""Splits whose test classes were not seen in training: what recognition of new objects or people is judged by."""
+"""Splits of samples, and splits of classes, by which recognition of new objects or people is judged; and outliers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, column_or_1d
 
+from crossview.embeddings._base import check_count
 from crossview.graphs.neighbours import Indices
 
-__all__ = ["ClassKFold", "ClassSplit"]
+__all__ = ["ClassKFold", "ClassSplit", "SampleSplit", "permute_labels"]
 
 
 class ClassSplit:
@@ -28,11 +29,11 @@ class ClassSplit:
 
     Examples
     --------
-    >>> y = ["a", "a", "b", "b", "c", "c"]
+    >>> y = ["a", "a", "b", "b", "c", "d"]
     >>> for train, test in ClassSplit(n_train=2, n_repeats=2, random_state=0).split(y, y):
     ...     print(train, test)
-    [2 3 4 5] [0 1]
-    [0 1 4 5] [2 3]
+    [4 5] [0 1 2 3]
+    [0 1 4] [2 3 5]
     """
 
     def __init__(
@@ -65,10 +66,76 @@ class ClassSplit:
             Not used.
         """
         classes, codes = _classes(y)
-        n_train = _count(self.n_train, len(classes))
+        check_count(self.n_repeats, "n_repeats", least=1)
+        n_train = _count(self.n_train, len(classes), "classes", least=2)
         random = check_random_state(self.random_state)
         for _ in range(self.n_repeats):
             yield _rows(codes, random.permutation(len(classes))[n_train:])
+
+
+class SampleSplit:
+    """Repeated random splits of the samples of every class, for recognition of classes that were trained with.
+
+    Parameters
+    ----------
+    n_train : int or float
+        How many samples of every class to train with; below 1, their share.
+    n_repeats : int
+        How many splits.
+    random_state : int, RandomState or None
+        Seed.
+
+    Examples
+    --------
+    >>> y = ["a", "a", "b", "b", "b"]
+    >>> for train, test in SampleSplit(n_train=1, n_repeats=2, random_state=0).split(y, y):
+    ...     print(train, test)
+    [1 4] [0 2 3]
+    [0 2] [1 3 4]
+    """
+
+    def __init__(
+        self, n_train: float = 0.7, n_repeats: int = 10, random_state: int | np.random.RandomState | None = None
+    ) -> None:
+        self.n_train = n_train
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
+        """How many splits there are.
+
+        Parameters
+        ----------
+        X, y, groups : ignored
+            Not used.
+        """
+        return self.n_repeats
+
+    def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the rows to train with and the rows to test with.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used.
+        y : array-like of shape (m,)
+            The classes.
+        groups : ignored
+            Not used.
+        """
+        classes, codes = _classes(y)
+        check_count(self.n_repeats, "n_repeats", least=1)
+        members = [np.flatnonzero(codes == c) for c in range(len(classes))]
+        counts = [
+            _count(self.n_train, len(rows), f"samples of class {c}", least=1)
+            for c, rows in zip(classes, members, strict=True)
+        ]
+        random = check_random_state(self.random_state)
+        for _ in range(self.n_repeats):
+            train = [random.permutation(rows)[:count] for rows, count in zip(members, counts, strict=True)]
+            is_train = np.zeros(len(codes), dtype=bool)
+            is_train[np.concatenate(train)] = True
+            yield np.flatnonzero(is_train), np.flatnonzero(~is_train)
 
 
 class ClassKFold:
@@ -77,18 +144,17 @@ class ClassKFold:
     Parameters
     ----------
     n_splits : int
-        Number of folds, at most the number of classes.
+        Number of folds, at most half the number of classes: a fold of one class would find every match right.
     random_state : int, RandomState or None
         Seed of the assignment of classes to folds.
 
     Examples
     --------
-    >>> y = ["a", "a", "b", "c"]
-    >>> for train, test in ClassKFold(3, random_state=0).split(y, y):
+    >>> y = ["a", "a", "b", "c", "d"]
+    >>> for train, test in ClassKFold(2, random_state=0).split(y, y):
     ...     print(train, test)
-    [0 1 2] [3]
-    [0 1 3] [2]
-    [2 3] [0 1]
+    [0 1 2] [3 4]
+    [3 4] [0 1 2]
     """
 
     def __init__(self, n_splits: int = 5, random_state: int | np.random.RandomState | None = None) -> None:
@@ -118,10 +184,12 @@ class ClassKFold:
             Not used.
         """
         classes, codes = _classes(y)
-        if not isinstance(self.n_splits, Integral) or not 2 <= self.n_splits <= len(classes):
+        check_count(self.n_splits, "n_splits", least=2)
+        if self.n_splits > len(classes) // 2:
             raise ValueError(
-                f"n_splits must be a whole number from 2 to the number of classes, here {len(classes)}, "
-                f"got {self.n_splits!r}."
+                f"n_splits={self.n_splits} folds of {len(classes)} classes would leave one class to a fold, in which "
+                f"every match is right: choose {len(classes) // 2} or fewer, or split samples by "
+                "sklearn.model_selection.StratifiedKFold."
             )
         order = check_random_state(self.random_state).permutation(len(classes))
         for test in np.array_split(order, self.n_splits):
@@ -131,7 +199,10 @@ class ClassKFold:
 def _classes(y: ArrayLike) -> tuple[NDArray[np.generic], Indices]:
     if y is None:
         raise ValueError("classes cannot be split without y: give one class label per sample.")
-    classes, codes = np.unique(column_or_1d(y), return_inverse=True)
+    labels = column_or_1d(y)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y contains NaN or infinity: give every sample a class, or leave it out.")
+    classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes.astype(np.intp)
 
 
@@ -140,14 +211,49 @@ def _rows(codes: Indices, test: Indices) -> tuple[Indices, Indices]:
     return np.flatnonzero(~is_test), np.flatnonzero(is_test)
 
 
-def _count(n_train: float, n_classes: int) -> int:
-    """How many classes to train with: at least one, and one must be left to test with."""
-    if isinstance(n_train, bool | np.bool_) or not isinstance(n_train, Real):
-        raise ValueError(f"n_train must be a number of classes, or their share, got {n_train!r}.")
-    count = round(n_train * n_classes) if 0 < n_train < 1 else n_train
-    if count != int(count) or not 1 <= count < n_classes:
+def _count(n_train: float, total: int, what: str, *, least: int) -> int:
+    """How many to train with, so that so many at least are left to either side."""
+    if isinstance(n_train, bool | np.bool_) or not isinstance(n_train, Real) or not np.isfinite(float(n_train)):
+        raise ValueError(f"n_train must be a number of {what}, or their share, got {n_train!r}.")
+    count = max(least, min(total - least, round(n_train * total))) if 0 < n_train < 1 else n_train
+    if count != int(count) or not least <= count <= total - least:
         raise ValueError(
-            f"n_train={n_train!r} leaves no class to train with, or none to test with, of {n_classes}: "
-            f"give a share between 0 and 1, or a whole number from 1 to {n_classes - 1}."
+            f"n_train={n_train!r} of {total} {what} leaves fewer than {least} to train with, or to test with: "
+            f"give a share between 0 and 1, or a whole number from {least} to {total - least}."
         )
     return int(count)
+
+
+def permute_labels(
+    y: ArrayLike, ratio: float, random_state: int | np.random.RandomState | None = None
+) -> NDArray[np.generic]:
+    """Make outliers: permute the labels of a share of the samples among themselves.
+
+    A sample is wrong in all its views alike, as in the paper's tests of robustness.
+
+    Parameters
+    ----------
+    y : array-like of shape (m,)
+        The classes.
+    ratio : float
+        Share of the samples, from 0 to 1.
+    random_state : int, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    permuted : ndarray of shape (m,)
+        The labels, as many of each class as before.
+
+    Examples
+    --------
+    >>> permute_labels(["a", "a", "b", "b", "c", "c"], ratio=0.5, random_state=1)
+    array(['a', 'c', 'b', 'b', 'a', 'c'], dtype='<U1')
+    """
+    labels = column_or_1d(y).copy()
+    if isinstance(ratio, bool | np.bool_) or not isinstance(ratio, Real) or not 0 <= ratio <= 1:
+        raise ValueError(f"ratio must be a share from 0 to 1, got {ratio!r}.")
+    random = check_random_state(random_state)
+    rows = random.permutation(len(labels))[: round(ratio * len(labels))]
+    labels[rows] = labels[random.permutation(rows)]
+    return labels
