@@ -7,7 +7,7 @@
 True
 """
 
-from crossview import datasets
+from crossview import datasets, plot
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
@@ -55,6 +55,7 @@ __all__ = [
     "datasets",
     "metrics",
     "permute_labels",
+    "plot",
     "transform_view",
     "tune",
 ]

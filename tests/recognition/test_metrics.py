@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,3 +106,95 @@ def test_by_dimension_does_not_depend_on_chunks(metric, monkeypatch):
     at_once = cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric)
     monkeypatch.setattr(cv.metrics, "_CHUNK", 900)
     np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric), at_once)
+
+
+@pytest.fixture(params=["euclidean", "cosine"])
+def matching(request):
+    """Gallery and probes with a class that is in one of them only, and several samples per class."""
+    rng = np.random.default_rng(1)
+    g, p = rng.integers(0, 6, size=30), rng.integers(0, 7, size=25)
+    centres = rng.normal(size=(7, 4))
+    return centres[g] + 0.8 * rng.normal(size=(30, 4)), g, centres[p] + 0.8 * rng.normal(size=(25, 4)), p, request.param
+
+
+def literal_distances(G, P, metric):
+    return np.array([[(euclidean if metric == "euclidean" else cosine)(g, p) for g in G] for p in P])
+
+
+@pytest.mark.parametrize("chunk", [10, 10**6])
+def test_verification_and_identification_are_literal(matching, chunk, monkeypatch):
+    monkeypatch.setattr(cv.metrics, "_CHUNK", chunk)
+    G, g, P, p, metric = matching
+    D = literal_distances(G, P, metric)
+
+    ranks = []
+    for row, label in zip(D, p, strict=True):
+        nearest = sorted((min(row[g == c]), c) for c in set(g))
+        classes = [c for _, c in nearest]
+        ranks.append(classes.index(label) + 1 if label in classes else 99)
+    found = cv.metrics.cmc(G, g, P, p, metric=metric)
+    np.testing.assert_allclose(found, [np.mean(np.array(ranks) <= r) for r in range(1, len(set(g)) + 1)])
+    assert found[0] < found[-1] < 1.0
+    np.testing.assert_allclose(cv.metrics.cmc(G, g, P, p, 3, metric), found[:3])
+    np.testing.assert_allclose(cv.metrics.cmc(G, g, P, p, 9, metric), np.append(found, [found[-1]] * (9 - len(found))))
+
+    same = p[:, None] == g
+    false, true, thresholds = cv.metrics.roc(G, g, P, p, metric)
+    assert len(thresholds) == same.sum()
+    for f, t, threshold in zip(false, true, thresholds, strict=True):
+        assert f == pytest.approx(np.mean(D[~same] <= threshold), abs=1e-12)
+        assert t == pytest.approx(np.mean(D[same] <= threshold + 1e-12), abs=1e-12)
+    few = cv.metrics.roc(G, g, P, p, metric, max_points=7)
+    assert len(few[0]) == 7
+    assert set(few[2]) <= set(thresholds)
+    np.testing.assert_allclose(few[1], true[np.searchsorted(thresholds, few[2])])
+    missed = cv.metrics.det(G, g, P, p, metric)
+    np.testing.assert_allclose(missed[1], 1 - true)
+    np.testing.assert_allclose(missed[0], false)
+
+    precisions = []
+    for row, label in zip(D, p, strict=True):
+        hits = g[np.argsort(row, kind="stable")] == label
+        if hits.any():
+            at = np.flatnonzero(hits)
+            precisions.append(np.mean([(k + 1) / (rank + 1) for k, rank in enumerate(at)]))
+    assert cv.metrics.average_precision(G, g, P, p, metric) == pytest.approx(np.mean(precisions), abs=1e-12)
+
+
+def test_ties_do_not_flatter():
+    """Where everything is at the same distance, the right class comes last."""
+    nothing = np.zeros((4, 2))
+    np.testing.assert_array_equal(cv.metrics.cmc(nothing, [0, 1, 2, 3], nothing, [0, 1, 2, 3]), [0, 0, 0, 1])
+
+
+def test_many_comparisons_are_never_held_at_once():
+    rng = np.random.default_rng(0)
+    G, P = rng.normal(size=(20_000, 2)), rng.normal(size=(3_000, 2))
+    g, p = rng.integers(0, 500, size=20_000), rng.integers(0, 500, size=3_000)
+    tracemalloc.start()
+    cv.metrics.cmc(G, g, P, p)
+    cv.metrics.roc(G, g, P, p, max_points=100)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * len(G) * len(P)
+
+
+@pytest.mark.parametrize("function", [cv.metrics.cmc, cv.metrics.roc, cv.metrics.det, cv.metrics.average_precision])
+def test_verification_refuses(function):
+    X = np.eye(3)
+    with pytest.raises(ValueError, match="gallery: 2 labels for 3 samples"):
+        function(X, [0, 1], X, [0, 1, 2])
+    with pytest.raises(ValueError, match="equal dimensions, got 3 and 2"):
+        function(X, [0, 1, 2], X[:, :2], [0, 1, 2])
+    with pytest.raises(ValueError, match="metric must be"):
+        function(X, [0, 1, 2], X, [0, 1, 2], metric="manhattan")
+
+
+def test_nothing_to_verify():
+    X = np.eye(2)
+    with pytest.raises(ValueError, match="needs pairs of one class and pairs of two"):
+        cv.metrics.roc(X, [0, 0], X, [0, 0])
+    with pytest.raises(ValueError, match="no probe has its class"):
+        cv.metrics.average_precision(X, [0, 1], X, [2, 3])
+    with pytest.raises(ValueError, match="max_rank must be 1 or more"):
+        cv.metrics.cmc(X, [0, 1], X, [0, 1], max_rank=0)

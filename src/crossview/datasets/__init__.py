@@ -1,7 +1,23 @@
-"""Data to try things on."""
+"""Data to try things on: what comes along, what a seed makes, and what users have on their disks."""
 
 from crossview.datasets._dataset import Dataset
+from crossview.datasets.arrays import load_arrays
+from crossview.datasets.cmu_pie import load_cmu_pie
+from crossview.datasets.coil100 import load_coil100
 from crossview.datasets.embedded import load_digits
-from crossview.datasets.images import load_coil100
+from crossview.datasets.faces import load_cufsf, load_hfb
+from crossview.datasets.folders import load_folder
+from crossview.datasets.procedural import make_manifolds, make_turntable
 
-__all__ = ["Dataset", "load_coil100", "load_digits"]
+__all__ = [
+    "Dataset",
+    "load_arrays",
+    "load_cmu_pie",
+    "load_coil100",
+    "load_cufsf",
+    "load_digits",
+    "load_folder",
+    "load_hfb",
+    "make_manifolds",
+    "make_turntable",
+]

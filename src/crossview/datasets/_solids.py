@@ -1,0 +1,144 @@
+"""Random solid objects, and how a camera sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossview.views import Array
+
+__all__ = ["Solid", "draw_solid", "render"]
+
+_ELEVATION = 20.0
+_AMBIENT = 0.25
+_BUMPS = 7
+_SPOTS = 9
+# Images are drawn twice as fine as wanted in both directions; this makes six points for each of the finer pixels.
+_POINTS_PER_PIXEL = 24
+_MARGIN = 0.94
+
+
+@dataclass(frozen=True)
+class Solid:
+    """Points all over a surface, no farther than 1 from the axis and centre of the turntable.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, 3)
+        Where they are.
+    normals : ndarray of shape (n, 3)
+        Which way is outwards there.
+    albedo : ndarray of shape (n,)
+        Share of the light that is sent back.
+    """
+
+    points: Array
+    normals: Array
+    albedo: Array
+
+
+def draw_solid(random: np.random.Generator, size: int) -> Solid:
+    """Draw an object.
+
+    Parameters
+    ----------
+    random : numpy.random.Generator
+        What shape and albedo depend on, and nothing else.
+    size : int
+        Height and width of the images to be made of it, for which there are points enough.
+    """
+    bumps = _directions(random, _BUMPS), random.uniform(2.0, 9.0, _BUMPS)
+    heights = random.uniform(0.4, 1.0, _BUMPS) * random.choice([1.0, 1.0, -1.0], _BUMPS)
+    spots = _directions(random, _SPOTS), random.uniform(3.0, 20.0, _SPOTS)
+    shades = random.uniform(-3.0, 3.0, _SPOTS)
+    brightness = random.uniform(-1.0, 1.0)
+    stretch = np.exp(random.uniform(-0.35, 0.35, 3))
+
+    directions = _sphere(_POINTS_PER_PIXEL * size * size)
+    log_radius, slope = _smooth(directions, *bumps, heights)
+    along = slope - np.einsum("ij,ij->i", slope, directions)[:, None] * directions
+    points = np.exp(log_radius)[:, None] * directions * stretch
+    normals = (directions - along) / stretch
+    points[:, 1] -= (points[:, 1].min() + points[:, 1].max()) / 2.0
+    painted, _ = _smooth(directions, *spots, shades)
+    return Solid(
+        points=points / np.linalg.norm(points, axis=1).max(),
+        normals=normals / np.linalg.norm(normals, axis=1, keepdims=True),
+        albedo=0.3 + 0.65 / (1.0 + np.exp(-painted - brightness)),
+    )
+
+
+def _smooth(directions: Array, centres: Array, sharpness: Array, heights: Array) -> tuple[Array, Array]:
+    """A sum of bumps h exp(k (d·c − 1)) over the sphere, and its slope in space."""
+    bumps = heights * np.exp(sharpness * (directions @ centres.T - 1.0))
+    return bumps.sum(axis=1), (bumps * sharpness) @ centres
+
+
+def _sphere(n: int) -> Array:
+    """Directions spread evenly over the sphere, along a golden spiral."""
+    height = 1.0 - (2.0 * np.arange(n) + 1.0) / n
+    angle = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(n)
+    across = np.sqrt(1.0 - height**2)
+    return np.column_stack([across * np.cos(angle), height, across * np.sin(angle)])
+
+
+def _directions(random: np.random.Generator, n: int) -> Array:
+    drawn: Array = random.normal(size=(n, 3))
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return drawn
+
+
+def _camera(angle: float) -> Array:
+    """Rotation of an object that is turned by an angle and looked down upon: rows are right, up and towards us."""
+    turn, tilt = np.deg2rad(angle), np.deg2rad(_ELEVATION)
+    turned = np.array([[np.cos(turn), 0, np.sin(turn)], [0, 1, 0], [-np.sin(turn), 0, np.cos(turn)]])
+    tilted = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
+    rotation: Array = tilted @ turned
+    return rotation
+
+
+def render(solid: Solid, angle: float, lamp: Array, size: int) -> Array:
+    """Grey values of an object seen from an angle.
+
+    Parameters
+    ----------
+    solid : Solid
+        The object.
+    angle : float
+        By how many degrees it is turned.
+    lamp : ndarray of shape (3,)
+        Direction of the lamp as seen from the camera, of unit length.
+    size : int
+        Height and width of the image.
+
+    Returns
+    -------
+    image : ndarray of shape (size, size)
+        Between 0 and 1; the background is 0.
+    """
+    camera = _camera(angle)
+    facing = np.flatnonzero(solid.normals @ camera[2] > 0.0)
+    right, up, depth = camera @ solid.points[facing].T
+    fine, scale = 2 * size, _MARGIN * size
+    pixel = (size - scale * up).astype(np.intp) * fine + (size + scale * right).astype(np.intp)
+    nearest = np.full(fine * fine, -np.inf)
+    np.maximum.at(nearest, pixel, depth)
+    seen = depth == nearest[pixel]
+    front = facing[seen]
+    lit = np.maximum(solid.normals[front] @ (lamp @ camera), 0.0)
+    canvas = np.full(fine * fine, np.nan)
+    canvas[pixel[seen]] = solid.albedo[front] * (_AMBIENT + (1.0 - _AMBIENT) * lit)
+    filled = _without_holes(canvas.reshape(fine, fine))
+    image: Array = filled.reshape(size, 2, size, 2).mean(axis=(1, 3))
+    return image
+
+
+def _without_holes(canvas: Array) -> Array:
+    """Fill pixels that no point fell on: from their neighbours inside the object, with black outside."""
+    frame = np.pad(canvas, 1, constant_values=np.nan)
+    around = np.stack([frame[:-2, 1:-1], frame[2:, 1:-1], frame[1:-1, :-2], frame[1:-1, 2:]])
+    empty = np.isnan(canvas)
+    within = empty & (np.isnan(around).sum(axis=0) <= 1)
+    canvas[within] = np.nanmean(around[:, within], axis=0)
+    return np.nan_to_num(canvas, copy=False)

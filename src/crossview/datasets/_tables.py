@@ -1,0 +1,168 @@
+"""Tables of one view's features, with the identity and the label of every row."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossview.views import Array
+
+__all__ = ["Table", "read_table"]
+
+# Older ones can be made to execute what a file says.
+_OLDEST_PYARROW = 16
+
+
+@dataclass(frozen=True)
+class Table:
+    """Features and labels of a view, by identity.
+
+    Parameters
+    ----------
+    file : Path
+        Where they come from.
+    rows : dict of str to ndarray of shape (D,)
+        Features; all NaN where a row has none.
+    labels : dict of str to str
+        Labels.
+    """
+
+    file: Path
+    rows: dict[str, Array]
+    labels: dict[str, str]
+
+
+def read_table(file: Path, id_column: str, label_column: str) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    file : Path
+        ``.csv`` or ``.parquet``.
+    id_column, label_column : str
+        The columns of identities and of labels; all others are features.
+    """
+    columns = _read_parquet(file) if file.suffix.lower() == ".parquet" else _read_csv(file)
+    for column in (id_column, label_column):
+        if column not in columns:
+            raise ValueError(
+                f"{file} has no column {column!r}, only {', '.join(map(repr, columns))}: add it, or say by id_column "
+                "and label_column what identities and labels are called."
+            )
+    identities = [_text(value) for value in columns.pop(id_column)]
+    labels = [_text(value) for value in columns.pop(label_column)]
+    if not columns:
+        raise ValueError(f"{file} has no features: add columns of numbers beside {id_column!r} and {label_column!r}.")
+    if not identities:
+        raise ValueError(f"{file} has no rows: add some, or remove the file.")
+    _check_identities(identities, labels, file, id_column, label_column)
+    names = list(columns)
+    X = np.column_stack([_numbers(columns[name], name, file) for name in names])
+    unknown = np.isnan(X)
+    partly = unknown.any(axis=1) & ~unknown.all(axis=1)
+    if partly.any():
+        k = int(partly.argmax())
+        column = names[int(unknown[k].argmax())]
+        raise ValueError(
+            f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: fill it in, or leave the "
+            "whole row out if the sample was not seen in this view."
+        )
+    return Table(file, dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=True)))
+
+
+def _check_identities(
+    identities: Sequence[str], labels: Sequence[str], file: Path, id_column: str, label_column: str
+) -> None:
+    seen: set[str] = set()
+    for k, (identity, label) in enumerate(zip(identities, labels, strict=True), start=1):
+        if not identity:
+            raise ValueError(f"{file} has no {id_column} in row {k}: fill it in.")
+        if identity in seen:
+            raise ValueError(f"{file} has {id_column} {identity!r} more than once: keep one row of it.")
+        if not label:
+            raise ValueError(f"{file} has no {label_column} for {id_column} {identity!r}: fill it in.")
+        seen.add(identity)
+
+
+def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            lines = [line for line in csv.reader(stream, strict=True) if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{file} is not a table that can be read ({error}): save it as CSV in UTF-8.") from error
+    if not lines:
+        raise ValueError(f"{file} is empty: its first line must name the columns.")
+    header, *rows = lines
+    _check_header(header, file)
+    for k, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise ValueError(f"{file} has {len(row)} cells in row {k}, but {len(header)} columns: correct the row.")
+    return {name: [row[c].strip() for row in rows] for c, name in enumerate(header)}
+
+
+def _read_parquet(file: Path) -> dict[str, Sequence[Any]]:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+        version = importlib.import_module("pyarrow").__version__
+    except ImportError as error:
+        raise ImportError("reading parquet needs pyarrow: pip install 'crossview[parquet]'.") from error
+    if int(version.split(".")[0]) < _OLDEST_PYARROW:
+        raise ImportError(
+            f"pyarrow {version} is too old to read parquet safely: pip install --upgrade 'crossview[parquet]'."
+        )
+    try:
+        table = parquet.ParquetFile(file).read()
+    except Exception as error:
+        # Damage shows anywhere in the decoder, as any kind of error; the user needs the file's name.
+        raise ValueError(f"{file} is not a parquet file that can be read ({error}): replace it.") from error
+    _check_header(table.column_names, file)
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _check_header(header: Sequence[str], file: Path) -> None:
+    for name in header:
+        # pandas writes the numbers of its rows unless told not to, and they would pass for a feature.
+        if not name.strip() or name.startswith(("__index_level_", "Unnamed: ")):
+            raise ValueError(
+                f"{file} has a column without a name, as pandas writes for row numbers: remove it, or write the table "
+                "with index=False."
+            )
+        if header.count(name) > 1:
+            raise ValueError(f"{file} has two columns called {name!r}: rename one.")
+
+
+def _text(value: Any) -> str:
+    """An identity or a label as text, the same from a table of text and from one of numbers."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _numbers(values: Sequence[Any], column: str, file: Path) -> Array:
+    numbers = np.empty(len(values))
+    for k, value in enumerate(values):
+        try:
+            numbers[k] = np.nan if value is None or value == "" else _number(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{file} has a feature that is not a number, {value!r} in row {k + 1} of column {column!r}: encode the "
+                "column as numbers, or remove it."
+            ) from error
+    return numbers
+
+
+def _number(value: Any) -> float:
+    # Python reads 12_3 as 123, but what is written so is a name.
+    if not isinstance(value, int | float | str) or (isinstance(value, str) and "_" in value):
+        raise TypeError
+    number = float(value)
+    if math.isinf(number):
+        raise ValueError
+    return number

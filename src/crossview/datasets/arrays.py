@@ -1,0 +1,140 @@
+"""Features of one's own: arrays in a file, or tables in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossview.datasets._dataset import Dataset
+from crossview.datasets._files import natural
+from crossview.datasets._pairs import as_labels, class_names, paired
+from crossview.datasets._tables import Table, read_table
+from crossview.views import Views
+
+__all__ = ["load_arrays"]
+
+_HELP = (
+    "Expected is a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, "
+    "photo.csv and sketch.parquet say, that have a column of identities and one of labels."
+)
+_SUFFIXES = (".csv", ".parquet")
+
+
+def load_arrays(path: str | Path, *, y_name: str = "y", id_column: str = "id", label_column: str = "label") -> Dataset:
+    r"""Features of one's own, from numpy's ``.npz`` or from one table per view.
+
+    Parameters
+    ----------
+    path : str or Path
+        Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, and the
+        labels of shape (m,); or a folder with one ``.csv`` (commas, a line of names first, UTF-8) or ``.parquet``
+        file per view. Rows of tables are matched by their identity: where a view lacks one, or has it with no value
+        at all, its row is NaN. Parquet needs pyarrow.
+    y_name : str
+        What the array of labels is called.
+    id_column : str
+        The column of tables that identifies a sample.
+    label_column : str
+        The column of tables that has the label. All other columns are features.
+
+    Returns
+    -------
+    data : Dataset
+        Views are called by the arrays, or by the tables' names without their ending, tables in natural order. Samples
+        keep their order; those of tables the order in which they first appear.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = Path(folder, "photo.csv").write_text("id,label,a,b\nx,cat,1,2\ny,dog,3,4\n")
+    ...     written = Path(folder, "sketch.csv").write_text("id,label,c\ny,dog,5\n")
+    ...     data = load_arrays(folder)
+    >>> data.views, data.y
+    (Views(2 samples; photo: 2 features, sketch: 1 feature; 1 row missing), array(['cat', 'dog'], dtype='<U3'))
+    """
+    source = Path(path)
+    if source.is_dir():
+        return _from_tables(source, id_column, label_column)
+    if source.exists():
+        return _from_npz(source, y_name)
+    raise FileNotFoundError(f"there is no {source}. {_HELP}")
+
+
+def _from_npz(source: Path, y_name: str) -> Dataset:
+    arrays = _read_npz(source)
+    if y_name not in arrays:
+        raise ValueError(
+            f"{source} has no array of labels {y_name!r}, only {', '.join(arrays)}: add it, or give its name as y_name."
+        )
+    y = arrays.pop(y_name)
+    if not arrays:
+        raise ValueError(f"{source} has labels, but no view. {_HELP}")
+    if y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8")
+    if y.ndim != 1 or y.dtype.kind not in "biufU" or (y.dtype.kind == "f" and not np.isfinite(y).all()):
+        raise ValueError(
+            f"{source}: {y_name} must be one label per sample, whole numbers or text, got {y.dtype} of shape {y.shape}."
+        )
+    try:
+        views = Views(arrays)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    if len(y) != len(views):
+        raise ValueError(f"{source}: {y_name} has {len(y)} labels, but the views have {len(views)} rows.")
+    return _dataset(views, y, source)
+
+
+def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
+    try:
+        # Without pickles there is nothing in the file that could be executed.
+        with source.open("rb") as stream:
+            opened = np.load(stream, allow_pickle=False)
+            if isinstance(opened, np.ndarray):
+                raise ValueError("it holds a single array")
+            return {name: opened[name] for name in opened.files}
+    except Exception as error:
+        # Damage shows anywhere in the decoder, as any kind of error; the user needs the file's name.
+        raise ValueError(
+            f"{source} is not an .npz file of plain arrays that can be read ({error}). Arrays of dtype object are "
+            f"never read: save numbers, and labels as numbers or text. {_HELP}"
+        ) from error
+
+
+def _from_tables(folder: Path, id_column: str, label_column: str) -> Dataset:
+    files = sorted(
+        (file for file in folder.iterdir() if file.suffix.lower() in _SUFFIXES and not file.name.startswith(".")),
+        key=lambda file: natural(file.name),
+    )
+    if not files:
+        raise FileNotFoundError(f"{folder} has no .csv or .parquet file. {_HELP}")
+    tables: dict[str, Table] = {}
+    for file in files:
+        if file.stem in tables:
+            raise ValueError(f"{folder} has two tables of the view {file.stem!r}, as .csv and .parquet: remove one.")
+        tables[file.stem] = read_table(file, id_column, label_column)
+    labels: dict[str, tuple[str, Table]] = {}
+    for table in tables.values():
+        for identity, label in table.labels.items():
+            first, elsewhere = labels.setdefault(identity, (label, table))
+            if first != label:
+                raise ValueError(
+                    f"{id_column} {identity!r} has the label {first!r} in {elsewhere.file}, but {label!r} in "
+                    f"{table.file}: correct one of them."
+                )
+    views = paired({view: table.rows for view, table in tables.items()}, list(labels))
+    return _dataset(views, as_labels([label for label, _ in labels.values()]), folder)
+
+
+def _dataset(views: Views, y: NDArray[Any], source: Path) -> Dataset:
+    return Dataset(
+        views=views,
+        y=y,
+        class_names=class_names(y),
+        image_shape=None,
+        description=f"Features in {source.name}: {len(y)} samples of {len(np.unique(y))} classes.",
+        citation="",
+    )

@@ -1,0 +1,182 @@
+"""Faces seen by unlike sensors, CUFSF and HFB, from a user's own copy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from crossview.datasets._dataset import Dataset
+from crossview.datasets._files import File, listed, natural, open_files
+from crossview.datasets._images import Size, check_size, is_image, read_images
+from crossview.datasets._pairs import class_names, paired
+from crossview.views import Array
+
+__all__ = ["load_cufsf", "load_hfb"]
+
+_CUFSF_HELP = (
+    "The sketches are distributed by the Multimedia Laboratory of the Chinese University of Hong Kong, the photos, as "
+    "the FERET database, by the National Institute of Standards and Technology. Expected are two folders, {}, in which "
+    "the photo and the sketch of a person have the same name but for the ending."
+)
+_HFB_HELP = (
+    "HFB is distributed by the Center for Biometrics and Security Research of the Chinese Academy of Sciences. "
+    "Expected are two folders, {}, of images called by person and number, 007_2.png or VIS-007-2.bmp for example."
+)
+
+
+def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, str] = ("photo", "sketch")) -> Dataset:
+    """CUFSF: photos and sketches of faces, one of each for every person.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A folder, or a zip archive, with one folder per view. The photo and the sketch of a person have the same name
+        but for the ending; where a person has but one of them, the other view's row is NaN.
+    size : int or (int, int), optional
+        Height and width to which images are brought, with antialiasing; None leaves them as they are. The paper does
+        not say which it used.
+    views : (str, str)
+        What the folders of photos and sketches are called.
+
+    Returns
+    -------
+    data : Dataset
+        One sample per person, 1 194 if all are there; views are called as their folders.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("photo/00001.jpg", "photo/00002.jpg", "sketch/00001.png", "sketch/00002.png"):
+    ...         Path(folder, name).parent.mkdir(exist_ok=True)
+    ...         Image.new("L", (10, 12)).save(Path(folder, name))
+    ...     data = load_cufsf(folder)
+    >>> data.views, data.class_names
+    (Views(2 samples; photo: 5120 features, sketch: 5120 features), ['00001', '00002'])
+    """
+    help_text = _CUFSF_HELP.format(" and ".join(views))
+    samples, shape = _sensors(folder, size, views, help_text, lambda stems: {stem: (stem, 1) for stem in stems})
+    people = sorted({person for rows in samples.values() for person, _ in rows}, key=natural)
+    return Dataset(
+        views=paired(samples, [(person, 1) for person in people]),
+        y=np.arange(1, len(people) + 1),
+        class_names=people,
+        image_shape=shape,
+        description=f"CUFSF: photos and sketches of {len(people)} faces.",
+        citation="W. Zhang, X. Wang, X. Tang, Coupled information-theoretic encoding for face photo-sketch "
+        "recognition, IEEE Conference on Computer Vision and Pattern Recognition, 2011.",
+    )
+
+
+def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("VIS", "NIR")) -> Dataset:
+    """HFB: faces in visible light and in near infrared, several images of each for every person.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A folder, or a zip archive, with one folder per view. The last two numbers in the name of an image are the
+        person and the image's number: ``007_2.png``, ``VIS-007-2.bmp``. A person's images in the two views are paired
+        in the order of their numbers, which need not be the same; where one view has fewer, its rows are NaN.
+    size : int or (int, int), optional
+        Height and width to which images are brought, with antialiasing; None leaves them as they are. The paper does
+        not say which it used.
+    views : (str, str)
+        What the folders of images in visible light and in near infrared are called.
+
+    Returns
+    -------
+    data : Dataset
+        400 samples, four of each of 100 people, if all are there; views are called as their folders.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("VIS/01_1.png", "VIS/01_2.png", "NIR/01_5.png", "NIR/01_6.png"):
+    ...         Path(folder, name).parent.mkdir(exist_ok=True)
+    ...         Image.new("L", (40, 40)).save(Path(folder, name))
+    ...     data = load_hfb(folder)
+    >>> data.views, data.y
+    (Views(2 samples; VIS: 1024 features, NIR: 1024 features), array([1, 1]))
+    """
+    help_text = _HFB_HELP.format(" and ".join(views))
+    samples, shape = _sensors(folder, size, views, help_text, lambda stems: _numbered(stems, folder, help_text))
+    keys = sorted({(int(person), k) for rows in samples.values() for person, k in rows})
+    y = np.array([person for person, _ in keys])
+    return Dataset(
+        views=paired(samples, [(str(person), k) for person, k in keys]),
+        y=y,
+        class_names=class_names(y),
+        image_shape=shape,
+        description=f"HFB: {len(np.unique(y))} faces in visible light and in near infrared.",
+        citation="S. Z. Li, Z. Lei, M. Ao, The HFB face database for heterogeneous face biometrics research, IEEE "
+        "Conference on Computer Vision and Pattern Recognition Workshops, 2009.",
+    )
+
+
+def _sensors(
+    folder: str | Path,
+    size: Size,
+    views: tuple[str, str],
+    help_text: str,
+    identify: Callable[[Sequence[str]], dict[str, tuple[str, int]]],
+) -> tuple[dict[str, dict[tuple[str, int], Array]], tuple[int, int]]:
+    """Images of every view by person and number, which `identify` reads off the names of a view's images."""
+    wanted = check_size(size)
+    if len(views) != 2 or views[0] == views[1]:
+        raise ValueError(f"views must be the names of two folders, got {views!r}.")
+    with open_files(folder, help_text) as files:
+        stems = {view: _stems(files, view, folder, help_text) for view in views}
+        keys = {view: identify(list(named)) for view, named in stems.items()}
+        if not set(keys[views[0]].values()) & set(keys[views[1]].values()):
+            raise ValueError(
+                f"no image of {views[0]} ({listed(list(stems[views[0]]))}) has a counterpart in {views[1]} "
+                f"({listed(list(stems[views[1]]))}). {help_text}"
+            )
+        images, shape = read_images((file for named in stems.values() for file in named.values()), folder, wanted)
+    samples = {view: {key: images[stems[view][stem][0]] for stem, key in keys[view].items()} for view in views}
+    return samples, shape
+
+
+def _stems(files: Sequence[File], view: str, folder: str | Path, help_text: str) -> dict[str, File]:
+    """A view's images, which lie below the folder of its name, by name without the ending."""
+    named: dict[str, File] = {}
+    for path, read in files:
+        if is_image(path[-1]) and view.lower() in (part.lower() for part in path[:-1]):
+            stem = PurePosixPath(path[-1]).stem
+            if stem in named:
+                raise ValueError(
+                    f"{folder} has {'/'.join(path)} and {'/'.join(named[stem][0])}, but names are to be different "
+                    "within a view: rename or remove one."
+                )
+            named[stem] = path, read
+    if not named:
+        raise FileNotFoundError(f"{folder} has no folder {view} with images. {help_text}")
+    return named
+
+
+def _numbered(stems: Sequence[str], folder: str | Path, help_text: str) -> dict[str, tuple[str, int]]:
+    """Person, and position of the image among the person's, by the numbers in the names."""
+    people: dict[int, dict[int, str]] = {}
+    for stem in stems:
+        match = re.search(r"([0-9]+)[^0-9]+([0-9]+)[^0-9]*$", stem)
+        if match is None:
+            raise ValueError(f"{folder} has an image called {stem!r}, without person and number. {help_text}")
+        person, number = map(int, match.groups())
+        images = people.setdefault(person, {})
+        if number in images:
+            raise ValueError(
+                f"{folder} has {images[number]!r} and {stem!r} in one view, both of which are image {number} of person "
+                f"{person}: rename or remove one."
+            )
+        images[number] = stem
+    return {
+        images[number]: (str(person), k)
+        for person, images in people.items()
+        for k, number in enumerate(sorted(images), start=1)
+    }

@@ -1,0 +1,227 @@
+"""Data made from a seed, so that examples, tests and protocols run anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from crossview.datasets._dataset import Dataset
+from crossview.datasets._solids import draw_solid, render
+from crossview.embeddings._base import check_count, check_weight
+from crossview.views import Array, Views
+
+__all__ = ["make_manifolds", "make_turntable"]
+
+_ANGLES: Mapping[str, Sequence[float]] = MappingProxyType(
+    {"V1": (0, 5, 10, 15), "V2": (40, 45, 50, 55), "V3": (105, 110, 115, 120)}
+)
+_LIGHT = (-0.5, 0.6, 0.8)
+
+
+def make_turntable(
+    n_objects: int = 60,
+    views: Mapping[str, Sequence[float]] | None = None,
+    *,
+    size: int = 32,
+    light: Sequence[float] | Mapping[str, Sequence[float]] = _LIGHT,
+    noise: float = 0.02,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Dataset:
+    """Shaded images of random solid objects on a turntable, seen from several ranges of angles.
+
+    A view is a range of angles, as in COIL-100, and every object is a class: there are as many as one likes, so that
+    those to be recognised can be others than those to learn from.
+
+    Parameters
+    ----------
+    n_objects : int
+        How many objects. An object does not depend on how many there are.
+    views : mapping of str to sequence of float, optional
+        Name of every view and the angles in degrees from which it sees an object, as many in every view: the k-th
+        images of all views are one sample. By default ``V1`` (0° to 15°), ``V2`` (40° to 55°) and ``V3`` (105° to
+        120°), in steps of 5°.
+    size : int
+        Height and width of an image.
+    light : sequence of 3 float, or mapping of str to sequence of 3 float
+        Direction of the lamp as seen from the camera: to the right, up, and from the object towards the camera. One
+        for all views, or one for each.
+    noise : float
+        Standard deviation of the noise on the grey values.
+    random_state : int, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    data : Dataset
+        Grey values between 0 and 1, in which the background is black; classes are called 1, 2, ….
+
+    Notes
+    -----
+    The surface of an object lies, in direction d from its centre, at the radius exp(f(d)), f being a sum of smooth
+    bumps, stretched along the axes. Its normal is then d less the slope of f along the sphere. Points all over it are
+    turned, projected without perspective, and shaded by Lambert's law; the nearest to the camera is seen.
+
+    Examples
+    --------
+    >>> data = make_turntable(n_objects=5, size=16)
+    >>> data.views
+    Views(20 samples; V1: 256 features, V2: 256 features, V3: 256 features)
+    >>> data.views["V1"][0].reshape(data.image_shape).shape
+    (16, 16)
+    """
+    check_count(n_objects, "n_objects", least=1)
+    check_count(size, "size", least=4)
+    check_weight(noise, "noise")
+    angles = _check_angles(_ANGLES if views is None else views)
+    lamps = _check_lamps(light, angles)
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    drawn = [_photographs(np.random.default_rng([seed, o]), angles, lamps, size, noise) for o in range(n_objects)]
+    per_view = len(next(iter(angles.values())))
+    return Dataset(
+        views=Views({view: np.concatenate([images[view] for images in drawn]) for view in angles}),
+        y=np.repeat(np.arange(1, n_objects + 1), per_view),
+        class_names=[f"object {o}" for o in range(1, n_objects + 1)],
+        image_shape=(size, size),
+        description=f"{n_objects} random solid objects on a turntable, seen from {len(angles)} ranges of angles.",
+        citation="Made by crossview.datasets.make_turntable.",
+    )
+
+
+def _check_angles(views: Mapping[str, Sequence[float]]) -> dict[str, Array]:
+    if not isinstance(views, Mapping) or not views:
+        raise ValueError(f"views must map the name of every view to its angles, {dict(_ANGLES)!r} say, got {views!r}.")
+    angles = {view: np.atleast_1d(np.asarray(degrees, dtype=np.float64)) for view, degrees in views.items()}
+    for view, degrees in angles.items():
+        if degrees.ndim != 1 or not degrees.size or not np.isfinite(degrees).all():
+            raise ValueError(f"the angles of view {view!r} must be a sequence of numbers, got {views[view]!r}.")
+    if len({len(degrees) for degrees in angles.values()}) > 1:
+        counts = ", ".join(f"{view!r} has {len(degrees)}" for view, degrees in angles.items())
+        raise ValueError(f"views need equal numbers of angles, as the k-th of all are one sample: {counts}.")
+    return angles
+
+
+def _check_lamps(
+    light: Sequence[float] | Mapping[str, Sequence[float]], angles: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Direction of the lamp in every view, of unit length."""
+    if isinstance(light, Mapping) and set(light) != set(angles):
+        raise ValueError(
+            f"light must have a direction for each of {', '.join(map(repr, angles))}, got {dict(light)!r}."
+        )
+    given = {view: light[view] if isinstance(light, Mapping) else light for view in angles}
+    lamps = {view: np.asarray(direction, dtype=np.float64) for view, direction in given.items()}
+    for view, lamp in lamps.items():
+        if lamp.shape != (3,) or not np.isfinite(lamp).all() or not lamp.any():
+            raise ValueError(f"light must be three numbers that are not all 0, got {given[view]!r} for view {view!r}.")
+    return {view: lamp / np.linalg.norm(lamp) for view, lamp in lamps.items()}
+
+
+def _photographs(
+    random: np.random.Generator, angles: Mapping[str, Array], lamps: Mapping[str, Array], size: int, noise: float
+) -> dict[str, Array]:
+    """One object, from all angles of all views."""
+    solid = draw_solid(random, size)
+    images = {
+        view: np.array([render(solid, angle, lamps[view], size).ravel() for angle in degrees])
+        for view, degrees in angles.items()
+    }
+    return {view: np.clip(X + noise * random.normal(size=X.shape), 0.0, 1.0) for view, X in images.items()}
+
+
+def make_manifolds(
+    n_samples: int = 300,
+    n_classes: int = 6,
+    n_views: int = 2,
+    *,
+    n_features: int | Sequence[int] = 15,
+    turns: float = 1.5,
+    noise: float = 0.05,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Dataset:
+    """Sheets that every view rolls up in its own way: shared factors that no linear map recovers.
+
+    Parameters
+    ----------
+    n_samples : int
+        How many samples, shared out evenly among the classes.
+    n_classes : int
+        How many classes, which are strips of the sheet.
+    n_views : int
+        How many views.
+    n_features : int or sequence of int
+        Features per view, 3 or more; one number for all views, or one for each.
+    turns : float
+        How often a sheet is wound up. The more turns, the worse a linear method fares.
+    noise : float
+        Standard deviation of the noise on every feature; the rolls have a radius of 1.
+    random_state : int, RandomState or None
+        Seed. A view does not depend on how many there are.
+
+    Returns
+    -------
+    data : Dataset
+        Classes 0, 1, … and views ``view0``, ``view1``, ….
+
+    Notes
+    -----
+    A sample has two latent factors, a position t along the sheet, which gives its class, and one across, s, which does
+    not matter. A view winds t up into a spiral, every second view from the other end, some more tightly than others,
+    and turns the roll (of three dimensions) at random into the space of its features.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = make_manifolds(n_features=[10, 20])
+    >>> data.views
+    Views(300 samples; view0: 10 features, view1: 20 features)
+    >>> linear = cv.MvHE(n_components=5).fit(data.views[:150], data.y[:150])
+    >>> kernel = cv.KMvHE(n_components=5).fit(data.views[:150], data.y[:150])
+    >>> [bool(model.score(data.views[150:], data.y[150:]) > 0.9) for model in (linear, kernel)]
+    [False, True]
+    """
+    check_count(n_classes, "n_classes", least=1)
+    check_count(n_samples, "n_samples", least=n_classes)
+    check_count(n_views, "n_views", least=1)
+    check_weight(turns, "turns", positive=True)
+    check_weight(noise, "noise")
+    widths = [n_features] * n_views if isinstance(n_features, int | np.integer) else list(n_features)
+    if len(widths) != n_views:
+        raise ValueError(f"n_features must be one number, or one for each of {n_views} views, got {n_features!r}.")
+    for width in widths:
+        check_count(width, "n_features", least=3)
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    random = np.random.default_rng(seed)
+    y = np.arange(n_samples) % n_classes
+    # Gaps between the strips keep a class from being decided by noise.
+    along = (y + random.uniform(0.1, 0.9, n_samples)) / n_classes
+    across = random.uniform(0.0, 1.0, n_samples)
+    views = [
+        # Views that start from the same end would be turned copies of each other, which linear maps undo.
+        _rolled(np.random.default_rng([seed, v]), 1.0 - along if v % 2 else along, across, turns, width, noise)
+        for v, width in enumerate(widths)
+    ]
+    return Dataset(
+        views=Views(views),
+        y=y,
+        class_names=[f"strip {c}" for c in range(n_classes)],
+        image_shape=None,
+        description=f"{n_classes} strips of a sheet that {n_views} views roll up, each in its own way.",
+        citation="Made by crossview.datasets.make_manifolds.",
+    )
+
+
+def _rolled(
+    random: np.random.Generator, along: Array, across: Array, turns: float, n_features: int, noise: float
+) -> Array:
+    """One view's roll, in the space of its features."""
+    # The innermost winding starts off the axis, where strips would fall on each other.
+    wound = 0.6 + turns * random.uniform(0.85, 1.15) * along
+    angle = 2.0 * np.pi * wound
+    radius = wound / wound.max()
+    roll = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), across])
+    turned, _ = np.linalg.qr(random.normal(size=(n_features, 3)))
+    view: Array = roll @ turned.T + noise * random.normal(size=(len(along), n_features))
+    return view

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import crossview as cv
+
+PHOTO = "id,label,a,b\nx,cat,1,2\ny,dog,3,4.5\nz,cat,,\n"
+SKETCH = "c,label,id\n7,dog,y\n-1e3,owl,w\n"
+
+
+@pytest.fixture
+def tables(tmp_path):
+    (tmp_path / "photo.csv").write_text(PHOTO)
+    (tmp_path / "sketch.csv").write_text(SKETCH)
+    return tmp_path
+
+
+def test_npz(tmp_path):
+    rng = np.random.default_rng(0)
+    photo, sketch = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
+    sketch[2] = np.nan
+    np.savez(tmp_path / "data.npz", photo=photo, sketch=sketch, y=["b", "a", "a", "b", "a"])
+    data = cv.datasets.load_arrays(tmp_path / "data.npz")
+    assert data.view_names == ["photo", "sketch"]
+    np.testing.assert_array_equal(data.views["photo"], photo)
+    np.testing.assert_array_equal(data.views.mask[:, 1], [True, True, False, True, True])
+    assert data.y.tolist() == ["b", "a", "a", "b", "a"]
+    assert data.class_names == ["a", "b"]
+    assert data.image_shape is None
+    np.savez_compressed(tmp_path / "other.npz", a=photo, target=np.array([b"u", b"v"] * 2 + [b"u"]))
+    assert cv.datasets.load_arrays(tmp_path / "other.npz", y_name="target").y.tolist() == ["u", "v", "u", "v", "u"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or give its name as y_name"),
+        ({"y": np.arange(3)}, "has labels, but no view"),
+        ({"a": np.eye(3), "y": np.arange(4)}, "y has 4 labels, but the views have 3 rows"),
+        ({"a": np.eye(3), "b": np.eye(4), "y": np.arange(4)}, r"data\.npz: all views need the same number of rows"),
+        ({"a": np.eye(3), "y": np.eye(3)}, "y must be one label per sample"),
+        ({"a": np.eye(3), "y": [1.0, np.nan, 2.0]}, "y must be one label per sample"),
+        ({"a": np.arange(3), "y": np.arange(3)}, r"data\.npz: view 'a' must be a matrix"),
+        ({"a": np.array([["u"]] * 3), "y": np.arange(3)}, r"data\.npz: view 'a' has dtype <U1, not numbers"),
+        ({"a": np.eye(3), "y": np.array([1, None, "x"], dtype=object)}, r"dtype object are never read"),
+    ],
+)
+def test_npz_that_is_wrong(tmp_path, arrays, message):
+    np.savez(tmp_path / "data.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.load_arrays(tmp_path / "data.npz")
+
+
+class Trap:
+    """What a pickle would call."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit('executed')",)
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    np.savez(tmp_path / "data.npz", a=np.eye(2), y=np.array([Trap(), Trap()], dtype=object))
+    with pytest.raises(ValueError, match="never read"):
+        cv.datasets.load_arrays(tmp_path / "data.npz")
+    pd.to_pickle(Trap(), tmp_path / "pickle.npz")
+    with pytest.raises(ValueError, match=r"pickle\.npz is not an \.npz file of plain arrays"):
+        cv.datasets.load_arrays(tmp_path / "pickle.npz")
+
+
+@pytest.mark.parametrize("keep", [0, 10, -100])
+def test_damaged_npz_is_named(tmp_path, keep):
+    path = tmp_path / "data.npz"
+    np.savez(path, a=np.eye(9), y=np.arange(9))
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"data\.npz is not an \.npz file of plain arrays that can be read"):
+        cv.datasets.load_arrays(path)
+    np.save(tmp_path / "one.npy", np.eye(2))
+    with pytest.raises(ValueError, match=r"one\.npy .*it holds a single array.*numpy\.savez"):
+        cv.datasets.load_arrays(tmp_path / "one.npy")
+
+
+def test_tables_are_joined_by_identity(tables):
+    data = cv.datasets.load_arrays(tables)
+    assert data.view_names == ["photo", "sketch"]
+    assert data.y.tolist() == ["cat", "dog", "cat", "owl"]
+    nan = np.nan
+    np.testing.assert_array_equal(data.views["photo"], [[1, 2], [3, 4.5], [nan, nan], [nan, nan]])
+    np.testing.assert_array_equal(data.views["sketch"], [[nan], [7], [nan], [-1000]])
+
+
+def test_columns_may_have_other_names(tmp_path):
+    (tmp_path / "a.csv").write_text("\ufeffperson,sex,f\r\n1,0,2.5\r\n\r\n2,1,3.5\r\n", encoding="utf-8")
+    data = cv.datasets.load_arrays(tmp_path, id_column="person", label_column="sex")
+    np.testing.assert_array_equal(data.views["a"], [[2.5], [3.5]])
+    np.testing.assert_array_equal(data.y, [0, 1])
+    assert data.y.dtype.kind == "i"
+
+
+def test_parquet_joins_csv(tables):
+    frame = pd.DataFrame({"id": ["y", "x"], "label": ["dog", "cat"], "d": [1, 2], "e": [0.5, None]})
+    frame.loc[1, ["d", "e"]] = None
+    frame.to_parquet(tables / "infrared.parquet")
+    data = cv.datasets.load_arrays(tables)
+    assert data.view_names == ["infrared", "photo", "sketch"]
+    assert data.y.tolist() == ["dog", "cat", "cat", "owl"]
+    np.testing.assert_array_equal(data.views["infrared"][0], [1, 0.5])
+    np.testing.assert_array_equal(data.views.mask[:, 0], [True, False, False, False])
+
+
+def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
+    pd.DataFrame({"id": [10, 9], "label": [3.0, 4.0], "f": [1.0, 2.0]}).to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("id,label,g\n9,4,5\n10,3,6\n")
+    data = cv.datasets.load_arrays(tmp_path)
+    assert data.views.mask.all()
+    np.testing.assert_array_equal(data.y, [3, 4])
+    np.testing.assert_array_equal(data.views["b"], [[6], [5]])
+
+
+@pytest.mark.parametrize(
+    ("sketch", "message"),
+    [
+        ("id,label,c\ny,cat,1\n", r"id 'y' has the label 'dog' in .*photo\.csv, but 'cat' in .*sketch\.csv"),
+        ("id,label,c\nw,cat,1\nw,cat,2\n", r"sketch\.csv has id 'w' more than once"),
+        ("id,label,c\n,cat,1\n", r"sketch\.csv has no id in row 1"),
+        ("id,label,c\nw,,1\n", r"sketch\.csv has no label for id 'w'"),
+        ("id,label,c\nw,cat,1\nv,cat,red\n", r"sketch\.csv has .*'red' in row 2 of column 'c'"),
+        ("id,label,c\nw,cat,12_3\n", r"sketch\.csv has a feature that is not a number, '12_3'"),
+        ("id,label,c\nw,cat,inf\n", r"sketch\.csv has a feature that is not a number, 'inf'"),
+        ("id,label,c,d\nw,cat,1,\n", r"sketch\.csv has no value in column 'd' for id 'w'"),
+        ("id,label,c\nw,cat\n", r"sketch\.csv has 2 cells in row 1, but 3 columns"),
+        ("id,label\nw,cat\n", r"sketch\.csv has no features"),
+        ("id,label,c\n", r"sketch\.csv has no rows"),
+        ("id,label,c,c\nw,cat,1,2\n", r"sketch\.csv has two columns called 'c'"),
+        (",id,label,c\n0,w,cat,1\n", r"sketch\.csv has a column without a name.*index=False"),
+        ("id;label;c\nw;cat;1\n", r"sketch\.csv has no column 'id', only 'id;label;c'"),
+        ("id,class,c\nw,cat,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c'.*label_column"),
+        ("", r"sketch\.csv is empty"),
+        ('id,label,c\nw,"cat,1\n', r"sketch\.csv is not a table that can be read"),
+    ],
+)
+def test_tables_that_are_wrong(tables, sketch, message):
+    (tables / "sketch.csv").write_text(sketch)
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.load_arrays(tables)
+
+
+def test_other_files_that_are_wrong(tables, tmp_path_factory):
+    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere.*numpy\.savez.*one table per view"):
+        cv.datasets.load_arrays(tables / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"has no \.csv or \.parquet file"):
+        cv.datasets.load_arrays(tmp_path_factory.mktemp("empty"))
+    (tables / "sketch.csv").write_bytes(b"id,label,c\n\xff\xfe,cat,1\n")
+    with pytest.raises(ValueError, match=r"sketch\.csv is not a table that can be read .*UTF-8"):
+        cv.datasets.load_arrays(tables)
+    (tables / "sketch.csv").write_text(SKETCH)
+    (tables / "sketch.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"two tables of the view 'sketch'"):
+        cv.datasets.load_arrays(tables)
+    (tables / "sketch.parquet").rename(tables / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet is not a parquet file that can be read"):
+        cv.datasets.load_arrays(tables)
+    frame = pd.DataFrame({"id": ["x"], "label": ["cat"], "f": ["red"]})
+    frame.to_parquet(tables / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet has .*'red' in row 1 of column 'f'"):
+        cv.datasets.load_arrays(tables)
+    frame.set_index(pd.Index([5])).to_parquet(tables / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet has a column without a name"):
+        cv.datasets.load_arrays(tables)
+
+
+def test_csv_needs_neither_pandas_nor_pyarrow_and_parquet_names_its_extra(tables):
+    code = f"""
+import sys
+from pathlib import Path
+for name in ("pandas", "polars", "pyarrow", "pyarrow.parquet"):
+    sys.modules[name] = None
+import crossview as cv
+folder = Path({str(tables)!r})
+print(cv.datasets.load_arrays(folder).views)
+(folder / "x.parquet").write_bytes(b"PAR1")
+try:
+    cv.datasets.load_arrays(folder)
+except ImportError as error:
+    print(error)
+"""
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "Views(4 samples; photo: 2 features, sketch: 1 feature; 4 rows missing)" in out
+    assert "pip install 'crossview[parquet]'" in out
+
+
+def test_a_pyarrow_that_could_execute_files_is_refused(tables, monkeypatch):
+    import pyarrow
+
+    (tables / "x.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pyarrow, "__version__", "13.0.0")
+    with pytest.raises(ImportError, match=r"pyarrow 13\.0\.0 is too old"):
+        cv.datasets.load_arrays(tables)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import crossview as cv
+from crossview.datasets._solids import draw_solid, render
+
+
+@pytest.fixture(scope="module")
+def turntable():
+    return cv.datasets.make_turntable()
+
+
+def test_turntable_is_what_it_says(turntable):
+    assert turntable.views.shape == (240, 3)
+    assert turntable.view_names == ["V1", "V2", "V3"]
+    assert turntable.image_shape == (32, 32)
+    assert turntable.views.n_features == (1024,) * 3
+    np.testing.assert_array_equal(turntable.y, np.repeat(np.arange(1, 61), 4))
+    assert len(turntable.class_names) == 60
+    for X in turntable.views.arrays:
+        assert X.min() == 0.0
+        assert 0.7 < X.max() <= 1.0
+
+
+def test_turntable_is_made_quickly():
+    start = time.process_time()
+    cv.datasets.make_turntable(20)
+    assert time.process_time() - start < 3.0
+
+
+def test_turntable_comes_from_its_seed(turntable):
+    few = cv.datasets.make_turntable(3)
+    again = cv.datasets.make_turntable(3)
+    other = cv.datasets.make_turntable(3, random_state=1)
+    drawn = cv.datasets.make_turntable(3, random_state=np.random.RandomState(0))
+    for X, Y, Z, U, V in zip(*(d.views.arrays for d in (few, again, other, drawn, turntable)), strict=True):
+        np.testing.assert_array_equal(X, Y)
+        np.testing.assert_array_equal(X, U)
+        np.testing.assert_array_equal(X, V[:12])  # an object does not depend on how many there are
+        assert np.abs(X - Z).max() > 0.1
+
+
+def test_pairs_by_position_and_full_turns():
+    data = cv.datasets.make_turntable(2, {"a": (0, 90), "b": (360, 450), "c": [0, 180]}, size=16, noise=0)
+    a, b, c = data.views.arrays
+    np.testing.assert_allclose(a, b, atol=1e-9)
+    np.testing.assert_array_equal(a[::2], c[::2])
+    assert np.abs(a - c)[1::2].max() > 0.1
+    np.testing.assert_array_equal(data.y, [1, 1, 2, 2])
+
+
+def test_noise_is_as_strong_as_said():
+    clean, noisy = (cv.datasets.make_turntable(4, noise=noise) for noise in (0, 0.05))
+    inside = clean.views["V1"] > 0.3  # far enough from black, where grey values end
+    assert np.std((noisy.views["V1"] - clean.views["V1"])[inside]) == pytest.approx(0.05, rel=0.05)
+
+
+def test_the_lamp_lights_its_side():
+    left, right = (-1.0, 0.0, 0.2), (1.0, 0.0, 0.2)
+    data = cv.datasets.make_turntable(8, {"a": [0], "b": [0]}, light={"a": left, "b": right}, noise=0)
+    lit_left, lit_right = (X.reshape(-1, 32, 32) for X in data.views.arrays)
+    difference = (lit_left - lit_right).sum(axis=(0, 1))
+    assert difference[:16].sum() > 5.0
+    assert difference[16:].sum() < -5.0
+    same = cv.datasets.make_turntable(8, {"a": [0]}, light=left, noise=0)
+    np.testing.assert_array_equal(same.views["a"], data.views["a"])
+
+
+@pytest.mark.parametrize("size", [8, 32, 64])
+def test_solids_have_no_holes(size):
+    for o in range(4):
+        image = render(draw_solid(np.random.default_rng(o), size), 30.0, np.array([0.0, 0.0, 1.0]), size)
+        filled = image > 0
+        assert filled.mean() > 0.05
+        # Any hole would be an empty pixel that the background does not reach from the edge.
+        outside = np.pad(~filled, 1, constant_values=True)
+        reached = np.zeros_like(outside)
+        reached[0] = True
+        for _ in range(4 * size):
+            grown = reached.copy()
+            grown[1:] |= reached[:-1]
+            grown[:-1] |= reached[1:]
+            grown[:, 1:] |= reached[:, :-1]
+            grown[:, :-1] |= reached[:, 1:]
+            reached = grown & outside
+        np.testing.assert_array_equal(reached, outside)
+        if size >= 32:
+            assert not np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]]).any()
+
+
+def test_normals_are_those_of_the_surface():
+    solid = draw_solid(np.random.default_rng(0), 24)
+    rng = np.random.default_rng(1)
+    for k in rng.integers(1000, len(solid.points) - 1000, 50):
+        steps = solid.points - solid.points[k]
+        distance = np.linalg.norm(steps, axis=1)
+        near = np.argsort(distance)[1:5]
+        slant = steps[near] @ solid.normals[k] / distance[near]
+        assert np.abs(slant).max() < 0.25
+    assert np.einsum("ij,ij->i", solid.points, solid.normals).mean() > 0.1  # outwards
+
+
+def test_turntable_is_neither_trivial_nor_hopeless(turntable):
+    train, test = next(cv.ClassSplit(2 / 3, 1, random_state=0).split(turntable.views, turntable.y))
+    known, y = turntable.views[train], turntable.y[train]
+    plain = make_pipeline(cv.ViewScaler(), cv.ViewPCA(40), cv.PCA(40)).fit(known, y)
+    tuned = cv.tune("MvHE", known, y, n_iter=10, pca=[40], n_folds=3)
+    baseline = plain.score(turntable.views[test], turntable.y[test])
+    learnt = tuned.score(turntable.views[test], turntable.y[test])
+    assert 0.1 < baseline < learnt - 0.15
+    assert learnt < 0.9
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_objects": 0}, "n_objects must be a whole number, 1 or more, got 0"),
+        ({"size": 2}, "size must be a whole number, 4 or more"),
+        ({"noise": -1.0}, "noise must be a finite number of 0 or more"),
+        ({"views": {}}, "views must map the name of every view to its angles"),
+        ({"views": [0, 5]}, "views must map the name of every view to its angles"),
+        ({"views": {"a": [0, 5], "b": [0]}}, "equal numbers of angles, .*'a' has 2, 'b' has 1"),
+        ({"views": {"a": [np.nan]}}, "angles of view 'a' must be a sequence of numbers"),
+        ({"light": (0, 0, 0)}, "light must be three numbers that are not all 0"),
+        ({"light": (1, 2)}, "light must be three numbers"),
+        ({"light": {"V1": (0, 0, 1)}}, "light must have a direction for each of 'V1', 'V2', 'V3'"),
+    ],
+)
+def test_turntable_refuses(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.make_turntable(**{"n_objects": 1, **wrong})
+
+
+def test_manifolds_are_what_they_say():
+    data = cv.datasets.make_manifolds(50, 4, 3, n_features=[3, 5, 8])
+    assert data.views.shape == (50, 3)
+    assert data.views.n_features == (3, 5, 8)
+    assert np.bincount(data.y).tolist() == [13, 13, 12, 12]
+    assert len(data.class_names) == 4
+    assert data.image_shape is None
+
+
+def test_manifolds_come_from_their_seed():
+    data, again = cv.datasets.make_manifolds(), cv.datasets.make_manifolds(n_views=3)
+    for v in range(2):
+        np.testing.assert_array_equal(data.views.arrays[v], again.views.arrays[v])
+    other = cv.datasets.make_manifolds(random_state=1)
+    assert np.abs(data.views.arrays[0] - other.views.arrays[0]).max() > 0.1
+
+
+def test_without_noise_a_view_is_a_roll_in_three_dimensions():
+    data = cv.datasets.make_manifolds(n_features=10, noise=0)
+    for X in data.views.arrays:
+        assert np.linalg.matrix_rank(X, tol=1e-8) == 3
+
+
+@pytest.mark.parametrize("n_views", [2, 3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_linear_maps_do_not_unroll(n_views, seed):
+    data = cv.datasets.make_manifolds(n_views=n_views, random_state=seed)
+    known, new = slice(0, 150), slice(150, 300)
+    kernel = cv.KMvHE(n_components=5).fit(data.views[known], data.y[known]).score(data.views[new], data.y[new])
+    assert kernel > 0.95
+    for linear in (cv.MvHE(n_components=5), cv.MvDA(n_components=5)):
+        assert linear.fit(data.views[known], data.y[known]).score(data.views[new], data.y[new]) < kernel - 0.3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_samples": 3}, "n_samples must be a whole number, 6 or more"),
+        ({"n_classes": 0}, "n_classes must be a whole number, 1 or more"),
+        ({"n_views": 0}, "n_views must be a whole number, 1 or more"),
+        ({"n_features": 2}, "n_features must be a whole number, 3 or more"),
+        ({"n_features": [5]}, "n_features must be one number, or one for each of 2 views"),
+        ({"turns": 0}, "turns must be a finite number above 0"),
+        ({"noise": np.inf}, "noise must be a finite number of 0 or more"),
+    ],
+)
+def test_manifolds_refuse(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.make_manifolds(**wrong)
+
+
+def test_all_public_names_are_there_in_order():
+    names = cv.datasets.__all__
+    assert names == sorted(names)
+    assert all(hasattr(cv.datasets, name) for name in names)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import crossview as cv
+
+mpl.use("agg")
+
+DATA = cv.datasets.load_digits()
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    mpl.pyplot.close("all")
+
+
+def test_embedding_has_a_colour_per_class_and_a_marker_per_view():
+    mask = np.ones((60, 2), dtype=bool)
+    mask[:5, 1] = False
+    views = cv.Views([X[:60] for X in DATA.views.arrays], names=["left", "right"], mask=mask)
+    latents = cv.MvDA(3).fit(views, DATA.y[:60]).transform(views)
+    display = cv.plot.embedding(latents, DATA.y[:60], components=(0, 2), max_classes=4)
+    drawn = [c for c in display.ax_.collections if len(c.get_offsets())]
+    assert len(drawn) == 4 * 2
+    assert sum(len(c.get_offsets()) for c in drawn) == mask[DATA.y[:60] < 4].sum()
+    first = drawn[0].get_offsets()
+    np.testing.assert_allclose(first, latents["left"][DATA.y[:60] == 0][:, [0, 2]])
+    assert len({tuple(c.get_facecolor()[0][:3]) for c in drawn}) == 4
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["0", "1", "2", "3", "left", "right"]
+
+
+def test_embedding_draws_where_it_is_told():
+    _, axes = mpl.pyplot.subplots(1, 2)
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    display = cv.plot.embedding([X, X], list("ababab"), ax=axes[1], class_names=["yes", "no"])
+    assert display.ax_ is axes[1]
+    assert display.figure_ is axes[1].figure
+    assert display.ax_.get_legend().get_texts()[0].get_text() == "yes"
+
+
+def test_cmc():
+    gallery, probes = np.eye(3), np.eye(3)[[0, 1, 1]]
+    rates = cv.metrics.cmc(gallery, [0, 1, 2], probes, [0, 1, 2])
+    display = cv.plot.cmc({"one": rates, "two": [0.5, 1.0, 1.0]})
+    np.testing.assert_allclose(display.ax_.lines[0].get_ydata(), rates)
+    assert [line.get_label() for line in display.ax_.lines] == ["one", "two"]
+    assert cv.plot.cmc(rates).ax_.get_legend() is None
+
+
+def test_matches_are_framed():
+    images = np.random.default_rng(0).random((5, 8, 4))
+    display = cv.plot.matches(images[:2], images, [[0, 1], [3, 2]], probe_y=[0, 1], gallery_y=[0, 0, 1, 0, 1])
+    assert display.axes_.shape == (2, 3)
+    assert [[ax.get_xlabel() for ax in row[1:]] for row in display.axes_] == [["✓", "✓"], ["✗", "✓"]]
+    np.testing.assert_array_equal(display.axes_[1, 1].images[0].get_array(), images[3])
+    np.testing.assert_array_equal(display.axes_[1, 0].images[0].get_array(), images[1])
+    plain = cv.plot.matches(images[:1], images, [[1]])
+    assert plain.axes_[0, 1].get_xlabel() == ""
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X: cv.plot.embedding([X, X], [0, 1]), "y has 2 labels for 3 samples"),
+        (lambda X: cv.plot.embedding([X, X], [0, 1, 1], components=(0, 3)), "the common space has 3"),
+        (lambda X: cv.plot.cmc([0.5, 1.5]), "must be shares from 0 to 1"),
+        (lambda X: cv.plot.matches(X, X[None], [[0]]), "probe_images must be images"),
+        (lambda X: cv.plot.matches(X[None], X[None], [[1]]), "from 0 to 0"),
+        (lambda X: cv.plot.matches(X[None], X[None], [0]), "a row of gallery numbers for every probe"),
+    ],
+)
+def test_mistakes(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(np.eye(3))
