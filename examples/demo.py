@@ -39,7 +39,7 @@ def main() -> None:
     searches, seconds = {}, {}
     for name, draws in track(DRAWS.items(), description="Tuning", console=console, transient=True):
         start = time.perf_counter()
-        searches[name] = cv.tune(name, train, y_train, pca=[10, 20, 30], n_iter=draws, n_folds=3)
+        searches[name] = cv.tune(name, train, y_train, pca=[10, 20, 25], n_iter=draws, n_folds=3)
         seconds[name] = time.perf_counter() - start
 
     table = Table(title="Cross-view accuracy on test samples: the gallery is one half, the probe the other")

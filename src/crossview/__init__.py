@@ -8,6 +8,7 @@ True
 """
 
 from crossview import datasets, plot
+from crossview._onnx import export_onnx
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
@@ -15,6 +16,7 @@ from crossview.embeddings.locality import DLA, LPP, MvDLA
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.one_view import transform_view
 from crossview.embeddings.projection import PCA
+from crossview.persistence import load, save
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
 from crossview.recognition.matcher import CrossViewClassifier
@@ -53,9 +55,12 @@ __all__ = [
     "ViewScaler",
     "Views",
     "datasets",
+    "export_onnx",
+    "load",
     "metrics",
     "permute_labels",
     "plot",
+    "save",
     "transform_view",
     "tune",
 ]

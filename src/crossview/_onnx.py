@@ -1,0 +1,315 @@
+"""Export of a fitted model's map of one view to ONNX, for use without Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import normalize
+from sklearn.utils.validation import check_is_fitted
+
+from crossview.embeddings._base import Embedding
+from crossview.embeddings._kernel import KernelViews
+from crossview.kernels import Kernel
+from crossview.persistence import PathLike, write_atomically
+from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.recognition.search import EmbeddingSearchCV
+from crossview.views import Array, index_of_view
+
+__all__ = ["export_onnx"]
+
+# Old enough for every runtime of the last years, new enough to have sums over axes that are given as input.
+_OPSET = 17
+_IR_VERSION = 8
+_LARGEST = 2**31 - 2**20
+_KERNELS = ("rbf", "linear", "poly", "polynomial", "cosine", "sigmoid", "laplacian")
+
+
+def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
+    """Write a fitted model's map of one view as an ONNX graph.
+
+    The graph takes ``X``, (batch, D_v) in single precision, and gives ``latent``, (batch, d) in single precision: what
+    ``transform_view`` gives for samples of this view. Steps before the embedding are part of it. Names of the views and
+    crossview's version are in the metadata.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted embedding, a pipeline of `ViewScaler`, `ViewPCA` and an embedding, or a search for one.
+    view : int or str
+        The view, by index or name.
+    path : str or path
+        The file. An older one of that name stays until the new one is complete.
+
+    Raises
+    ------
+    ValueError
+        If the model has a kernel that is precomputed, a function, or has no counterpart in ONNX.
+
+    Notes
+    -----
+    Linear maps, and all steps before them, become one product in single precision, after what is to be subtracted has
+    been. Kernel values are computed in double precision inside the graph, since the coefficients of a kernel's values
+    can be so large that single precision leaves nothing of their sum.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> model = cv.KMvHE(n_components=5).fit(data.views[:200], data.y[:200])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cv.export_onnx(model, "left", f"{folder}/left.onnx")
+    """
+    onnx = _onnx()
+    *before, embedding = _steps(model)
+    names: list[str] = embedding.view_names_
+    v = index_of_view(view, names)
+    affine = _Affine.nothing([*before, embedding][0].n_features_[v])
+    for step in before:
+        affine = affine.then(*_preprocessing(step, v))
+    kernel = _kernel(embedding, v)
+    graph = _Graph(onnx, np.float32 if kernel is None else np.float64)
+    if kernel is None:
+        origin, matrix, offset = _linear(embedding, v)
+        latent = graph.affine(graph.input, affine.then(origin, matrix))
+    else:
+        values = graph.kernel(graph.affine(graph.input, affine), kernel, embedding.landmarks_[v])
+        latent = graph.node("MatMul", values, graph.constant(embedding.projections_[v]))
+        offset = embedding.offsets_[v]
+    if offset.any():
+        latent = graph.node("Sub", latent, graph.constant(offset))
+    from crossview import __version__
+
+    proto = graph.proto(latent, affine.origin.shape[1], embedding._n_outputs(v), __version__)
+    metadata = {
+        "crossview_version": __version__,
+        "estimators": json.dumps([type(step).__name__ for step in (*before, embedding)]),
+        "view": names[v],
+        "view_names": json.dumps(names),
+    }
+    onnx.helper.set_model_props(proto, metadata)
+    onnx.checker.check_model(proto, full_check=True)
+    write_atomically(path, proto.SerializeToString())
+
+
+def _onnx() -> Any:
+    try:
+        for module in ("checker", "helper", "numpy_helper"):
+            import_module(f"onnx.{module}")
+        return import_module("onnx")
+    except ImportError as error:
+        raise ImportError("export to ONNX needs onnx: pip install 'crossview[onnx]'.") from error
+
+
+def _steps(model: Any) -> list[Any]:
+    """The transformers that a model is made of, one after another."""
+    if isinstance(model, EmbeddingSearchCV):
+        check_is_fitted(model)
+        return _steps(model.best_estimator_)
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
+    else:
+        steps = [model]
+    if not steps or not isinstance(steps[-1], Embedding):
+        raise ValueError("there is no embedding to export: pass one, or a pipeline that ends with one.")
+    for step in steps[:-1]:
+        if type(step) not in (ViewScaler, ViewPCA):
+            raise ValueError(
+                f"{type(step).__name__} cannot be exported as a step before the embedding: ViewScaler and ViewPCA can."
+            )
+    for step in steps:
+        check_is_fitted(step)
+    return steps
+
+
+def _times(a: Array, b: Array) -> Array:
+    """Product of two matrices, where a vector stands for a diagonal one."""
+    if a.ndim == b.ndim == 2:
+        return np.asarray(a @ b)
+    return a * b if b.ndim == 1 else a[:, None] * b
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """The map ``(x - origin) @ matrix``.
+
+    What later steps subtract is carried back to the origin, so that it is gone before anything is multiplied: in single
+    precision, a difference of large products would have few digits left.
+
+    Parameters
+    ----------
+    origin : ndarray of shape (1, D)
+        What is subtracted.
+    matrix : ndarray of shape (D, k), or (D,) for a diagonal one
+        What the difference is multiplied by.
+    inverse : ndarray of shape (k, D), or (D,), optional
+        What ``inverse @ matrix`` is the identity for. None for a map that nothing comes after.
+    """
+
+    origin: Array
+    matrix: Array
+    inverse: Array | None
+
+    @classmethod
+    def nothing(cls, D: int) -> _Affine:
+        """The map that leaves samples of D features as they are."""
+        return cls(np.zeros((1, D)), np.ones(D), np.ones(D))
+
+    def then(self, origin: Array, matrix: Array, inverse: Array | None = None) -> _Affine:
+        """Both maps, one after the other."""
+        assert self.inverse is not None
+        back = None if inverse is None else _times(inverse, self.inverse)
+        return _Affine(self.origin + _times(origin[None], self.inverse), _times(self.matrix, matrix), back)
+
+
+def _preprocessing(step: ViewScaler | ViewPCA, v: int) -> tuple[Array, Array, Array]:
+    """Origin, matrix and inverse of a step before the embedding."""
+    fitted = step.transformers_[v]
+    if isinstance(step, ViewScaler):
+        return fitted.mean_, 1.0 / fitted.scale_, fitted.scale_
+    return fitted.mean_, fitted.components_.T, fitted.components_
+
+
+def _kernel(embedding: Embedding, v: int) -> Kernel | None:
+    """The kernel of a view; None where the map is a linear one."""
+    if type(embedding)._map is Embedding._map:
+        return None
+    if not isinstance(embedding, KernelViews) or type(embedding)._map is not KernelViews._map:
+        raise ValueError(f"{type(embedding).__name__} has a map of its own, which cannot be exported.")
+    kernel = embedding.kernels_[v]
+    if kernel.kernel in _KERNELS:
+        return kernel if kernel.kernel != "linear" else None
+    names = ", ".join(map(repr, _KERNELS))
+    if kernel.precomputed:
+        raise ValueError(
+            "a model with a precomputed kernel takes kernel values, not samples, and cannot be exported: fit it with "
+            f"one of the kernels {names}."
+        )
+    what = f"the kernel {kernel.kernel!r}" if isinstance(kernel.kernel, str) else "a function for its kernel"
+    raise ValueError(f"a model with {what} cannot be exported: fit it with one of the kernels {names}.")
+
+
+def _linear(embedding: Any, v: int) -> tuple[Array, Array, Array]:
+    """What a linear embedding subtracts from samples, multiplies that by, and subtracts from the product."""
+    W = embedding.projections_[v]
+    if not isinstance(embedding, KernelViews):
+        return embedding.means_[v], W, np.zeros(W.shape[1])
+    landmarks, origin = embedding.landmarks_[v], embedding.kernels_[v].origin
+    origin = np.zeros(landmarks.shape[1]) if origin is None else origin
+    return origin, (landmarks - origin).T @ W, embedding.offsets_[v]
+
+
+@dataclass
+class _Graph:
+    """An ONNX graph as it grows; every method adds nodes, and gives the name of their output."""
+
+    onnx: Any
+    dtype: DTypeLike
+    input: str = ""
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.input = "X" if self.dtype == np.float32 else self.node("Cast", "X", to=self.onnx.TensorProto.DOUBLE)
+
+    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        output = f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [output], name=output, **attributes))
+        return output
+
+    def constant(self, value: Any, dtype: DTypeLike | None = None) -> str:
+        name = f"constant_{len(self.constants)}"
+        array: NDArray[Any] = np.ascontiguousarray(value, dtype=self.dtype if dtype is None else dtype)
+        # Numbers would have become vectors of one.
+        array = array.reshape(np.shape(value))
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def affine(self, x: str, affine: _Affine) -> str:
+        # What is subtracted is rounded to the graph's precision; what rounding leaves of it is subtracted then.
+        # Otherwise features far from zero would lose as many digits as their mean is larger than their spread.
+        rounded = affine.origin.astype(self.dtype)
+        for part in (rounded, affine.origin - rounded):
+            if part.any():
+                x = self.node("Sub", x, self.constant(part))
+        if affine.matrix.ndim == 2:
+            return self.node("MatMul", x, self.constant(affine.matrix))
+        return x if (affine.matrix == 1.0).all() else self.node("Mul", x, self.constant(affine.matrix))
+
+    def kernel(self, x: str, kernel: Kernel, landmarks: Array) -> str:
+        """Kernel values of samples against landmarks."""
+        gamma = 1.0 / landmarks.shape[1] if kernel.gamma is None else kernel.gamma
+        if kernel.origin is not None:
+            x, landmarks = self.node("Sub", x, self.constant(kernel.origin)), landmarks - kernel.origin
+        match kernel.kernel:
+            case "rbf":
+                return self.node("Exp", self.scaled(self.squared_distances(x, landmarks), -gamma))
+            case "laplacian":
+                return self.node("Exp", self.scaled(self.city_block_distances(x, landmarks), -gamma))
+            case "cosine":
+                return self.products(self.normalised(x), normalize(landmarks))
+            case "sigmoid":
+                return self.node("Tanh", self.shifted_products(x, landmarks, gamma, kernel.coef0))
+            case _:
+                base = self.shifted_products(x, landmarks, gamma, kernel.coef0)
+                return self.node("Pow", base, self.constant(kernel.degree))
+
+    def scaled(self, x: str, factor: float) -> str:
+        return self.node("Mul", x, self.constant(factor))
+
+    def products(self, x: str, landmarks: Array) -> str:
+        return self.node("MatMul", x, self.constant(landmarks.T))
+
+    def shifted_products(self, x: str, landmarks: Array, gamma: float, shift: float) -> str:
+        return self.node("Add", self.products(x, gamma * landmarks), self.constant(shift))
+
+    def sum(self, x: str, axis: int, *, keepdims: bool) -> str:
+        return self.node("ReduceSum", x, self.constant([axis], np.int64), keepdims=int(keepdims))
+
+    def squared_distances(self, x: str, landmarks: Array) -> str:
+        squares = self.sum(self.node("Mul", x, x), 1, keepdims=True)
+        others = self.constant(np.einsum("ij,ij->i", landmarks, landmarks))
+        distances = self.node("Sub", self.node("Add", squares, others), self.products(x, 2.0 * landmarks))
+        return self.node("Max", distances, self.constant(0.0))
+
+    def city_block_distances(self, x: str, landmarks: Array) -> str:
+        apart = self.node(
+            "Sub", self.node("Unsqueeze", x, self.constant([1], np.int64)), self.constant(landmarks[None])
+        )
+        return self.sum(self.node("Abs", apart), 2, keepdims=False)
+
+    def normalised(self, x: str) -> str:
+        lengths = self.node("Sqrt", self.sum(self.node("Mul", x, x), 1, keepdims=True))
+        # As scikit-learn has it, what has no length stays as it is.
+        none = self.node("Less", lengths, self.constant(10.0 * np.finfo(np.float64).eps))
+        return self.node("Div", x, self.node("Where", none, self.constant(1.0), lengths))
+
+    def proto(self, output: str, n_inputs: int, n_outputs: int, version: str) -> Any:
+        """The model whose output is the given one."""
+        if sum(len(constant.raw_data) for constant in self.constants) >= _LARGEST:
+            raise ValueError("the graph would be larger than the 2 GiB that ONNX allows: fit with fewer n_landmarks.")
+        helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
+        if self.dtype == np.float32:
+            self.nodes.append(helper.make_node("Identity", [output], ["latent"]))
+        else:
+            self.nodes.append(helper.make_node("Cast", [output], ["latent"], to=kind))
+        graph = helper.make_graph(
+            self.nodes,
+            "crossview",
+            [helper.make_tensor_value_info("X", kind, ["batch", n_inputs])],
+            [helper.make_tensor_value_info("latent", kind, ["batch", n_outputs])],
+            self.constants,
+        )
+        return helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+            ir_version=_IR_VERSION,
+            producer_name="crossview",
+            producer_version=version,
+        )

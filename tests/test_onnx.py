@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from methods import ALL, make
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+import crossview as cv
+from crossview._onnx import export_onnx
+from crossview.kernels import Kernel
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+ARRAYS, Y = make()
+SAME_SIZES, _ = make(sizes=(6, 6))
+KERNELS = {
+    "rbf": {},
+    "linear": {},
+    "poly": {"degree": 2},
+    "polynomial": {},
+    "cosine": {},
+    "sigmoid": {"gamma": 1e-4, "coef0": 0.0},  # hardly curved, or it is no positive definite kernel
+    "laplacian": {},
+}
+
+
+def run(path, X):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    (latent,) = session.run(["latent"], {"X": np.asarray(X, dtype=np.float32)})
+    return latent
+
+
+def assert_same_latents(model, arrays, folder, tolerance=1e-5):
+    """The graphs of all views give what the model gives for the same samples, which are in single precision."""
+    rounded = [X.astype(np.float32).astype(np.float64) for X in arrays]
+    for v, (X, expected) in enumerate(zip(rounded, model.transform(rounded), strict=True)):
+        export_onnx(model, v, folder / f"{v}.onnx")
+        latent = run(folder / f"{v}.onnx", X)
+        assert latent.dtype == np.float32
+        np.testing.assert_allclose(latent, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("model", ALL, ids=repr)
+def test_every_method(model, tmp_path):
+    assert_same_latents(clone(model).fit(ARRAYS, Y), ARRAYS, tmp_path)
+
+
+@pytest.mark.parametrize("method", cv.METHODS)
+def test_methods_by_name(method, tmp_path):
+    model = cv.METHODS[method](n_components=2).fit(SAME_SIZES, Y)
+    assert_same_latents(model, SAME_SIZES, tmp_path)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("cls", [cv.KMvHE, cv.KCCA])
+@pytest.mark.parametrize("n_landmarks", [None, 15])
+def test_kernels(cls, kernel, n_landmarks, tmp_path):
+    model = cls(2, kernel=kernel, n_landmarks=n_landmarks, **KERNELS[kernel]).fit(ARRAYS, Y)
+    assert_same_latents(model, ARRAYS, tmp_path)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian"])
+def test_kernels_of_uncentred_features(center, kernel, tmp_path):
+    model = cv.KMvHE(2, kernel=kernel, center=center, gamma=[0.3, 0.5]).fit(ARRAYS, Y)
+    assert_same_latents(model, ARRAYS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Kernel("sigmoid", 0.3, coef0=-0.2),
+        Kernel("sigmoid", coef0=0.5),
+        Kernel("poly", 0.7, degree=3, coef0=-0.1),
+        Kernel("laplacian"),
+        Kernel("rbf", 2.0, origin=np.arange(4.0)),
+    ],
+    ids=repr,
+)
+def test_kernels_that_no_map_could_be_fitted_to(kernel, tmp_path):
+    model = cv.KCCA(2).fit(ARRAYS)
+    model.kernels_[1] = kernel
+    X = ARRAYS[1].astype(np.float32)
+    expected = model.transform_view(X, 1)
+    export_onnx(model, 1, tmp_path / "1.onnx")
+    np.testing.assert_allclose(run(tmp_path / "1.onnx", X), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_sample_without_length(tmp_path):
+    model = cv.KCCA(2, kernel="cosine").fit(ARRAYS)
+    export_onnx(model, 0, tmp_path / "0.onnx")
+    nought = np.zeros((1, 6))
+    np.testing.assert_allclose(run(tmp_path / "0.onnx", nought), model.transform_view(nought, 0), atol=1e-6)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("embedding", [cv.MvHE(2), cv.KMvHE(2), cv.KCCA(2, kernel="linear"), cv.MvDA(2)], ids=repr)
+def test_pipelines(pooled, embedding, tmp_path):
+    for steps in (
+        [cv.ViewScaler(pooled)],
+        [cv.ViewPCA(3, pooled)],
+        [cv.ViewScaler(pooled), cv.ViewPCA(3, pooled)],
+        [cv.ViewPCA(4, pooled), cv.ViewScaler(pooled)],
+        [cv.ViewScaler(pooled), "passthrough", cv.ViewScaler(pooled)],
+    ):
+        assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("embedding", [cv.MvHE(2), cv.KMvHE(2), cv.MvDA(2)], ids=repr)
+def test_features_far_from_zero(pooled, embedding, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = [X * rng.uniform(0.01, 10.0, 6) + far for X, far in zip(SAME_SIZES, (3e4, -1e4), strict=True)]
+    arrays = [X.astype(np.float32).astype(np.float64) for X in arrays]
+    for steps in ([], [cv.ViewScaler(pooled)], [cv.ViewScaler(pooled), cv.ViewPCA(4, pooled)]):
+        assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(arrays, Y), arrays, tmp_path)
+
+
+def test_digits_with_many_components(tmp_path):
+    data = cv.datasets.load_digits()
+    model = cv.KMvHE(20).fit(data.views[:400], data.y[:400])
+    assert_same_latents(model, data.views.arrays, tmp_path)
+
+
+def test_search(tmp_path):
+    search = cv.HybridSearchCV(grid={"n_components": [2, 3]}, pca=[4], n_folds=2).fit(SAME_SIZES, Y)
+    assert_same_latents(search, SAME_SIZES, tmp_path)
+
+
+def test_names_and_metadata(tmp_path):
+    model = make_pipeline(cv.ViewScaler(False), cv.MvHE(2)).fit(cv.Views(ARRAYS, names=["photo", "sketch"]), Y)
+    export_onnx(model, "sketch", tmp_path / "sketch.onnx")
+    proto = onnx.load(tmp_path / "sketch.onnx")
+    metadata = {entry.key: entry.value for entry in proto.metadata_props}
+    assert metadata["crossview_version"] == cv.__version__
+    assert metadata["view"] == "sketch"
+    assert json.loads(metadata["view_names"]) == ["photo", "sketch"]
+    assert json.loads(metadata["estimators"]) == ["ViewScaler", "MvHE"]
+    (given,), (got,) = proto.graph.input, proto.graph.output
+    assert (given.name, got.name) == ("X", "latent")
+    assert [d.dim_value or d.dim_param for d in given.type.tensor_type.shape.dim] == ["batch", 4]
+    assert [d.dim_value or d.dim_param for d in got.type.tensor_type.shape.dim] == ["batch", 2]
+    assert run(tmp_path / "sketch.onnx", ARRAYS[1][:1]).shape == (1, 2)
+    with pytest.raises(ValueError, match="unknown view 'film'"):
+        export_onnx(model, "film", tmp_path / "film.onnx")
+    with pytest.raises(ValueError, match="no view 2"):
+        export_onnx(model, 2, tmp_path / "film.onnx")
+
+
+def test_what_cannot_be_exported(tmp_path):
+    path = tmp_path / "model.onnx"
+    K = [X @ X.T for X in ARRAYS]
+    with pytest.raises(ValueError, match="precomputed kernel takes kernel values"):
+        export_onnx(cv.KMvHE(2, kernel="precomputed").fit(K, Y), 0, path)
+    with pytest.raises(ValueError, match="a function for its kernel"):
+        export_onnx(cv.KCCA(2, kernel=lambda x, z: float(x @ z)).fit(ARRAYS), 0, path)
+    with pytest.raises(ValueError, match="the kernel 'chi2' cannot be exported"):
+        export_onnx(cv.KCCA(2, kernel="chi2", gamma=1.0).fit([np.abs(X) for X in ARRAYS]), 0, path)
+    with pytest.raises(ValueError, match="no embedding to export"):
+        export_onnx(cv.ViewScaler(False).fit(ARRAYS), 0, path)
+    with pytest.raises(ValueError, match="PCA cannot be exported as a step before the embedding"):
+        export_onnx(make_pipeline(cv.PCA(3, pooled=False), cv.MvHE(2)).fit(ARRAYS, Y), 0, path)
+    with pytest.raises(NotFittedError):
+        export_onnx(cv.MvHE(2), 0, path)
+    with pytest.raises(NotFittedError):
+        export_onnx(make_pipeline(cv.ViewScaler(), cv.MvHE(2)), 0, path)
+    with pytest.raises(NotFittedError):
+        export_onnx(cv.HybridSearchCV(), 0, path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_map_of_its_own_is_refused(tmp_path):
+    class Other(cv.MvHE):
+        def _map(self, X, v):
+            return super()._map(X, v) ** 2
+
+    with pytest.raises(ValueError, match="Other has a map of its own"):
+        export_onnx(Other(2).fit(ARRAYS, Y), 0, tmp_path / "model.onnx")
+
+
+def test_an_older_file_stays_until_the_new_one_is_complete(tmp_path, monkeypatch):
+    model, path = cv.MvHE(2).fit(ARRAYS, Y), tmp_path / "model.onnx"
+    export_onnx(model, 0, path)
+    before = path.read_bytes()
+
+    def fail(*arguments):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="no space left"):
+        export_onnx(model, 1, path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_onnx():
+    code = """
+import sys
+sys.modules["onnx"] = None
+import crossview as cv
+from crossview._onnx import export_onnx
+try:
+    export_onnx(cv.MvHE(), 0, "model.onnx")
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "pip install 'crossview[onnx]'" in done.stdout
