@@ -15,8 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import oracles
+import scipy.linalg
+from sklearn.model_selection import ParameterGrid
 
 import cases
+import crossview as cv
 
 HERE = Path(__file__).parent
 MB = 1e6
@@ -186,6 +189,41 @@ def correlation(sizes: list[int]) -> list[str]:
     return lines
 
 
+def search(quick: bool) -> list[str]:
+    grid = {
+        "lambda_intra": [0.001, 0.003, 0.01, 0.03, 0.1],
+        "lambda_inter": [0.01, 0.05, 0.1, 0.3, 1.0],
+        "beta": [0.03, 0.1, 0.3, 1.0],
+        "n_within": [1, 3],
+        "n_between": [5, 10, 15] if not quick else [5],
+        "n_components": list(range(1, 61)),
+    }
+    arrays, y = cases.samples(3, 180, 140, seed=4)
+    S = cases.symmetric(420)
+    n_solves = 5 * len(ParameterGrid({name: values for name, values in grid.items() if name != "n_components"}))
+
+    def solves() -> None:
+        for _ in range(n_solves):
+            scipy.linalg.eigh(S, subset_by_index=[0, 59], check_finite=False)
+
+    def ours() -> None:
+        cv.HybridSearchCV(grid=grid, pca=None, metrics=["euclidean"], cv="classes").fit(arrays, y)
+
+    t = medians({"solves": solves, "search": ours}, rounds=1, repeats=1, pause=0.2)
+    return [
+        "## Exhaustive search for MvHE",
+        "",
+        "CMU PIE, case 4, by its sizes: 3 views of 180 samples, D = 140, 5 folds, all 60 numbers of components. The",
+        "floor is one `scipy.linalg.eigh` of order 420 for 60 eigenpairs per combination and fold. **Wanted: ≤ 1.3 ×",
+        "floor.**",
+        "",
+        "| combinations | eigen-solves | floor | search | search / floor | scores per second |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {n_solves // 5} × 60 | {n_solves} | {t['solves']:.1f} s | {t['search']:.1f} s "
+        f"| {t['search'] / t['solves']:.2f} | {60 * n_solves / t['search']:.0f} |",
+    ]
+
+
 def machine() -> str:
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     model = next((line.split(":")[1].strip() for line in info.splitlines() if line.startswith("model name")), "?")
@@ -205,6 +243,7 @@ def main() -> None:
         paper_sizes(),
         large([1000, 5000] if quick else [1000, 5000, 20_000, 50_000]),
         kernel([500] if quick else [1000, 3000]),
+        search(quick),
         correlation([1000] if quick else [1000, 5000, 20_000]),
     ]
     text = "\n\n".join("\n".join(section) for section in sections)
