@@ -104,7 +104,7 @@ def test_by_dimension_does_not_depend_on_chunks(metric, monkeypatch):
     rng = np.random.default_rng(0)
     latents, y = [rng.normal(size=(40, 7)) for _ in range(3)], rng.integers(0, 8, size=40)
     at_once = cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric)
-    monkeypatch.setattr(cv.metrics, "_CHUNK", 900)
+    monkeypatch.setattr(cv.metrics, "_CHUNK", 300)
     np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric), at_once)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ __all__ = [
     "roc",
 ]
 
-_CHUNK = 4_000_000  # distances, times components, that are held at a time
+_CHUNK = 4_000_000  # distances that are held at a time
 
 
 def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
@@ -127,51 +127,62 @@ def accuracy_by_dimension(
     samples = [(X, labels) for X, labels in _samples(latents, y) if len(X)]
     if len(samples) < 2:
         raise ValueError("there is no pair of views to compare: pass two views or more, each with samples.")
-    d = min(max(dimensions), samples[0][0].shape[1])
-    rows = np.minimum(dimensions, d) - 1
+    if metric == "euclidean":
+        # Distances are differences of squares: far from zero they would be lost in rounding.
+        origin = samples[0][0].mean(axis=0)
+        samples = [(X - origin, labels) for X, labels in samples]
     hits = np.zeros(len(dimensions))
     for (X, x_labels), (Z, z_labels) in combinations(samples, 2):
-        of_z, of_x = _nearest_by_dimension(X[:, :d], Z[:, :d], metric)
-        hits += np.mean(x_labels[of_z[rows]] == z_labels, axis=1)
-        hits += np.mean(z_labels[of_x[rows]] == x_labels, axis=1)
+        of_z, of_x = _nearest_by_dimension(X, Z, dimensions, metric)
+        hits += np.mean(x_labels[of_z] == z_labels, axis=1)
+        hits += np.mean(z_labels[of_x] == x_labels, axis=1)
     return hits / (len(samples) * (len(samples) - 1))
 
 
-def _nearest_by_dimension(X: Array, Z: Array, metric: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """By the first 1, 2, …, d components: the row of X nearest to every row of Z, (d, len(Z)), and the other way."""
-    x, z = np.ascontiguousarray(X.T), np.ascontiguousarray(Z.T)
-    of_z = np.empty(z.shape, dtype=np.intp)
-    of_x, best = np.zeros(x.shape, dtype=np.intp), np.full(x.shape, np.inf)
-    step = max(1, _CHUNK // x.size)
+def _nearest_by_dimension(
+    X: Array, Z: Array, dimensions: Sequence[int], metric: str
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """By the first components, for every number of them: the row of X nearest to every row of Z, and the other way."""
+    of_z = np.empty((len(dimensions), len(Z)), dtype=np.intp)
+    of_x = np.zeros((len(dimensions), len(X)), dtype=np.intp)
+    best = np.full(of_x.shape, np.inf)
+    step = max(1, _CHUNK // len(X))
+    everyone = np.arange(len(X))
     for a in range(0, len(Z), step):
-        part = z[:, a : a + step]
-        if metric == "euclidean":
-            to_x = x[:, None, :] - part[:, :, None]
-            to_x *= to_x
-            to_z = _accumulate(to_x)
-        else:
-            # The length of a probe does not change the order of the gallery.
-            products = _accumulate(-x[:, None, :] * part[:, :, None])
-            to_x, to_z = products / _lengths(x)[:, None, :], products / _lengths(part)[:, :, None]
-            # One component alone has a sign and no angle: rounding must not tell its ties apart.
-            to_x[0] = to_z[0] = -np.sign(x[0]) * np.sign(part[0])[:, None]
-        of_z[:, a : a + step] = to_x.argmin(axis=2)
-        nearest = to_z.argmin(axis=1)
-        distance = np.take_along_axis(to_z, nearest[:, None, :], axis=1)[:, 0]
-        closer = distance < best
-        of_x[closer], best[closer] = nearest[closer] + a, distance[closer]
+        rows = slice(a, min(a + step, len(Z)))
+        for k, (to_x, to_z) in enumerate(_order_by_dimension(X, Z[rows], dimensions, metric)):
+            of_z[k, rows] = to_x.argmin(axis=0)
+            nearest = to_z.argmin(axis=1)
+            if step >= len(Z):
+                of_x[k] = nearest
+                continue
+            distance = to_z[everyone, nearest]
+            closer = distance < best[k]
+            of_x[k, closer], best[k, closer] = nearest[closer] + a, distance[closer]
     return of_z, of_x
 
 
-def _accumulate(summands: Array) -> Array:
-    """Sums over the first 1, 2, … components, in place."""
-    for k in range(1, len(summands)):  # a good deal faster than numpy's own, which goes through memory in strides
-        summands[k] += summands[k - 1]
-    return summands
+def _order_by_dimension(X: Array, Z: Array, dimensions: Sequence[int], metric: str) -> Iterator[tuple[Array, Array]]:
+    """What orders X for every row of Z, and Z for every row of X, (len(X), len(Z)), for every number of components.
+
+    For a given probe, what depends on it alone does not change the order of the gallery, and is left out.
+    """
+    last = np.minimum(dimensions, X.shape[1]) - 1
+    x_squares, z_squares = (np.cumsum(np.square(A), axis=1)[:, last].T for A in (X, Z))
+    scale = -2.0 if metric == "euclidean" else -1.0
+    products, scaled = np.zeros((len(X), len(Z))), scale * Z.T
+    for k, (a, b) in enumerate(pairwise([0, *dimensions])):
+        products += X[:, a:b] @ scaled[a:b]
+        if metric == "euclidean":
+            yield x_squares[k, :, None] + products, z_squares[k] + products
+        elif last[k] == 0:
+            # One component alone has a sign and no angle: rounding must not tell its ties apart.
+            yield np.sign(products), np.sign(products)
+        else:
+            yield products / _length(x_squares[k])[:, None], products / _length(z_squares[k])
 
 
-def _lengths(x: Array) -> Array:
-    squares = _accumulate(np.square(x))
+def _length(squares: Array) -> Array:
     lengths: Array = np.sqrt(np.where(squares, squares, 1.0))
     return lengths
 
