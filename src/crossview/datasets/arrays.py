@@ -31,8 +31,8 @@ def load_arrays(path: str | Path, *, y_name: str = "y", id_column: str = "id", l
     path : str or Path
         Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, and the
         labels of shape (m,); or a folder with one ``.csv`` (commas, a line of names first, UTF-8) or ``.parquet``
-        file per view. Rows of tables are matched by their identity: where a view lacks one, or has it with no value
-        at all, its row is NaN. Parquet needs pyarrow.
+        file per view; or one such file, which gives one view. Rows of tables are matched by their identity: where a
+        view lacks one, or has it with no value at all, its row is NaN. Parquet needs pyarrow.
     y_name : str
         What the array of labels is called.
     id_column : str
@@ -59,6 +59,11 @@ def load_arrays(path: str | Path, *, y_name: str = "y", id_column: str = "id", l
     source = Path(path)
     if source.is_dir():
         return _from_tables(source, id_column, label_column)
+    if source.suffix.lower() in _SUFFIXES and source.exists():
+        table = read_table(source, id_column, label_column)
+        identities = list(table.labels)
+        views = paired({source.stem: table.rows}, identities)
+        return _dataset(views, as_labels([table.labels[identity] for identity in identities]), source)
     if source.exists():
         return _from_npz(source, y_name)
     raise FileNotFoundError(f"there is no {source}. {_HELP}")

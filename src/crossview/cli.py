@@ -1,0 +1,331 @@
+"""The command line: from data files to a saved model, to embeddings, to ranked matches, without writing Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from sklearn.pipeline import Pipeline, make_pipeline
+
+import crossview as cv
+from crossview.datasets.opening import SOURCES, open_dataset
+from crossview.embeddings.one_view import transform_view
+from crossview.persistence import write_atomically
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Match across views: the gallery was recorded by one sensor, pose or modality, the probe by another.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out, err = Console(), Console(stderr=True)
+
+
+def _check_method(name: str) -> str:
+    if name not in cv.METHODS:
+        raise typer.BadParameter(f"{name!r} is not among {', '.join(cv.METHODS)}.")
+    return name
+
+
+MethodOption = Annotated[str, typer.Option("--method", callback=_check_method, help=f"{', '.join(cv.METHODS)}.")]
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A data set's name (see `crossview datasets`), an .npz file, a table (.csv, .parquet), a folder of "
+        "tables, or a folder of images, view/class/sample.png.",
+    ),
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder that holds coil-100/, cmu-pie/ and so on.")
+]
+CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """What a user can mend is said in one line, and ends with status 1."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
+        text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+        err.print(f"[bold red]error:[/] {_plain(text)}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+
+
+def _plain(text: str) -> str:
+    """Text in which brackets mean nothing to rich."""
+    return text.replace("[", "\\[")
+
+
+@app.command()
+def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
+    """List what can be loaded, where from, and what is present here."""
+    rows = []
+    for name, source in SOURCES.items():
+        here = source.folder is None or (data is not None and (data / source.folder).is_dir())
+        rows.append(
+            {"name": name, "what": source.what, "folder": source.folder, "present": here, "cases": source.cases}
+        )
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table("name", "what", "read from", "here")
+    for row in rows:
+        place = "–" if row["folder"] is None else f"DIR/{row['folder']}"
+        table.add_row(str(row["name"]), str(row["what"]), place, "yes" if row["present"] else "no")
+    out.print(table)
+    if data is None:
+        out.print("Say where DIR is by --data DIR. Other data: an .npz file, tables, or images in folders.")
+
+
+@app.command()
+def fit(
+    data: DataArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.")],
+    method: MethodOption = "KMvHE",
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the method.")
+    ] = None,
+    pca: Annotated[int | None, typer.Option(help="Reduce every view to so many dimensions first.")] = None,
+    folder: FolderOption = None,
+    case: CaseOption = None,
+) -> None:
+    """Fit a method with given parameters, and save the model."""
+    with _one_line_errors():
+        loaded = _open(data, folder, case)
+        pooled = len(set(loaded.views.n_features)) == 1
+        steps = [cv.ViewScaler(pooled), *([] if pca is None else [cv.ViewPCA(pca, pooled)])]
+        model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
+        pipeline = make_pipeline(*steps, model).fit(loaded.views, loaded.y)
+        cv.save(pipeline, output)
+        err.print(f"{method} fitted on {_plain(repr(loaded.views))}: {output}", highlight=False)
+
+
+@app.command()
+def tune(
+    data: DataArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.")],
+    method: MethodOption = "KMvHE",
+    draws: Annotated[int | None, typer.Option(help="Try so many combinations, drawn at random; all if left out.")] = 50,
+    folds: Annotated[int, typer.Option(help="Number of folds.")] = 5,
+    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
+    folder: FolderOption = None,
+    case: CaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search for a method's parameters by cross-validation, fit the best, and save the model."""
+    with _one_line_errors():
+        loaded = _open(data, folder, case)
+        search = cv.tune(
+            method,
+            loaded.views,
+            loaded.y,
+            n_iter=draws,
+            n_folds=folds,
+            n_jobs=workers,
+            random_state=seed,
+            progress=err.is_terminal,
+        )
+        cv.save(search, output)
+        found = {"method": str(method), "score": search.best_score_, "parameters": search.best_params_}
+        if as_json:
+            print(json.dumps(found, default=float))
+        else:
+            chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
+            out.print(f"{method}: {search.best_score_:.1%} in cross-validation with {_plain(chosen)}", highlight=False)
+            out.print(f"saved as {output}", highlight=False)
+
+
+@app.command()
+def embed(
+    model: ModelArgument,
+    data: DataArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .npz, .csv or .parquet file.")],
+    folder: FolderOption = None,
+    case: CaseOption = None,
+) -> None:
+    """Map samples into the common space of a saved model."""
+    with _one_line_errors():
+        _check_suffix(output, (".npz", ".csv", ".parquet"))
+        fitted, loaded = cv.load(model), _open(data, folder, case)
+        latents = {name: _latents(fitted, loaded, name) for name in loaded.view_names}
+        if output.suffix == ".npz":
+            stream = io.BytesIO()
+            np.savez(stream, **latents, y=loaded.y)
+            write_atomically(output, stream.getvalue())
+        else:
+            rows = [
+                {"view": name, "row": k, "label": loaded.y[k]} | {f"z{c + 1}": value for c, value in enumerate(z)}
+                for name, Z in latents.items()
+                for k, z in enumerate(Z)
+                if not np.isnan(z).any()
+            ]
+            _write_rows(rows, output)
+        err.print(f"{len(loaded.y)} samples in {len(latents)} views: {output}", highlight=False)
+
+
+@app.command()
+def match(
+    model: ModelArgument,
+    gallery: Annotated[str, typer.Argument(metavar="GALLERY", help="Data whose samples are to be found.")],
+    probes: Annotated[str, typer.Argument(metavar="PROBES", help="Data whose samples are looked up; may be the same.")],
+    gallery_view: Annotated[str, typer.Option(help="The view in which the gallery was recorded.")],
+    probe_view: Annotated[str, typer.Option(help="The view in which the probes were recorded.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A .csv or .parquet file; printed if left out."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="How many matches of every probe.")] = 5,
+    folder: FolderOption = None,
+    case: CaseOption = None,
+) -> None:
+    """Rank the samples of a gallery, seen from one view, for probes seen from another."""
+    with _one_line_errors():
+        if output is not None:
+            _check_suffix(output, (".csv", ".parquet"))
+        fitted = cv.load(model)
+        known, new = _open(gallery, folder, case), _open(probes, folder, case)
+        known_rows, G = _seen(fitted, known, gallery_view)
+        new_rows, P = _seen(fitted, new, probe_view)
+        if k > len(G):
+            raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
+        metric = fitted.best_params_["metric"] if isinstance(fitted, cv.EmbeddingSearchCV) else "euclidean"
+        rows = []
+        for part, distances in cv.metrics.distances_in_chunks(G, P, metric):
+            nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
+            for row, (probe, order) in enumerate(zip(new_rows[part], nearest, strict=True)):
+                rows += [
+                    {
+                        "probe": int(probe),
+                        "probe_label": new.y[probe],
+                        "rank": rank + 1,
+                        "match": int(known_rows[g]),
+                        "match_label": known.y[known_rows[g]],
+                        "distance": float(distances[row, g]),
+                    }
+                    for rank, g in enumerate(order)
+                ]
+        if output is None:
+            print(_csv(rows), end="")
+        else:
+            _write_rows(rows, output)
+        first = [row for row in rows if row["rank"] == 1]
+        right = np.mean([row["probe_label"] == row["match_label"] for row in first])
+        err.print(f"{len(first)} probes, first match of the probe's class: {right:.1%}", highlight=False)
+
+
+@app.command()
+def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
+    """Say what is in a saved model."""
+    with _one_line_errors():
+        fitted = cv.load(model)
+        best = fitted.best_estimator_ if isinstance(fitted, cv.EmbeddingSearchCV) else fitted
+        steps = [step for _, step in best.steps] if isinstance(best, Pipeline) else [best]
+        facts: dict[str, Any] = {
+            "model": type(fitted).__name__,
+            "steps": [type(step).__name__ for step in steps],
+            "views": dict(zip(steps[0].view_names_, steps[0].n_features_, strict=True)),
+            "components": int(steps[-1].projections_[0].shape[1]) if hasattr(steps[-1], "projections_") else None,
+            "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
+        }
+        if isinstance(fitted, cv.EmbeddingSearchCV):
+            facts |= {"metric": fitted.best_params_["metric"], "score": fitted.best_score_}
+        if as_json:
+            print(json.dumps(facts))
+            return
+        table = Table(show_header=False, box=None)
+        for name, value in facts.items():
+            table.add_row(name, _plain(_sentence(value)))
+        out.print(table)
+
+
+def _open(data: str, folder: Path | None, case: int | None) -> cv.datasets.Dataset:
+    return open_dataset(data, folder, **({} if case is None else {"case": case}))
+
+
+def _parameters(given: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE, where the value is JSON, or text if it is none."""
+    parameters = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise ValueError(f"a parameter is given as NAME=VALUE, got {item!r}.")
+        try:
+            parameters[name] = json.loads(value)
+        except json.JSONDecodeError:
+            parameters[name] = {"None": None, "True": True, "False": False}.get(value, value)
+    return parameters
+
+
+def _latents(model: Any, data: cv.datasets.Dataset, view: str) -> Any:
+    X = data.views[view]
+    seen = ~np.isnan(X).all(axis=1)
+    latent = transform_view(model, X[seen], view)
+    spread = np.full((len(X), latent.shape[1]), np.nan)
+    spread[seen] = latent
+    return spread
+
+
+def _seen(model: Any, data: cv.datasets.Dataset, view: str) -> tuple[Any, Any]:
+    """The rows of the data that a view has seen, and these in the common space."""
+    if view not in data.view_names:
+        raise ValueError(f"the data have no view {view!r}, only {', '.join(map(repr, data.view_names))}.")
+    latents = _latents(model, data, view)
+    rows = np.flatnonzero(~np.isnan(latents).any(axis=1))
+    return rows, latents[rows]
+
+
+def _check_suffix(path: Path, allowed: Sequence[str]) -> None:
+    if path.suffix not in allowed:
+        raise ValueError(f"{path} must end in {', '.join(allowed)}.")
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    if path.suffix == ".csv":
+        write_atomically(path, _csv(rows).encode())
+        return
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("writing parquet needs pyarrow: pip install 'crossview[parquet]'.") from error
+    columns = {name: [_jsonable(row[name]) for row in rows] for name in rows[0]}
+    stream = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.table(columns), stream)
+    write_atomically(path, stream.getvalue().to_pybytes())
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, bool | int | float | str | list | dict) else repr(value)
+
+
+def _sentence(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={one}" for name, one in value.items())
+    return " → ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,93 @@
+"""Data by name or by path, as a command line gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crossview.datasets._dataset import Dataset
+from crossview.datasets.arrays import load_arrays
+from crossview.datasets.cmu_pie import load_cmu_pie
+from crossview.datasets.coil100 import load_coil100
+from crossview.datasets.embedded import load_digits
+from crossview.datasets.faces import load_cufsf, load_hfb
+from crossview.datasets.folders import load_folder
+from crossview.datasets.procedural import make_manifolds, make_turntable
+
+__all__ = ["SOURCES", "Source", "open_dataset"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set that is known by name.
+
+    Parameters
+    ----------
+    load : callable
+        Gives the data set; takes the folder first, if there is one.
+    folder : str, optional
+        What the folder of one's own copy is called inside a folder of data sets; None if nothing is read.
+    what : str
+        What it is, in a line.
+    cases : tuple of int
+        The paper's cases, where it has some.
+    """
+
+    load: Callable[..., Dataset]
+    folder: str | None
+    what: str
+    cases: tuple[int, ...] = ()
+
+
+SOURCES: dict[str, Source] = {
+    "digits": Source(load_digits, None, "handwritten digits, left half against right half; comes with crossview"),
+    "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
+    "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
+    "coil100": Source(load_coil100, "coil-100", "COIL-100: objects on a turntable", (1, 2, 3, 4)),
+    "cmu-pie": Source(load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses", tuple(range(1, 9))),
+    "cufsf": Source(load_cufsf, "cufsf", "CUFSF: photographs and sketches of faces"),
+    "hfb": Source(load_hfb, "hfb", "HFB: faces in visible and near-infrared light"),
+}
+"""Name → where it comes from."""
+
+
+def open_dataset(name: str | Path, folder: str | Path | None = None, **options: Any) -> Dataset:
+    """Load a data set by its name, or from a file or folder of one's own.
+
+    Parameters
+    ----------
+    name : str or Path
+        A key of `SOURCES`; otherwise a path: an ``.npz`` file or a folder of tables (`load_arrays`), or a folder of
+        images (`load_folder`).
+    folder : str or Path, optional
+        Folder that holds the data sets that are read from a copy of one's own.
+    **options
+        For the loader, for example ``case``.
+
+    Returns
+    -------
+    data : Dataset
+        The data.
+
+    Examples
+    --------
+    >>> open_dataset("turntable", n_objects=3).views
+    Views(12 samples; V1: 1024 features, V2: 1024 features, V3: 1024 features)
+    """
+    source = SOURCES.get(str(name))
+    if source is not None and source.folder is None:
+        return source.load(**options)
+    if source is not None:
+        if folder is None:
+            raise ValueError(f"{name} is read from a copy of your own: say which folder holds {source.folder}/.")
+        root = Path(folder) / str(source.folder)
+        return source.load(root if root.exists() else folder, **options)
+    path = Path(name)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{name!s} is neither a data set ({', '.join(SOURCES)}) nor a file or folder that exists."
+        )
+    tables = path.is_file() or any(entry.suffix in (".csv", ".parquet") for entry in path.iterdir())
+    return load_arrays(path, **options) if tables else load_folder(path, **options)

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from methods import make
+from typer.testing import CliRunner
+
+import crossview as cv
+from crossview.cli import app
+
+ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
+
+
+def run(*arguments, status=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == status, result.output
+    return result
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, photo=ARRAYS[0], sketch=ARRAYS[1], y=Y)
+    return path
+
+
+@pytest.fixture
+def model(data, tmp_path):
+    run(
+        "fit", data, "-o", tmp_path / "a.model", "--method", "MvDA", "-p", "reg=0.1", "-p", "n_components=4", "--pca", 6
+    )
+    return tmp_path / "a.model"
+
+
+def test_fit_embeds_as_python_does(model, data, tmp_path):
+    fitted = cv.load(model)
+    assert [type(step).__name__ for _, step in fitted.steps] == ["ViewScaler", "ViewPCA", "MvDA"]
+    assert fitted[-1].get_params() == {"n_components": 4, "reg": 0.1, "center": True}
+    expected = fitted.transform(cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}))
+    run("embed", model, data, "-o", tmp_path / "z.npz")
+    with np.load(tmp_path / "z.npz") as found:
+        np.testing.assert_allclose(found["sketch"], expected["sketch"])
+        np.testing.assert_array_equal(found["y"], Y)
+    run("embed", model, data, "-o", tmp_path / "z.csv")
+    rows = list(csv.DictReader((tmp_path / "z.csv").read_text().splitlines()))
+    assert len(rows) == 180
+    assert float(rows[90]["z2"]) == pytest.approx(expected["sketch"][0, 1])
+    run("embed", model, data, "-o", tmp_path / "z.parquet")
+    table = pyarrow.parquet.read_table(tmp_path / "z.parquet")
+    assert table.num_rows == 180
+    assert table.column("z2")[90].as_py() == pytest.approx(expected["sketch"][0, 1])
+
+
+def test_matches_are_the_nearest(model, data, tmp_path):
+    arguments = ("match", model, data, data, "--gallery-view", "photo", "--probe-view", "sketch", "-k", 3)
+    run(*arguments, "-o", tmp_path / "m.csv")
+    rows = list(csv.DictReader((tmp_path / "m.csv").read_text().splitlines()))
+    assert len(rows) == 270
+    fitted = cv.load(model)
+    G, P = (cv.transform_view(fitted, X, v) for v, X in enumerate(ARRAYS))
+    for row in rows[:30]:
+        distances = np.linalg.norm(G - P[int(row["probe"])], axis=1)
+        assert np.argsort(distances)[int(row["rank"]) - 1] == int(row["match"])
+        assert float(row["distance"]) == pytest.approx(distances[int(row["match"])], abs=1e-9)
+        assert row["match_label"] == str(Y[int(row["match"])])
+    printed = run(*arguments)
+    assert printed.stdout == (tmp_path / "m.csv").read_text()
+    assert "90 probes" in printed.stderr
+
+
+def test_tables_of_one_view_each_are_matched(model, tmp_path):
+    for view, X in zip(("photo", "sketch"), ARRAYS, strict=True):
+        names = [f"f{c}" for c in range(8)]
+        lines = [",".join(["id", "label", *names])]
+        lines += [f"s{k},c{Y[k]}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(X[:40])]
+        (tmp_path / f"{view}.csv").write_text("\n".join(lines))
+    views = ("--gallery-view", "photo", "--probe-view", "sketch")
+    printed = run("match", model, tmp_path / "photo.csv", tmp_path / "sketch.csv", *views, "-k", 1)
+    assert len(printed.stdout.splitlines()) == 41
+
+
+def test_tune_saves_the_search(data, tmp_path):
+    path = tmp_path / "t.model"
+    found = json.loads(run("tune", data, "-o", path, "--method", "MvDA", "--draws", 3, "--folds", 3, "--json").stdout)
+    search = cv.load(path)
+    assert found["parameters"] == search.best_params_
+    assert found["score"] == search.best_score_
+    facts = json.loads(run("inspect", path, "--json").stdout)
+    assert facts["steps"][-1] == "MvDA"
+    assert facts["views"] == {"photo": 8, "sketch": 8}
+    assert "MvDA" in run("inspect", path).stdout
+    assert "in cross-validation" in run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3).stdout
+
+
+def test_datasets(tmp_path):
+    (tmp_path / "coil-100").mkdir()
+    rows = json.loads(run("datasets", "--data", tmp_path, "--json").stdout)
+    assert {row["name"]: row["present"] for row in rows} | {"coil100": True, "hfb": False, "digits": True} == {
+        row["name"]: row["present"] for row in rows
+    }
+    assert "turntable" in run("datasets").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "nowhere", "-o", "m"), "nowhere is neither a data set"),
+        (("fit", "coil100", "-o", "m"), "coil100 is read from a copy of your own"),
+        (("fit", "digits", "-o", "m", "-p", "reg"), "given as NAME=VALUE, got 'reg'"),
+        (("fit", "digits", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
+        (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
+        (("inspect", "nowhere"), "nowhere"),
+        (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
+        (("match", "MODEL", "DATA", "DATA", "--gallery-view", "top", "--probe-view", "photo"), "no view 'top', only"),
+        (("match", "MODEL", "DATA", "DATA", "--gallery-view", "photo", "--probe-view", "sketch", "-k", "99"), "-k 99"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments, message, model, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    replaced = [{"MODEL": str(model), "DATA": str(data)}.get(a, a) for a in arguments]
+    result = run(*replaced, status=1)
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.output
+
+
+def test_a_pickle_is_not_a_model(tmp_path):
+    import pickle
+
+    (tmp_path / "evil").write_bytes(pickle.dumps(print))
+    assert "error:" in run("inspect", tmp_path / "evil", status=1).stderr
+
+
+def test_wrong_usage_is_status_2():
+    assert "--method" in run("fit", "digits", "-o", "m", "--method", "MVHE", status=2).stderr
