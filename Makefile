@@ -41,7 +41,7 @@ clean:
 	@touch $@
 
 .venv/demo: .venv/pip pyproject.toml
-	$(RUN) -m pip install --quiet --editable '.[cli,plot]'
+	$(RUN) -m pip install --quiet --editable '.[cli,plot,save]'
 	@touch $@
 
 .venv/test: .venv/pip pyproject.toml
