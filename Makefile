@@ -41,7 +41,7 @@ clean:
 	@touch $@
 
 .venv/demo: .venv/pip pyproject.toml
-	$(RUN) -m pip install --quiet --editable '.[cli,plot,save]'
+	$(RUN) -m pip install --quiet --editable '.[cli,onnx,plot,save]'
 	@touch $@
 
 .venv/test: .venv/pip pyproject.toml

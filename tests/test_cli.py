@@ -109,7 +109,8 @@ def test_datasets(tmp_path):
     ("arguments", "message"),
     [
         (("fit", "nowhere", "-o", "m"), "nowhere is neither a data set"),
-        (("fit", "coil100", "-o", "m"), "coil100 is read from a copy of your own"),
+        (("fit", "coil100", "-o", "m"), "coil100 is read from a copy of your own: say by --data"),
+        (("fit", "DATA", "-o", "m", "--case", "3"), "has no cases: leave --case out"),
         (("fit", "digits", "-o", "m", "-p", "reg"), "given as NAME=VALUE, got 'reg'"),
         (("fit", "digits", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
         (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
@@ -126,6 +127,17 @@ def test_mistakes_are_told_in_one_line(arguments, message, model, data, tmp_path
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert "Traceback" not in result.output
+
+
+def test_version():
+    assert run("--version").stdout.strip() == cv.__version__
+
+
+def test_inspect_a_matcher(data, tmp_path):
+    matcher = cv.CrossViewClassifier(cv.MvDA(3)).fit(cv.Views(ARRAYS), Y).enroll(ARRAYS[0], Y, 0)
+    cv.save(matcher, tmp_path / "matcher.model")
+    facts = json.loads(run("inspect", tmp_path / "matcher.model", "--json").stdout)
+    assert (facts["model"], facts["steps"], facts["components"]) == ("CrossViewClassifier", ["MvDA"], 3)
 
 
 def test_a_pickle_is_not_a_model(tmp_path):

@@ -25,6 +25,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     help="Match across views: the gallery was recorded by one sensor, pose or modality, the probe by another.",
+    invoke_without_command=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -54,6 +55,15 @@ FolderOption = Annotated[
 CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
+
+
+@app.callback()
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version, and stop.")] = False,
+) -> None:
+    if version:
+        print(cv.__version__)
+        raise typer.Exit
 
 
 @contextmanager
@@ -107,6 +117,7 @@ def fit(
 ) -> None:
     """Fit a method with given parameters, and save the model."""
     with _one_line_errors():
+        _check_output(output)
         loaded = _open(data, folder, case)
         pooled = len(set(loaded.views.n_features)) == 1
         steps = [cv.ViewScaler(pooled), *([] if pca is None else [cv.ViewPCA(pca, pooled)])]
@@ -121,9 +132,9 @@ def tune(
     data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.")],
     method: MethodOption = "KMvHE",
-    draws: Annotated[int | None, typer.Option(help="Try so many combinations, drawn at random; all if left out.")] = 50,
-    folds: Annotated[int, typer.Option(help="Number of folds.")] = 5,
-    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    draws: Annotated[int, typer.Option(min=0, help="Try so many combinations, drawn at random; 0 tries all.")] = 50,
+    folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
     folder: FolderOption = None,
     case: CaseOption = None,
@@ -131,12 +142,13 @@ def tune(
 ) -> None:
     """Search for a method's parameters by cross-validation, fit the best, and save the model."""
     with _one_line_errors():
+        _check_output(output)
         loaded = _open(data, folder, case)
         search = cv.tune(
             method,
             loaded.views,
             loaded.y,
-            n_iter=draws,
+            n_iter=draws or None,
             n_folds=folds,
             n_jobs=workers,
             random_state=seed,
@@ -191,7 +203,7 @@ def match(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv or .parquet file; printed if left out."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many matches of every probe.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many matches of every probe.")] = 5,
     folder: FolderOption = None,
     case: CaseOption = None,
 ) -> None:
@@ -234,11 +246,12 @@ def match(
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Say what is in a saved model."""
     with _one_line_errors():
-        fitted = cv.load(model)
+        loaded = cv.load(model)
+        fitted = loaded.embedding_ if isinstance(loaded, cv.CrossViewClassifier) else loaded
         best = fitted.best_estimator_ if isinstance(fitted, cv.EmbeddingSearchCV) else fitted
         steps = [step for _, step in best.steps] if isinstance(best, Pipeline) else [best]
         facts: dict[str, Any] = {
-            "model": type(fitted).__name__,
+            "model": type(loaded).__name__,
             "steps": [type(step).__name__ for step in steps],
             "views": dict(zip(steps[0].view_names_, steps[0].n_features_, strict=True)),
             "components": int(steps[-1].projections_[0].shape[1]) if hasattr(steps[-1], "projections_") else None,
@@ -256,7 +269,18 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 
 def _open(data: str, folder: Path | None, case: int | None) -> cv.datasets.Dataset:
+    source = SOURCES.get(data)
+    if case is not None and (source is None or not source.cases):
+        raise ValueError(f"{data} has no cases: leave --case out.")
+    if source is not None and source.folder is not None and folder is None:
+        raise ValueError(f"{data} is read from a copy of your own: say by --data which folder holds {source.folder}/.")
     return open_dataset(data, folder, **({} if case is None else {"case": case}))
+
+
+def _check_output(path: Path) -> None:
+    """Find out before the work is done that its result could not be kept."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to: create it first.")
 
 
 def _parameters(given: Sequence[str]) -> dict[str, Any]:

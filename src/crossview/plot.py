@@ -118,6 +118,9 @@ class EmbeddingDisplay:
             self.ax_.scatter([], [], color=colour, marker="s", s=40, label=self.class_names[c])
         for v, name in enumerate(self.latents.names):
             self.ax_.scatter([], [], color="0.35", marker=_MARKERS[v % len(_MARKERS)], s=28, label=name)
+        total = len(np.unique(self.y))
+        if total > len(self.classes):
+            self.ax_.set_title(f"{len(self.classes)} of {total} classes", fontsize="small")
         self.ax_.set_xlabel(f"component {self.components[0] + 1}")
         self.ax_.set_ylabel(f"component {self.components[1] + 1}")
         self.ax_.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

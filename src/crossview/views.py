@@ -171,10 +171,11 @@ def _check_rows(arrays: Sequence[NDArray[Any]], given: Sequence[Any], names: Seq
     frames = [(name, X.index) for name, X in zip(names, given, strict=True) if _column_kinds(X) is not None]
     for name, index in frames[1:]:
         first, reference = frames[0]
-        if not index.equals(reference) and set(index) == set(reference):
+        if not index.equals(reference) and not set(index).isdisjoint(reference):
             raise ValueError(
-                f"views {first!r} and {name!r} have the same index in another order, but row k of every view must be "
-                "the same sample: align them with frame.reindex(other.index)."
+                f"views {first!r} and {name!r} share labels in their indices, but not row by row, and row k of every "
+                "view must be the same sample: align them with frame.reindex(other.index), or say that rows correspond "
+                "as they stand with frame.reset_index(drop=True)."
             )
 
 

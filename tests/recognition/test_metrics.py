@@ -140,12 +140,13 @@ def test_verification_and_identification_are_literal(matching, chunk, monkeypatc
 
     same = p[:, None] == g
     false, true, thresholds = cv.metrics.roc(G, g, P, p, metric)
-    assert len(thresholds) == same.sum()
+    assert len(thresholds) == same.sum() + 1
+    assert (false[-1], true[-1], thresholds[-1]) == (1.0, 1.0, np.inf)
     for f, t, threshold in zip(false, true, thresholds, strict=True):
         assert f == pytest.approx(np.mean(D[~same] <= threshold), abs=1e-12)
         assert t == pytest.approx(np.mean(D[same] <= threshold + 1e-12), abs=1e-12)
     few = cv.metrics.roc(G, g, P, p, metric, max_points=7)
-    assert len(few[0]) == 7
+    assert len(few[0]) == 8
     assert set(few[2]) <= set(thresholds)
     np.testing.assert_allclose(few[1], true[np.searchsorted(thresholds, few[2])])
     missed = cv.metrics.det(G, g, P, p, metric)

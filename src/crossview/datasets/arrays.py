@@ -104,8 +104,8 @@ def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
     except Exception as error:
         # Damage shows anywhere in the decoder, as any kind of error; the user needs the file's name.
         raise ValueError(
-            f"{source} is not an .npz file of plain arrays that can be read ({error}). Arrays of dtype object are "
-            f"never read: save numbers, and labels as numbers or text. {_HELP}"
+            f"{source} is not an .npz file of plain arrays that can be read. Arrays of dtype object are never read: "
+            f"save numbers, and labels as numbers or text. {_HELP}"
         ) from error
 
 

@@ -30,6 +30,7 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
     latent : ndarray of shape (t, d)
         The samples in the common space.
     """
+    model = getattr(model, "best_estimator_", model)  # of a search, scikit-learn's among them
     steps = [step for _, step in model.steps if step != "passthrough"] if isinstance(model, Pipeline) else [model]
     for step in steps:
         if not hasattr(step, "transform_view"):

@@ -255,7 +255,7 @@ def roc(
         As in `cmc`. Every gallery sample is compared with every probe.
     max_points : int
         The curve is exact at every threshold returned. These are the distances of pairs of one class, at which alone
-        the true match rate changes; of more than so many, a selection at even steps of that rate.
+        the true match rate changes, and infinity; of more than so many, a selection at even steps of that rate.
 
     Returns
     -------
@@ -266,7 +266,7 @@ def roc(
     Examples
     --------
     >>> roc([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
-    (array([0. , 0.5]), array([0.5, 1. ]), array([0.1, 0.6]))
+    (array([0. , 0.5, 1. ]), array([0.5, 1. , 1. ]), array([0.1, 0.6, inf]))
     """
     G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
     own = [distances[g == p[rows][:, None]] for rows, distances in distances_in_chunks(G, P, metric)]
@@ -281,7 +281,8 @@ def roc(
         impostors = distances[g != p[rows][:, None]]
         below += np.bincount(np.searchsorted(thresholds, impostors), minlength=len(below))
     true = np.searchsorted(genuine, thresholds, side="right") / len(genuine)
-    return np.cumsum(below[:-1]) / n_impostors, true, thresholds
+    # At last, everything matches.
+    return np.cumsum(below) / n_impostors, np.append(true, 1.0), np.append(thresholds, np.inf)
 
 
 def det(
@@ -307,7 +308,7 @@ def det(
     Examples
     --------
     >>> det([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
-    (array([0. , 0.5]), array([0.5, 0. ]), array([0.1, 0.6]))
+    (array([0. , 0.5, 1. ]), array([0.5, 0. , 0. ]), array([0.1, 0.6, inf]))
     """
     false, true, thresholds = roc(gallery, gallery_y, probes, probe_y, metric, max_points)
     return false, 1.0 - true, thresholds

@@ -1,0 +1,20 @@
+"""Where the command ``crossview`` starts, whether or not what it needs is installed."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from crossview.cli import app
+    except ModuleNotFoundError as error:
+        sys.exit(f"error: the command line needs {error.name}: install crossview with its extra 'cli'.")
+    app()
+
+
+if __name__ == "__main__":
+    main()

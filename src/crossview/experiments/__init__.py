@@ -1,0 +1,20 @@
+"""Experiments: cells that say what determines a result, a store of results, and a runner that fills it."""
+
+from crossview.experiments.cells import Cell, Search, Split, fingerprint, key, run_cell
+from crossview.experiments.owners import Owner
+from crossview.experiments.runner import run
+from crossview.experiments.store import Record, Store, StoreError
+
+__all__ = [
+    "Cell",
+    "Owner",
+    "Record",
+    "Search",
+    "Split",
+    "Store",
+    "StoreError",
+    "fingerprint",
+    "key",
+    "run",
+    "run_cell",
+]

@@ -1,0 +1,457 @@
+"""A cell of an experiment: everything that determines one result, and how the result is computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import islice, permutations
+from numbers import Real
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
+
+from crossview.datasets import Dataset
+from crossview.embeddings._base import check_choice, check_count
+from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.recognition.metrics import cmc, cross_view_accuracy
+from crossview.recognition.search import EmbeddingSearchCV, tune
+from crossview.recognition.splits import ClassSplit, SampleSplit, permute_labels
+from crossview.views import Array, Views
+
+__all__ = ["Cell", "Search", "Split", "fingerprint", "key", "run_cell"]
+
+Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
+
+_FORMAT = 1  # of results: raised when cells come to mean something else, so that old ones are not taken for new
+_MAX_RANK = 20
+_NAMED = ("options", "parameters", "grid")  # fields of names and values
+_KINDS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
+
+
+class _Described:
+    """What is equal exactly if its JSON is, so that 1 and True, equal in Python, stay apart here as in keys."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Itself as JSON has it; `from_dict` is the way back."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
+        return {name: _to_json(dict(v) if v is not None and name in _NAMED else v) for name, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """What `to_dict` described.
+
+        Parameters
+        ----------
+        values : mapping of str to object
+            As `to_dict` gives it; what is left out has its default.
+        """
+        known = {part.name for part in fields(cls)}  # type: ignore[arg-type]
+        if unknown := sorted(set(values) - known):
+            raise ValueError(
+                f"a {cls.__name__} has no {', '.join(unknown)}: leave it out, or upgrade crossview if a newer one "
+                "wrote it."
+            )
+        return cls(**values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return _canonical(self.to_dict()) == _canonical(other.to_dict())
+
+    def __hash__(self) -> int:
+        return hash(_canonical(self.to_dict()))
+
+
+@dataclass(frozen=True, eq=False)
+class Split(_Described):
+    """How samples to train with are told from samples to test with.
+
+    Parameters
+    ----------
+    kind : {"classes", "samples"}
+        By `crossview.ClassSplit`, the paper's protocol, or by `crossview.SampleSplit`.
+    n_train : int or float
+        How many classes, or samples of every class, to train with; below 1, their share.
+    n_repeats : int
+        How many splits there are.
+    seed : int
+        Their seed.
+    """
+
+    kind: str = "classes"
+    n_train: float = 0.7
+    n_repeats: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.kind, "kind", tuple(_KINDS))
+        if isinstance(self.n_train, bool) or not isinstance(self.n_train, Real) or not 0 < self.n_train < np.inf:
+            raise ValueError(f"n_train must be a number to train with, or a share, got {self.n_train!r}.")
+        check_count(self.n_repeats, "n_repeats", least=1)
+        check_count(self.seed, "seed", least=0)
+        whole = float(self.n_train).is_integer()
+        _set(self, n_train=int(self.n_train) if whole else float(self.n_train))
+        _set(self, n_repeats=int(self.n_repeats), seed=int(self.seed))
+
+    def rows(self, y: NDArray[Any], repeat: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to train with, and rows to test with.
+
+        Parameters
+        ----------
+        y : ndarray of shape (m,)
+            The classes.
+        repeat : int
+            Which of the splits, from 0.
+        """
+        splitter = _KINDS[self.kind](self.n_train, self.n_repeats, self.seed)
+        return next(islice(splitter.split(y, y), repeat, None))
+
+
+@dataclass(frozen=True, eq=False)
+class Search(_Described):
+    """How a method is tuned: what `crossview.tune` is told.
+
+    Parameters
+    ----------
+    pca : sequence of int, optional
+        Dimensions of the PCA to try; None: no PCA.
+    n_iter : int, optional
+        How many candidates to draw; None tries all.
+    n_folds : int
+        Number of folds.
+    metrics : sequence of {"euclidean", "cosine"}
+        Distances to try. Of equal scores the first wins, so that their order counts.
+    cv : {"auto", "classes", "samples"}
+        What folds are made of.
+    grid : mapping of str to sequence, optional
+        Values to try, in the place of ``crossview.SEARCH_SPACES``.
+    """
+
+    pca: Sequence[int] | None = (20, 40, 80, 160)
+    n_iter: int | None = None
+    n_folds: int = 5
+    metrics: Sequence[str] = ("euclidean", "cosine")
+    cv: str = "auto"
+    grid: Options | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
+            raise ValueError(
+                f"metrics must be a sequence of different distances, ('euclidean',) say: {self.metrics!r}."
+            )
+        for metric in self.metrics:
+            check_choice(metric, "metrics", ("euclidean", "cosine"))
+        check_choice(self.cv, "cv", ("auto", "classes", "samples"))
+        check_count(self.n_folds, "n_folds", least=2)
+        if self.n_iter is not None:
+            check_count(self.n_iter, "n_iter", least=1)
+            _set(self, n_iter=int(self.n_iter))
+        if self.pca is not None:
+            if isinstance(self.pca, int | str) or not len(self.pca):
+                raise ValueError(f"pca must be dimensions to try, (20, 40) say, or None for no PCA, got {self.pca!r}.")
+            for k in self.pca:
+                check_count(k, "pca", least=1)
+            _set(self, pca=tuple(sorted({int(k) for k in self.pca})))
+        if self.grid is not None:
+            grid = _frozen_options(self.grid, "grid")
+            for name, values in grid:
+                if not isinstance(values, tuple) or not values:
+                    raise ValueError(f"grid[{name!r}] must be a sequence of values to try, got {values!r}.")
+            _set(self, grid=grid)
+        _set(self, n_folds=int(self.n_folds), metrics=tuple(self.metrics))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Cell(_Described):
+    """One result of an experiment, by all that determines it.
+
+    Parameters
+    ----------
+    data : str
+        Name of the data set, which whoever runs the cell knows how to load.
+    method : str
+        A name in `crossview.METHODS`.
+    options : mapping of str to object, or pairs
+        What to load the data with, the case of COIL-100 say. Values here and below are numbers, strings, True, False,
+        None, and sequences of them; the order of names is of no account.
+    split : Split
+        What to train with and what to test with.
+    repeat : int
+        Which of the splits, from 0.
+    parameters : mapping of str to object, or pairs
+        Parameters of the method that are not searched for.
+    search : Search
+        How the others are.
+    outliers : float
+        Share of the training labels that `crossview.permute_labels` permutes.
+    seed : int
+        Seed of that, of the folds, and of the draw of candidates.
+
+    Examples
+    --------
+    >>> cell = Cell(data="coil100", options={"case": 1}, method="MvDA", parameters={"reg": 0.1}, repeat=3)
+    >>> cell == Cell.from_dict(cell.to_dict())
+    True
+    >>> Cell(data="coil100", method="MvDA", repeat=10)
+    Traceback (most recent call last):
+    ValueError: repeat=10 of 10 splits: choose 0 to 9, or a Split of more repeats.
+    """
+
+    data: str
+    method: str
+    options: Options = ()
+    split: Split = field(default_factory=Split)
+    repeat: int = 0
+    parameters: Options = ()
+    search: Search = field(default_factory=Search)
+    outliers: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, str) or not self.data:
+            raise ValueError(f"data must be the name of a data set, got {self.data!r}.")
+        check_choice(self.method, "method", tuple(METHODS))
+        _set(self, split=Split.from_dict(self.split) if isinstance(self.split, Mapping) else self.split)
+        _set(self, search=Search.from_dict(self.search) if isinstance(self.search, Mapping) else self.search)
+        for name, value, wanted in (("split", self.split, Split), ("search", self.search, Search)):
+            if not isinstance(value, wanted):
+                raise TypeError(f"{name} must be a {wanted.__name__}, got {value!r}.")
+        check_count(self.repeat, "repeat", least=0)
+        if self.repeat >= (n := self.split.n_repeats):
+            raise ValueError(f"repeat={self.repeat} of {n} splits: choose 0 to {n - 1}, or a Split of more repeats.")
+        share = self.outliers
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share <= 1:
+            raise ValueError(f"outliers must be a share from 0 to 1, got {share!r}.")
+        check_count(self.seed, "seed", least=0)
+        _set(self, options=_frozen_options(self.options, "options"))
+        _set(self, parameters=_frozen_options(self.parameters, "parameters"))
+        _set(self, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
+
+
+def key(cell: Cell, fingerprint: str, version: str) -> str:
+    """What a result is stored under: a digest of all that it depends on.
+
+    Parameters
+    ----------
+    cell : Cell
+        The cell.
+    fingerprint : str
+        Of the data, by `fingerprint`.
+    version : str
+        Of crossview.
+
+    Returns
+    -------
+    digest : str
+        SHA-256, as hexadecimal digits. The values that the method's parameters are searched among are part of it.
+
+    Examples
+    --------
+    >>> a = Cell(data="digits", method="GMA", parameters={"mu": 1.0, "reg": 0.1})
+    >>> b = Cell(data="digits", method="GMA", parameters={"reg": 0.1, "mu": 1.0})
+    >>> key(a, "", "1.0") == key(b, "", "1.0") != key(a, "", "1.1")
+    True
+    """
+    content = {
+        "format": _FORMAT,
+        "cell": cell.to_dict(),
+        "grid": _grid(cell),
+        "data": fingerprint,
+        "version": version,
+    }
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+def fingerprint(data: Dataset) -> str:
+    """A digest of what a data set holds, by which results of other data are told apart.
+
+    Parameters
+    ----------
+    data : Dataset
+        The samples, which of them each view has seen, the views' names, and the classes count; how they lie in memory
+        does not.
+
+    Returns
+    -------
+    digest : str
+        SHA-256, as hexadecimal digits.
+    """
+    views = data.views
+    labels = np.asarray(data.y)
+    head = {"names": views.names, "shapes": [X.shape for X in views.arrays], "y": labels.tolist()}
+    digest = hashlib.sha256(json.dumps(head, default=str).encode())
+    digest.update(np.packbits(np.ascontiguousarray(views.mask)).tobytes())
+    for X, seen in zip(views.arrays, views.mask.T, strict=True):
+        # NaN has many bit patterns, and zero two; adding zero leaves one of the latter.
+        digest.update((np.where(seen[:, None], X, 0.0) + 0.0).astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
+    """Tune the method on the training part of a split, and score it on the test part.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to compute.
+    data : Dataset
+        The data that the cell names.
+
+    Returns
+    -------
+    result : dict
+        Ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of, with None
+        where there is nothing to compare, ``cmc`` the rates at rank 1 to 20, averaged over the ordered pairs of views;
+        ``best_params`` and ``best_score`` are the parameters chosen and their score in validation. ``euclidean`` has
+        these five for the best parameters with the Euclidean distance, where others were tried too. ``seconds`` are
+        those of the ``search``, which ends with a fit by the best parameters, and of such a ``fit`` by itself;
+        ``threads`` is how many linear algebra could use. The rest says what was trained and tested with, and
+        ``warnings`` what was warned of.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> search = Search(pca=[10], n_folds=2, grid={"n_components": [2, 4], "reg": [0.1]})
+    >>> cell = Cell(data="turntable", method="MvDA", split=Split(n_train=8), search=search)
+    >>> result = run_cell(cell, cv.datasets.make_turntable(12, size=12))
+    >>> result["n_train_classes"], result["n_test_classes"], sorted(result["best_params"])
+    (8, 4, ['metric', 'n_components', 'pca', 'reg'])
+    """
+    y = np.asarray(data.y)
+    train, test = cell.split.rows(y, cell.repeat)
+    learnt = permute_labels(y[train], cell.outliers, random_state=cell.seed)
+    known, new = data.views[train], data.views[test]
+    how = cell.search
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.perf_counter()
+        search = tune(
+            cell.method,
+            known,
+            learnt,
+            _grid(cell),
+            pca=how.pca,
+            metrics=tuple(how.metrics),
+            n_iter=how.n_iter,
+            n_folds=how.n_folds,
+            cv=how.cv,
+            random_state=cell.seed,
+        )
+        seconds = {"search": time.perf_counter() - start}
+        scores, seconds["fit"] = _scores(search, search.best_index_, (known, learnt), (new, y[test]))
+        result = dict(scores)
+        if "euclidean" in how.metrics and len(how.metrics) > 1:
+            # As without the other distances; a fit is spared where the best of all distances is the Euclidean one.
+            best = _best_with(search, "euclidean")
+            again = best != search.best_index_
+            result["euclidean"] = _scores(search, best, (known, learnt), (new, y[test]))[0] if again else dict(scores)
+    return {
+        **result,
+        "seconds": seconds,
+        "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
+        "views": list(data.views.names),
+        "pooled": bool(search.pooled_),
+        "n_train": len(train),
+        "n_test": len(test),
+        "n_train_classes": len(np.unique(y[train])),
+        "n_test_classes": len(np.unique(y[test])),
+        "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
+    }
+
+
+def _scores(
+    search: EmbeddingSearchCV, row: int, known: tuple[Views, NDArray[Any]], new: tuple[Views, NDArray[Any]]
+) -> tuple[dict[str, Any], float]:
+    """What one row of a search's results is worth on new samples, and the seconds that its fit took."""
+    params = search.cv_results_["params"][row]
+    start = time.perf_counter()
+    model = search.pipeline(params).fit(*known)
+    seconds = time.perf_counter() - start
+    views, y = new
+    latents = model.transform(views)
+    accuracy = cross_view_accuracy(latents, y, params["metric"])
+    if np.isnan(accuracy).all():
+        raise ValueError("there is no pair of views to compare: use two views or more, each with samples to test with.")
+    scores = {
+        "score": float(np.nanmean(accuracy)),
+        "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
+        "cmc": _mean_cmc(latents, y, params["metric"]).tolist(),
+        "best_params": {name: _plain(value) for name, value in params.items()},
+        "best_score": float(search.cv_results_["mean_test_score"][row]),
+    }
+    return scores, seconds
+
+
+def _best_with(search: EmbeddingSearchCV, metric: str) -> int:
+    scores = search.cv_results_["mean_test_score"]
+    rows = [k for k, params in enumerate(search.cv_results_["params"]) if params["metric"] == metric]
+    return rows[int(np.nanargmax(scores[rows]))]
+
+
+def _mean_cmc(latents: Views, y: NDArray[Any], metric: str) -> Array:
+    samples = [(X[seen], y[seen]) for X, seen in zip(latents.arrays, latents.mask.T, strict=True) if seen.any()]
+    curves = [cmc(*gallery, *probes, _MAX_RANK, metric) for gallery, probes in permutations(samples, 2)]
+    mean: Array = np.mean(curves, axis=0)
+    return mean
+
+
+def _grid(cell: Cell) -> dict[str, list[Any]]:
+    """The values to search among."""
+    given = cell.search.grid
+    values = SEARCH_SPACES[cell.method] if given is None else dict(given)
+    fixed = {name: [value] for name, value in dict(cell.parameters).items()}
+    return {name: list(tried) for name, tried in values.items()} | fixed
+
+
+def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]:
+    """Pairs in the order of their names."""
+    try:
+        pairs = dict(options)
+    except (TypeError, ValueError):
+        raise ValueError(f"{where} must map names to values, {{'case': 1}} say, got {options!r}.") from None
+    if not all(isinstance(name, str) for name in pairs):
+        raise ValueError(f"the names in {where} must be strings, got {list(pairs)!r}.")
+    return tuple((name, _frozen(pairs[name], f"{where}[{name!r}]")) for name in sorted(pairs))
+
+
+def _frozen(value: Any, where: str) -> Any:
+    value = _plain(value)
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(item, where) for item in value)
+    if (
+        not (value is None or isinstance(value, str | bool | int | float))
+        or value != value
+        or value in (np.inf, -np.inf)
+    ):
+        raise ValueError(
+            f"{where} must be a finite number, a string, True, False, None, or a sequence of these, got {value!r}."
+        )
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Without numpy's types."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, _Described):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {name: _to_json(item) for name, item in value.items()}
+    return [_to_json(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _set(frozen: object, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)

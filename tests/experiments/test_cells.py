@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import fakes
+import numpy as np
+import pytest
+
+import crossview as cv
+from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
+
+CELL = Cell(
+    data="coil100",
+    options={"case": 1, "size": 48},
+    method="GMA",
+    split=Split("classes", 70, 10, 0),
+    repeat=3,
+    parameters={"mu": 1.0, "reg": 0.1},
+    search=Search(pca=(20, 40), n_iter=48, n_folds=5, metrics=("euclidean", "cosine"), cv="classes"),
+    outliers=0.1,
+    seed=3,
+)
+CHANGES = [
+    {"data": "cmu-pie"},
+    {"options": {"case": 2, "size": 48}},
+    {"options": {"case": 1}},
+    {"options": {"case": "1", "size": 48}},
+    {"method": "MULDA"},
+    {"repeat": 4},
+    {"parameters": {"mu": 1.0, "reg": 0.2}},
+    {"parameters": {}},
+    {"outliers": 0.2},
+    {"seed": 4},
+    {"split": Split("samples", 70, 10, 0)},
+    {"split": Split("classes", 60, 10, 0)},
+    {"split": Split("classes", 70, 11, 0)},
+    {"split": Split("classes", 70, 10, 1)},
+    *(
+        {"search": dataclasses.replace(CELL.search, **change)}
+        for change in (
+            {"pca": (20,)},
+            {"pca": None},
+            {"n_iter": None},
+            {"n_iter": 47},
+            {"n_folds": 4},
+            {"metrics": ("euclidean",)},
+            {"metrics": ("cosine", "euclidean")},
+            {"cv": "samples"},
+            {"grid": {"reg": (0.1,)}},
+        )
+    ),
+]
+
+
+def small(method="MvDA", **changes):
+    grid = {"n_components": [2, 4]} | ({"lambda_inter": [0.05, 1.0]} if "MvHE" in method else {})
+    search = Search(pca=[8, 16], n_folds=2, grid=grid)
+    return Cell(**({"data": "turntable", "method": method, "split": Split(n_train=8), "search": search} | changes))
+
+
+@pytest.fixture(scope="module")
+def turntable():
+    return fakes.load_turntable("turntable", {})
+
+
+def test_every_field_changes_the_key():
+    cells = [CELL, *(dataclasses.replace(CELL, **change) for change in CHANGES)]
+    keys = [key(cell, "f", "1") for cell in cells]
+    keys += [key(CELL, "g", "1"), key(CELL, "f", "2")]
+    assert len(set(keys)) == len(CHANGES) + 3
+    assert len(set(cells)) == len(CHANGES) + 1
+
+
+def test_the_order_of_options_and_numpy_types_do_not_change_the_key():
+    same = dataclasses.replace(
+        CELL,
+        options=[("size", np.int64(48)), ("case", 1)],
+        parameters=(("reg", np.float64(0.1)), ("mu", 1.0)),
+        split=Split("classes", 70.0, np.int64(10), 0),
+        search=dataclasses.replace(CELL.search, pca=[40, 20]),
+    )
+    assert same == CELL
+    assert hash(same) == hash(CELL)
+    assert key(same, "f", "1") == key(CELL, "f", "1")
+
+
+def test_what_is_equal_in_python_but_not_in_json_is_not_equal():
+    a, b = (dataclasses.replace(CELL, parameters={"pooled": value}) for value in (False, 0))
+    assert a != b
+    assert key(a, "f", "1") != key(b, "f", "1")
+
+
+def test_the_search_space_of_a_method_changes_the_key(monkeypatch):
+    before = key(CELL, "f", "1")
+    monkeypatch.setitem(cv.SEARCH_SPACES, "GMA", cv.SEARCH_SPACES["GMA"] | {"n_components": [7]})
+    assert key(CELL, "f", "1") != before
+
+
+def test_keys_are_the_same_in_another_process(turntable):
+    code = """
+import json, sys
+import crossview as cv
+from crossview.experiments import Cell, fingerprint, key
+cell = Cell.from_dict(json.loads(sys.argv[1]))
+print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), "1"))
+"""
+    command = [sys.executable, "-c", code, json.dumps(CELL.to_dict())]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    assert found == key(CELL, fingerprint(turntable), "1")
+
+
+def test_a_cell_comes_back_from_json():
+    text = json.dumps(CELL.to_dict())
+    assert Cell.from_dict(json.loads(text)) == CELL
+    pairs = dataclasses.replace(CELL, options={"boxes": [[1, 2], [3, 4]], "none": []})
+    assert pairs.to_dict()["options"] == {"boxes": [[1, 2], [3, 4]], "none": []}
+    assert Cell.from_dict(json.loads(json.dumps(pairs.to_dict()))) == pairs
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "MvXX"}, "method must be one of 'PCA'"),
+        ({"repeat": 10}, "choose 0 to 9"),
+        ({"outliers": 1.5}, "share from 0 to 1"),
+        ({"options": {"case": float("nan")}}, "options\\['case'\\] must be a finite number"),
+        ({"options": {"views": {"a": 1}}}, "must be a finite number, a string"),
+        ({"options": "case"}, "must map names to values"),
+        ({"parameters": {1: 2}}, "must be strings"),
+        ({"data": ""}, "name of a data set"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"split": {"kind": "rows"}}, "kind must be one of"),
+        ({"split": {"n_train": 0}}, "n_train must be"),
+        ({"search": {"metrics": "euclidean"}}, "sequence of different distances"),
+        ({"search": {"pca": 20}}, "pca must be dimensions"),
+        ({"search": {"grid": {"reg": 0.1}}}, "sequence of values to try"),
+        ({"search": {"folds": 3}}, "a Search has no folds"),
+    ],
+)
+def test_what_is_no_cell_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(CELL, **change)
+
+
+def test_fingerprints_tell_contents_apart_and_not_memory(turntable):
+    views, y = turntable.views, turntable.y
+    same = dataclasses.replace(turntable, y=y.astype(np.int32))
+    wide = [np.empty((len(X), 2 * X.shape[1])) for X in views.arrays]
+    for whole, X in zip(wide, views.arrays, strict=True):
+        whole[:, ::2] = X
+    strided = cv.Views._trusted([whole[:, ::2] for whole in wide], views.names, np.asfortranarray(views.mask))
+    assert fingerprint(same) == fingerprint(dataclasses.replace(turntable, views=strided)) == fingerprint(turntable)
+
+    changed = views.arrays[1].copy()
+    changed[3, 7] += 1e-12
+    missing = views.arrays[2].copy()
+    missing[5] = np.nan
+    others = [
+        dataclasses.replace(turntable, y=y[::-1]),
+        dataclasses.replace(turntable, views=cv.Views(views.arrays, names=["a", "b", "c"])),
+        dataclasses.replace(turntable, views=cv.Views([views.arrays[0], changed, views.arrays[2]], names=views.names)),
+        dataclasses.replace(turntable, views=cv.Views([*views.arrays[:2], missing], names=views.names)),
+        dataclasses.replace(turntable, views=views[::-1], y=y[::-1]),
+    ]
+    assert len({fingerprint(data) for data in [turntable, *others]}) == 6
+
+
+def test_zeros_of_either_sign_are_one_number(turntable):
+    views = [np.where(X == 0.0, -0.0, X) for X in turntable.views.arrays]
+    assert np.signbit(views[0]).any()
+    changed = dataclasses.replace(turntable, views=cv.Views(views, names=turntable.views.names))
+    assert fingerprint(changed) == fingerprint(turntable)
+
+
+@pytest.mark.parametrize("method", ["MvDA", "MvHE", "KMvHE"])
+def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
+    cell = small(method, parameters={"reg": 0.1} if method == "MvDA" else {"n_between": 3}, repeat=1, seed=2)
+    result = run_cell(cell, turntable)
+    train, test = list(cv.ClassSplit(8, 10, random_state=0).split(turntable.views, turntable.y))[1]
+    views, y = turntable.views, turntable.y
+    grid = dict(cell.search.grid) | {name: [value] for name, value in cell.parameters}
+    search = cv.tune(method, views[train], y[train], grid, pca=[8, 16], n_folds=2, random_state=2)
+    assert result["best_params"] == search.best_params_
+    assert result["best_score"] == search.best_score_
+    assert result["score"] == search.score(views[test], y[test])
+    latents = search.transform(views[test])
+    matrix = np.array(result["accuracy"], dtype=float)
+    np.testing.assert_array_equal(
+        matrix, cv.metrics.cross_view_accuracy(latents, y[test], search.best_params_["metric"])
+    )
+    assert [matrix[v, v] for v in range(3)] == pytest.approx([np.nan] * 3, nan_ok=True)
+    assert result["accuracy"][0][0] is None
+    assert result["cmc"][0] == pytest.approx(result["score"])
+    assert len(result["cmc"]) == 20
+    assert result["cmc"][3:] == [1.0] * 17  # there are four classes
+    assert (result["n_train_classes"], result["n_test_classes"]) == (8, 4)
+    assert result["seconds"]["search"] > 0 < result["seconds"]["fit"]
+    json.dumps(result, allow_nan=False)
+
+
+def test_the_euclidean_result_is_that_of_a_search_without_the_other_distance(turntable):
+    both = [small("PCA", repeat=repeat) for repeat in range(4)]
+    results = [run_cell(cell, turntable) for cell in both]
+    assert any(result["best_params"]["metric"] == "cosine" for result in results)
+    for cell, result in zip(both, results, strict=True):
+        alone = run_cell(
+            dataclasses.replace(cell, search=dataclasses.replace(cell.search, metrics=["euclidean"])), turntable
+        )
+        assert "euclidean" not in alone
+        assert result["euclidean"] == {name: alone[name] for name in result["euclidean"]}
+
+
+def test_outliers_are_among_training_labels_only(turntable, monkeypatch):
+    seen = []
+    permute = cv.permute_labels
+
+    def watched(y, ratio, random_state):
+        seen.append((y, permute(y, ratio, random_state)))
+        return seen[-1][1]
+
+    monkeypatch.setattr("crossview.experiments.cells.permute_labels", watched)
+    clean, noisy = (run_cell(small(outliers=share), turntable) for share in (0.0, 0.5))
+    (_, first), (given, permuted) = seen
+    assert len(given) == clean["n_train"] == 32
+    assert (first == given).all()
+    assert 4 <= (permuted != given).sum() <= 16
+    assert noisy["best_score"] != clean["best_score"]
+
+
+def test_samples_can_be_split_and_views_may_miss_samples():
+    data = cv.datasets.load_digits()
+    arrays = [X[:120].copy() for X in data.views.arrays]
+    arrays[1][::9] = np.nan
+    part = dataclasses.replace(data, views=cv.Views(arrays, names=["left", "right"]), y=data.y[:120])
+    cell = small(data="digits", split=Split("samples", 0.5, 2), repeat=1, search=Search(pca=[8], n_folds=2, n_iter=2))
+    result = run_cell(cell, part)
+    assert result["n_train_classes"] == result["n_test_classes"] == 10
+    assert result["n_train"] + result["n_test"] == 120
+    assert 0.2 < result["score"] <= 1
+    assert result["cmc"] == sorted(result["cmc"])
+    assert result["best_params"]["pca"] == 8
+
+
+def test_what_is_warned_of_is_told(turntable):
+    grid = {"n_components": [2], "gamma_scale": [1.0, -1.0]}
+    result = run_cell(small("KCCA", search=Search(pca=[8], n_folds=2, grid=grid)), _two(turntable))
+    assert any("fits failed" in message for message in result["warnings"])
+    assert run_cell(small(), turntable)["warnings"] == []
+
+
+def _two(data):
+    return dataclasses.replace(data, views=cv.Views(data.views.arrays[:2], names=data.views.names[:2]))
