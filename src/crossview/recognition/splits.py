@@ -15,7 +15,28 @@ from crossview.graphs.neighbours import Indices
 __all__ = ["ClassKFold", "ClassSplit", "SampleSplit", "permute_labels"]
 
 
-class ClassSplit:
+class _Repeated:
+    """What repeated splits share: how much to train with, how often, and the seed."""
+
+    def __init__(
+        self, n_train: float = 0.7, n_repeats: int = 10, random_state: int | np.random.RandomState | None = None
+    ) -> None:
+        self.n_train = n_train
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
+        """How many splits there are.
+
+        Parameters
+        ----------
+        X, y, groups : ignored
+            Not used.
+        """
+        return self.n_repeats
+
+
+class ClassSplit(_Repeated):
     """Repeated random splits into classes to train with and classes to test with, the paper's protocol.
 
     Parameters
@@ -35,23 +56,6 @@ class ClassSplit:
     [4 5] [0 1 2 3]
     [0 1 4] [2 3 5]
     """
-
-    def __init__(
-        self, n_train: float = 0.7, n_repeats: int = 10, random_state: int | np.random.RandomState | None = None
-    ) -> None:
-        self.n_train = n_train
-        self.n_repeats = n_repeats
-        self.random_state = random_state
-
-    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
-        """How many splits there are.
-
-        Parameters
-        ----------
-        X, y, groups : ignored
-            Not used.
-        """
-        return self.n_repeats
 
     def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
         """Yield the rows to train with and the rows to test with.
@@ -73,7 +77,7 @@ class ClassSplit:
             yield _rows(codes, random.permutation(len(classes))[n_train:])
 
 
-class SampleSplit:
+class SampleSplit(_Repeated):
     """Repeated random splits of the samples of every class, for recognition of classes that were trained with.
 
     Parameters
@@ -93,23 +97,6 @@ class SampleSplit:
     [1 4] [0 2 3]
     [0 2] [1 3 4]
     """
-
-    def __init__(
-        self, n_train: float = 0.7, n_repeats: int = 10, random_state: int | np.random.RandomState | None = None
-    ) -> None:
-        self.n_train = n_train
-        self.n_repeats = n_repeats
-        self.random_state = random_state
-
-    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
-        """How many splits there are.
-
-        Parameters
-        ----------
-        X, y, groups : ignored
-            Not used.
-        """
-        return self.n_repeats
 
     def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
         """Yield the rows to train with and the rows to test with.
