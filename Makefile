@@ -5,7 +5,7 @@ RUN = .venv/bin/python
 .PHONY: help demo test test-oldest bench format clean
 
 help:
-	@echo "make demo         match halves of handwritten digits; prints accuracy, draws the common space"
+	@echo "make demo         compare all methods on halves of handwritten digits; writes build/demo/report.html"
 	@echo "make test         style, types and tests"
 	@echo "make test-oldest  the tests with the oldest supported releases of the dependencies"
 	@echo "make bench        speed and memory; writes benchmarks/README.md (a quarter of an hour)"
@@ -13,7 +13,7 @@ help:
 	@echo "make clean        remove environments and what was built"
 
 demo: .venv/demo
-	$(RUN) examples/demo.py
+	.venv/bin/crossview compare --output build/demo
 
 test: .venv/test
 	$(RUN) -m ruff check .

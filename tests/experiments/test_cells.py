@@ -8,6 +8,7 @@ import sys
 import fakes
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
@@ -34,6 +35,7 @@ CHANGES = [
     {"parameters": {}},
     {"outliers": 0.2},
     {"seed": 4},
+    {"task": "dimensions"},
     {"split": Split("samples", 70, 10, 0)},
     {"split": Split("classes", 60, 10, 0)},
     {"split": Split("classes", 70, 11, 0)},
@@ -221,7 +223,7 @@ def test_outliers_are_among_training_labels_only(turntable, monkeypatch):
         seen.append((y, permute(y, ratio, random_state)))
         return seen[-1][1]
 
-    monkeypatch.setattr("crossview.experiments.cells.permute_labels", watched)
+    monkeypatch.setattr("crossview.experiments.tasks.permute_labels", watched)
     clean, noisy = (run_cell(small(outliers=share), turntable) for share in (0.0, 0.5))
     (_, first), (given, permuted) = seen
     assert len(given) == clean["n_train"] == 32
@@ -253,3 +255,37 @@ def test_what_is_warned_of_is_told(turntable):
 
 def _two(data):
     return dataclasses.replace(data, views=cv.Views(data.views.arrays[:2], names=data.views.names[:2]))
+
+
+def test_a_task_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="task"):
+        small(task="guess")
+
+
+def test_dimensions_are_those_of_fits_with_so_many_components(turntable):
+    search = Search(pca=[16], n_folds=2, grid={"n_components": [4], "reg": [0.1]})
+    cell = small("MvDA", search=search, task="dimensions")
+    result = run_cell(cell, turntable)
+    assert result["dimensions"] == [5, 10, 15]
+    train, test = cell.split.rows(turntable.y, cell.repeat)
+    for d, score in zip(result["dimensions"], result["by_dimension"], strict=True):
+        model = make_pipeline(cv.ViewScaler(), cv.ViewPCA(16), cv.MvDA(d, reg=0.1))
+        latents = model.fit(turntable.views[train], turntable.y[train]).transform(turntable.views[test])
+        assert score == cv.metrics.mean_accuracy(latents, turntable.y[test], result["best_params"]["metric"])
+
+
+@pytest.mark.parametrize("method", ["MvHE", "KMvHE"])
+def test_parameters_are_varied_a_group_at_a_time(turntable, method):
+    fixed = {"lambda_intra": 0.01, "lambda_inter": 0.05, "n_within": 1, "n_between": 15, "beta": 0.1}
+    search = Search(pca=[16], n_folds=2, grid={"n_components": [4]})
+    result = run_cell(small(method, search=search, parameters=fixed, task="parameters"), turntable)
+    found = result["by_parameters"]
+    assert {group: len(points) for group, points in found.items()} == {"weights": 36, "neighbours": 18, "beta": 10}
+    (default,) = [p for p in found["neighbours"] if (p["n_within"], p["n_between"]) == (1, 15)]
+    (same,) = [p for p in found["beta"] if p["beta"] == 0.1]
+    assert default["score"] == same["score"] == result["score"]
+
+
+def test_parameters_are_varied_of_hybrid_embeddings_only(turntable):
+    with pytest.raises(ValueError, match="MvDA has no such parameters"):
+        run_cell(small("MvDA", task="parameters"), turntable)

@@ -182,3 +182,25 @@ def test_one_view_alone():
     np.testing.assert_allclose(cv.transform_view(search.best_estimator_, ARRAYS[1], 1), search.transform(ARRAYS)[1])
     with pytest.raises(TypeError, match="StandardScaler cannot map one view alone"):
         cv.transform_view(make_pipeline(StandardScaler(), cv.MvDA()), ARRAYS[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("classes", "samples", "kind", "n_folds"),
+    [(20, 2, "classes", 5), (19, 5, "samples", 5), (8, 4, "classes", 4), (5, 4, "samples", 4), (3, 2, "samples", 2)],
+)
+def test_folds_are_made_of_what_there_is(classes, samples, kind, n_folds):
+    y = np.repeat(np.arange(classes), samples)
+    splitter = cv.EmbeddingSearchCV(cv.PCA(), {})._splitter(y)
+    assert type(splitter).__name__ == {"classes": "ClassKFold", "samples": "StratifiedKFold"}[kind]
+    folds = list(splitter.split(y, y))
+    assert len(folds) == n_folds
+    for train, test in folds:
+        assert len(np.unique(y[test])) >= 2
+        assert set(y[train]).isdisjoint(y[test]) == (kind == "classes")
+
+
+def test_too_few_samples_for_folds_are_refused():
+    with pytest.raises(ValueError, match="too few samples to make folds of"):
+        cv.EmbeddingSearchCV(cv.PCA(), {})._splitter(np.arange(3))
+    with pytest.raises(ValueError, match="5 folds of samples want a class of so many, the largest has 4: use fewer"):
+        cv.EmbeddingSearchCV(cv.PCA(), {}, cv="samples")._splitter(np.repeat(np.arange(30), 4))

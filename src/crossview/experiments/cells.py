@@ -1,35 +1,31 @@
-"""A cell of an experiment: everything that determines one result, and how the result is computed."""
+"""A cell of an experiment: everything that determines one result."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import islice, permutations
+from itertools import islice
 from numbers import Real
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_info
 
 from crossview.datasets import Dataset
 from crossview.embeddings._base import check_choice, check_count
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
-from crossview.recognition.metrics import cmc, cross_view_accuracy
-from crossview.recognition.search import EmbeddingSearchCV, tune
-from crossview.recognition.splits import ClassSplit, SampleSplit, permute_labels
-from crossview.views import Array, Views
+from crossview.recognition.splits import ClassSplit, SampleSplit
 
-__all__ = ["Cell", "Search", "Split", "fingerprint", "key", "run_cell"]
+__all__ = ["TASKS", "Cell", "Search", "Split", "fingerprint", "grid", "key", "plain"]
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
-_FORMAT = 1  # of results: raised when cells come to mean something else, so that old ones are not taken for new
-_MAX_RANK = 20
+_FORMAT = 2  # of results: raised when cells come to mean something else, so that old ones are not taken for new
+TASKS = ("accuracy", "dimensions", "parameters", "time", "literal-time")
+"""What can be computed of a cell; `crossview.experiments.run_cell` says what each is."""
+
 _NAMED = ("options", "parameters", "grid")  # fields of names and values
 _KINDS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
 
@@ -192,6 +188,8 @@ class Cell(_Described):
         Share of the training labels that `crossview.permute_labels` permutes.
     seed : int
         Seed of that, of the folds, and of the draw of candidates.
+    task : str
+        What to compute, one of `TASKS`.
 
     Examples
     --------
@@ -212,11 +210,13 @@ class Cell(_Described):
     search: Search = field(default_factory=Search)
     outliers: float = 0.0
     seed: int = 0
+    task: str = "accuracy"
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, str) or not self.data:
             raise ValueError(f"data must be the name of a data set, got {self.data!r}.")
         check_choice(self.method, "method", tuple(METHODS))
+        check_choice(self.task, "task", TASKS)
         _set(self, split=Split.from_dict(self.split) if isinstance(self.split, Mapping) else self.split)
         _set(self, search=Search.from_dict(self.search) if isinstance(self.search, Mapping) else self.search)
         for name, value, wanted in (("split", self.split, Split), ("search", self.search, Search)):
@@ -261,7 +261,7 @@ def key(cell: Cell, fingerprint: str, version: str) -> str:
     content = {
         "format": _FORMAT,
         "cell": cell.to_dict(),
-        "grid": _grid(cell),
+        "grid": grid(cell),
         "data": fingerprint,
         "version": version,
     }
@@ -293,116 +293,14 @@ def fingerprint(data: Dataset) -> str:
     return digest.hexdigest()
 
 
-def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
-    """Tune the method on the training part of a split, and score it on the test part.
+def grid(cell: Cell) -> dict[str, list[Any]]:
+    """The values that a cell's parameters are searched among.
 
     Parameters
     ----------
     cell : Cell
-        What to compute.
-    data : Dataset
-        The data that the cell names.
-
-    Returns
-    -------
-    result : dict
-        Ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of, with None
-        where there is nothing to compare, ``cmc`` the rates at rank 1 to 20, averaged over the ordered pairs of views;
-        ``best_params`` and ``best_score`` are the parameters chosen and their score in validation. ``euclidean`` has
-        these five for the best parameters with the Euclidean distance, where others were tried too. ``seconds`` are
-        those of the ``search``, which ends with a fit by the best parameters, and of such a ``fit`` by itself;
-        ``threads`` is how many linear algebra could use. The rest says what was trained and tested with, and
-        ``warnings`` what was warned of.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> search = Search(pca=[10], n_folds=2, grid={"n_components": [2, 4], "reg": [0.1]})
-    >>> cell = Cell(data="turntable", method="MvDA", split=Split(n_train=8), search=search)
-    >>> result = run_cell(cell, cv.datasets.make_turntable(12, size=12))
-    >>> result["n_train_classes"], result["n_test_classes"], sorted(result["best_params"])
-    (8, 4, ['metric', 'n_components', 'pca', 'reg'])
+        The cell; a parameter that it fixes has one value.
     """
-    y = np.asarray(data.y)
-    train, test = cell.split.rows(y, cell.repeat)
-    learnt = permute_labels(y[train], cell.outliers, random_state=cell.seed)
-    known, new = data.views[train], data.views[test]
-    how = cell.search
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        start = time.perf_counter()
-        search = tune(
-            cell.method,
-            known,
-            learnt,
-            _grid(cell),
-            pca=how.pca,
-            metrics=tuple(how.metrics),
-            n_iter=how.n_iter,
-            n_folds=how.n_folds,
-            cv=how.cv,
-            random_state=cell.seed,
-        )
-        seconds = {"search": time.perf_counter() - start}
-        scores, seconds["fit"] = _scores(search, search.best_index_, (known, learnt), (new, y[test]))
-        result = dict(scores)
-        if "euclidean" in how.metrics and len(how.metrics) > 1:
-            # As without the other distances; a fit is spared where the best of all distances is the Euclidean one.
-            best = _best_with(search, "euclidean")
-            again = best != search.best_index_
-            result["euclidean"] = _scores(search, best, (known, learnt), (new, y[test]))[0] if again else dict(scores)
-    return {
-        **result,
-        "seconds": seconds,
-        "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
-        "views": list(data.views.names),
-        "pooled": bool(search.pooled_),
-        "n_train": len(train),
-        "n_test": len(test),
-        "n_train_classes": len(np.unique(y[train])),
-        "n_test_classes": len(np.unique(y[test])),
-        "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
-    }
-
-
-def _scores(
-    search: EmbeddingSearchCV, row: int, known: tuple[Views, NDArray[Any]], new: tuple[Views, NDArray[Any]]
-) -> tuple[dict[str, Any], float]:
-    """What one row of a search's results is worth on new samples, and the seconds that its fit took."""
-    params = search.cv_results_["params"][row]
-    start = time.perf_counter()
-    model = search.pipeline(params).fit(*known)
-    seconds = time.perf_counter() - start
-    views, y = new
-    latents = model.transform(views)
-    accuracy = cross_view_accuracy(latents, y, params["metric"])
-    if np.isnan(accuracy).all():
-        raise ValueError("there is no pair of views to compare: use two views or more, each with samples to test with.")
-    scores = {
-        "score": float(np.nanmean(accuracy)),
-        "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
-        "cmc": _mean_cmc(latents, y, params["metric"]).tolist(),
-        "best_params": {name: _plain(value) for name, value in params.items()},
-        "best_score": float(search.cv_results_["mean_test_score"][row]),
-    }
-    return scores, seconds
-
-
-def _best_with(search: EmbeddingSearchCV, metric: str) -> int:
-    scores = search.cv_results_["mean_test_score"]
-    rows = [k for k, params in enumerate(search.cv_results_["params"]) if params["metric"] == metric]
-    return rows[int(np.nanargmax(scores[rows]))]
-
-
-def _mean_cmc(latents: Views, y: NDArray[Any], metric: str) -> Array:
-    samples = [(X[seen], y[seen]) for X, seen in zip(latents.arrays, latents.mask.T, strict=True) if seen.any()]
-    curves = [cmc(*gallery, *probes, _MAX_RANK, metric) for gallery, probes in permutations(samples, 2)]
-    mean: Array = np.mean(curves, axis=0)
-    return mean
-
-
-def _grid(cell: Cell) -> dict[str, list[Any]]:
-    """The values to search among."""
     given = cell.search.grid
     values = SEARCH_SPACES[cell.method] if given is None else dict(given)
     fixed = {name: [value] for name, value in dict(cell.parameters).items()}
@@ -421,7 +319,7 @@ def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]
 
 
 def _frozen(value: Any, where: str) -> Any:
-    value = _plain(value)
+    value = plain(value)
     if isinstance(value, list | tuple):
         return tuple(_frozen(item, where) for item in value)
     if (
@@ -435,8 +333,14 @@ def _frozen(value: Any, where: str) -> Any:
     return value
 
 
-def _plain(value: Any) -> Any:
-    """Without numpy's types."""
+def plain(value: Any) -> Any:
+    """A value without numpy's types.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    """
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 

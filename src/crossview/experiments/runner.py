@@ -27,9 +27,10 @@ from threadpoolctl import threadpool_limits
 
 from crossview.datasets import Dataset
 from crossview.embeddings._base import check_count
-from crossview.experiments.cells import Cell, fingerprint, key, run_cell
+from crossview.experiments.cells import Cell, fingerprint, key
 from crossview.experiments.owners import Owner
 from crossview.experiments.store import PathLike, Record, Store, StoreError
+from crossview.experiments.tasks import run_cell
 
 __all__ = ["run"]
 

@@ -84,7 +84,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     cv : {"auto", "classes", "samples"}, int, iterable or splitter
         What folds are made of. Classes: those to be recognised are not among those to learn from. Samples: they are.
         By default classes, as the paper has it, if there are at least four for every fold, and samples otherwise,
-        which fewer classes suggest. Anything else is taken as scikit-learn takes it.
+        which fewer classes suggest; if there are too few samples for so many folds, there are fewer folds. Anything
+        else is taken as scikit-learn takes it.
     n_jobs : int, optional
         Fits in parallel, as in joblib.
     random_state : int
@@ -204,9 +205,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             An entry of ``cv_results_["params"]``.
         """
         check_is_fitted(self, "pooled_")
-        own = {name: value for name, value in params.items() if name not in ("pca", "metric")}
-        reduce = [ViewPCA(params["pca"], self.pooled_)] if "pca" in params else []
-        return make_pipeline(ViewScaler(self.pooled_), *reduce, clone(self._problem()[0]).set_params(**own))
+        return tuned_pipeline(self._problem()[0], params, self.pooled_)
 
     def transform(self, views: ViewInput) -> Any:
         """Map samples into the common space by the best estimator.
@@ -262,10 +261,26 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             return check_cv(self.cv, y, classifier=True)
         check_choice(self.cv, "cv", ("auto", "classes", "samples"))
         check_count(self.n_folds, "n_folds", least=2)
-        many = len(np.unique(y)) >= _CLASSES_PER_FOLD * self.n_folds
-        if self.cv == "classes" or (self.cv == "auto" and many):
-            return ClassKFold(self.n_folds, self.random_state)
-        return StratifiedKFold(self.n_folds, shuffle=True, random_state=self.random_state)
+        kind, n_folds = self._folds(y) if self.cv == "auto" else (self.cv, self.n_folds)
+        if kind == "classes":
+            return ClassKFold(n_folds, self.random_state)
+        if n_folds > (most := np.unique(y, return_counts=True)[1].max()):
+            raise ValueError(f"{n_folds} folds of samples want a class of so many, the largest has {most}: use fewer.")
+        return StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
+
+    def _folds(self, y: NDArray[Any]) -> tuple[str, int]:
+        """What to make folds of, and how many."""
+        counts = np.unique(y, return_counts=True)[1]
+        if len(counts) >= _CLASSES_PER_FOLD * self.n_folds:
+            return "classes", self.n_folds
+        if counts.min() >= self.n_folds:
+            return "samples", self.n_folds
+        # There is little of both: as many folds as the better of them allows.
+        possible = {"classes": len(counts) // 2, "samples": int(counts.min())}
+        kind = max(possible, key=lambda name: possible[name])
+        if possible[kind] < 2:
+            raise ValueError("too few samples to make folds of: there must be four classes, or two samples of each.")
+        return kind, min(self.n_folds, possible[kind])
 
     def _candidates(
         self, grid: dict[str, Sequence[Any]], views: Views, splits: Sequence[tuple[Rows, Rows]]
@@ -505,6 +520,23 @@ def tune(
     if method in ("MvHE", "KMvHE"):
         return HybridSearchCV("rbf" if method == "KMvHE" else None, grid, **options).fit(views, y)
     return EmbeddingSearchCV(METHODS[method](), grid, **options).fit(views, y)
+
+
+def tuned_pipeline(model: Embedding, params: Mapping[str, Any], pooled: bool) -> Pipeline:
+    """Scaler, PCA if any, and a method, with the parameters that a search has found, not fitted.
+
+    Parameters
+    ----------
+    model : Embedding
+        The method.
+    params : dict
+        Its parameters, with ``pca`` and ``metric``, as in ``best_params_``.
+    pooled : bool
+        Whether scaler and PCA treat the samples of all views as one set.
+    """
+    own = {name: value for name, value in params.items() if name not in ("pca", "metric")}
+    reduce = [ViewPCA(params["pca"], pooled)] if "pca" in params else []
+    return make_pipeline(ViewScaler(pooled), *reduce, clone(model).set_params(**own))
 
 
 def _first(views: Views, k: int | None) -> Views:

@@ -1,85 +1,40 @@
-"""The command line: from data files to a saved model, to embeddings, to ranked matches, without writing Python."""
+"""From data files to a saved model, to embeddings, to ranked matches, without writing Python."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import crossview as cv
-from crossview.datasets.opening import SOURCES, open_dataset
+from crossview.cli.app import (
+    CaseOption,
+    DataArgument,
+    FolderOption,
+    JsonOption,
+    MethodOption,
+    ModelArgument,
+    app,
+    check_output,
+    err,
+    one_line_errors,
+    open_data,
+    out,
+    plain,
+)
+from crossview.datasets.opening import SOURCES
 from crossview.embeddings.one_view import transform_view
 from crossview.persistence import write_atomically
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    help="Match across views: the gallery was recorded by one sensor, pose or modality, the probe by another.",
-    invoke_without_command=True,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-out, err = Console(), Console(stderr=True)
-
-
-def _check_method(name: str) -> str:
-    if name not in cv.METHODS:
-        raise typer.BadParameter(f"{name!r} is not among {', '.join(cv.METHODS)}.")
-    return name
-
-
-MethodOption = Annotated[str, typer.Option("--method", callback=_check_method, help=f"{', '.join(cv.METHODS)}.")]
-
-DataArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A data set's name (see `crossview datasets`), an .npz file, a table (.csv, .parquet), a folder of "
-        "tables, or a folder of images, view/class/sample.png.",
-    ),
-]
-FolderOption = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder that holds coil-100/, cmu-pie/ and so on.")
-]
-CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
-
-
-@app.callback()
-def _main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version, and stop.")] = False,
-) -> None:
-    if version:
-        print(cv.__version__)
-        raise typer.Exit
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """What a user can mend is said in one line, and ends with status 1."""
-    try:
-        yield
-    except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
-        text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
-        err.print(f"[bold red]error:[/] {_plain(text)}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from error
-
-
-def _plain(text: str) -> str:
-    """Text in which brackets mean nothing to rich."""
-    return text.replace("[", "\\[")
+__all__ = ["datasets", "embed", "fit", "inspect", "match", "tune"]
 
 
 @app.command()
@@ -116,15 +71,15 @@ def fit(
     case: CaseOption = None,
 ) -> None:
     """Fit a method with given parameters, and save the model."""
-    with _one_line_errors():
-        _check_output(output)
-        loaded = _open(data, folder, case)
+    with one_line_errors():
+        check_output(output)
+        loaded = open_data(data, folder, case)
         pooled = len(set(loaded.views.n_features)) == 1
         steps = [cv.ViewScaler(pooled), *([] if pca is None else [cv.ViewPCA(pca, pooled)])]
         model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
         pipeline = make_pipeline(*steps, model).fit(loaded.views, loaded.y)
         cv.save(pipeline, output)
-        err.print(f"{method} fitted on {_plain(repr(loaded.views))}: {output}", highlight=False)
+        err.print(f"{method} fitted on {plain(repr(loaded.views))}: {output}", highlight=False)
 
 
 @app.command()
@@ -141,9 +96,9 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Search for a method's parameters by cross-validation, fit the best, and save the model."""
-    with _one_line_errors():
-        _check_output(output)
-        loaded = _open(data, folder, case)
+    with one_line_errors():
+        check_output(output)
+        loaded = open_data(data, folder, case)
         search = cv.tune(
             method,
             loaded.views,
@@ -160,7 +115,7 @@ def tune(
             print(json.dumps(found, default=float))
         else:
             chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
-            out.print(f"{method}: {search.best_score_:.1%} in cross-validation with {_plain(chosen)}", highlight=False)
+            out.print(f"{method}: {search.best_score_:.1%} in cross-validation with {plain(chosen)}", highlight=False)
             out.print(f"saved as {output}", highlight=False)
 
 
@@ -173,9 +128,9 @@ def embed(
     case: CaseOption = None,
 ) -> None:
     """Map samples into the common space of a saved model."""
-    with _one_line_errors():
+    with one_line_errors():
         _check_suffix(output, (".npz", ".csv", ".parquet"))
-        fitted, loaded = cv.load(model), _open(data, folder, case)
+        fitted, loaded = cv.load(model), open_data(data, folder, case)
         latents = {name: _latents(fitted, loaded, name) for name in loaded.view_names}
         if output.suffix == ".npz":
             stream = io.BytesIO()
@@ -208,11 +163,11 @@ def match(
     case: CaseOption = None,
 ) -> None:
     """Rank the samples of a gallery, seen from one view, for probes seen from another."""
-    with _one_line_errors():
+    with one_line_errors():
         if output is not None:
             _check_suffix(output, (".csv", ".parquet"))
         fitted = cv.load(model)
-        known, new = _open(gallery, folder, case), _open(probes, folder, case)
+        known, new = open_data(gallery, folder, case), open_data(probes, folder, case)
         known_rows, G = _seen(fitted, known, gallery_view)
         new_rows, P = _seen(fitted, new, probe_view)
         if k > len(G):
@@ -245,7 +200,7 @@ def match(
 @app.command()
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Say what is in a saved model."""
-    with _one_line_errors():
+    with one_line_errors():
         loaded = cv.load(model)
         fitted = loaded.embedding_ if isinstance(loaded, cv.CrossViewClassifier) else loaded
         best = fitted.best_estimator_ if isinstance(fitted, cv.EmbeddingSearchCV) else fitted
@@ -264,23 +219,8 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
             return
         table = Table(show_header=False, box=None)
         for name, value in facts.items():
-            table.add_row(name, _plain(_sentence(value)))
+            table.add_row(name, plain(_sentence(value)))
         out.print(table)
-
-
-def _open(data: str, folder: Path | None, case: int | None) -> cv.datasets.Dataset:
-    source = SOURCES.get(data)
-    if case is not None and (source is None or not source.cases):
-        raise ValueError(f"{data} has no cases: leave --case out.")
-    if source is not None and source.folder is not None and folder is None:
-        raise ValueError(f"{data} is read from a copy of your own: say by --data which folder holds {source.folder}/.")
-    return open_dataset(data, folder, **({} if case is None else {"case": case}))
-
-
-def _check_output(path: Path) -> None:
-    """Find out before the work is done that its result could not be kept."""
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to: create it first.")
 
 
 def _parameters(given: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,104 @@
+"""The command line's frame: the application, its consoles, options that commands share, and errors in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import crossview as cv
+from crossview.datasets.opening import SOURCES, open_dataset
+
+__all__ = [
+    "CaseOption",
+    "DataArgument",
+    "FolderOption",
+    "JsonOption",
+    "MethodOption",
+    "ModelArgument",
+    "app",
+    "check_output",
+    "err",
+    "one_line_errors",
+    "open_data",
+    "out",
+    "plain",
+]
+
+app = typer.Typer(
+    help="Match across views: the gallery was recorded by one sensor, pose or modality, the probe by another.",
+    invoke_without_command=True,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out, err = Console(), Console(stderr=True)
+
+
+def _check_method(name: str) -> str:
+    if name not in cv.METHODS:
+        raise typer.BadParameter(f"{name!r} is not among {', '.join(cv.METHODS)}.")
+    return name
+
+
+MethodOption = Annotated[str, typer.Option("--method", callback=_check_method, help=f"{', '.join(cv.METHODS)}.")]
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A data set's name (see `crossview datasets`), an .npz file, a table (.csv, .parquet), a folder of "
+        "tables, or a folder of images, view/class/sample.png.",
+    ),
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder that holds coil-100/, cmu-pie/ and so on.")
+]
+CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
+
+
+@app.callback()
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version, and stop.")] = False,
+) -> None:
+    if version:
+        print(cv.__version__)
+        raise typer.Exit
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """What a user can mend is said in one line, and ends with status 1."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
+        text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+        err.print(f"[bold red]error:[/] {plain(text)}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+
+
+def plain(text: str) -> str:
+    """Text in which brackets mean nothing to rich."""
+    return text.replace("[", "\\[")
+
+
+def open_data(data: str, folder: Path | None, case: int | None) -> cv.datasets.Dataset:
+    """The data that a command names."""
+    source = SOURCES.get(data)
+    if case is not None and (source is None or not source.cases):
+        raise ValueError(f"{data} has no cases: leave --case out.")
+    if source is not None and source.folder is not None and folder is None:
+        raise ValueError(f"{data} is read from a copy of your own: say by --data which folder holds {source.folder}/.")
+    return open_dataset(data, folder, **({} if case is None else {"case": case}))
+
+
+def check_output(path: Path) -> None:
+    """Find out before the work is done that its result could not be kept."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to: create it first.")

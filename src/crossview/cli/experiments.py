@@ -1,0 +1,310 @@
+"""Does it work, and how does it compare? On data of one's own, and on the paper's."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from joblib import cpu_count
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+import crossview as cv
+from crossview.cli.app import (
+    CaseOption,
+    FolderOption,
+    JsonOption,
+    app,
+    err,
+    one_line_errors,
+    open_data,
+    out,
+    plain,
+)
+from crossview.experiments import Cell, Record, Split, Store, run
+from crossview.experiments.loading import Loader
+from crossview.experiments.protocols import EXPERIMENTS, QUICK, TWO_VIEWS, Effort, comparison, plan
+from crossview.report import Entry, Report, ResultTable, write_report
+from crossview.report.compose import comparison_report, comparison_table, reproduction_report
+
+__all__ = ["compare", "reproduce"]
+
+_DRAWS = 12
+_CORES = int(cpu_count())
+
+MethodsOption = Annotated[
+    str | None, typer.Option(metavar="A,B,…", help=f"Methods, of {', '.join(cv.METHODS)}; all when left out.")
+]
+WorkersOption = Annotated[int, typer.Option(min=1, help="Processes, each of one thread.")]
+OutputOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results and the report are kept.")
+]
+StaticOption = Annotated[
+    bool, typer.Option("--static/--no-static", help="Write figures as PNG, SVG and PDF, too, which needs matplotlib.")
+]
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="[DATASET]",
+            help="A data set's name (see `crossview datasets`), an .npz file, a table, or a folder of tables or of "
+            "images.",
+        ),
+    ] = "digits",
+    output: OutputOption = Path("crossview-compare"),
+    methods: MethodsOption = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="classes|samples|auto",
+            help="Whether classes to test with are others than those to train with (classes), or the same (samples); "
+            "by default the former if there are 20 classes or more.",
+        ),
+    ] = "auto",
+    train: Annotated[
+        float | None,
+        typer.Option(min=0, help="Classes, or samples of every class, to train with; a share if below 1."),
+    ] = None,
+    pca: Annotated[
+        str | None, typer.Option(metavar="K,L,…", help="PCA dimensions to try; 'none' for no PCA.")
+    ] = "10,20,40,80,160",
+    draws: Annotated[int, typer.Option(min=0, help="Combinations that a search tries; 0 tries all.")] = _DRAWS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
+    workers: WorkersOption = _CORES,
+    retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
+    static: StaticOption = True,
+    folder: FolderOption = None,
+    case: CaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tune all methods on a data set, compare them, and write a report.
+
+    Stopped at any time, the same command goes on where it was.
+    """
+    with one_line_errors():
+        chosen = _methods(methods)
+        loaded = open_data(data, folder, case)
+        how = Split(*_split(loaded, split, train), repeats, seed)
+        how.rows(np.asarray(loaded.y), 0)  # so that a split that cannot be made is told before the work
+        if methods is None and len(loaded.views.names) > 2:
+            chosen = [name for name in chosen if name not in TWO_VIEWS]
+        panel = comparison(
+            data,
+            {} if case is None else {"case": case},
+            chosen,
+            how,
+            _dimensions(pca),
+            draws or None,
+        )
+        store = _folder(output) / "results.db"
+        load = Loader(folder)
+        results = _run([place.cell for place in panel.places], load, store, workers, retry)
+        table = comparison_table(panel, results)
+        page = write_report(comparison_report(panel, results, loaded, _command(context)), output, static=static)
+        _finish([table], results, page, as_json)
+
+
+@app.command()
+def reproduce(
+    context: typer.Context,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME…", help=f"Of {', '.join(EXPERIMENTS)}; 'all' for all of them.")
+    ],
+    folder: FolderOption = None,
+    output: OutputOption = Path("crossview-reproduce"),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids, fewer points.")] = False,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; the paper has 10.")] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=0, help="Combinations that a search tries; 0 tries all. By default 48.")
+    ] = None,
+    methods: MethodsOption = None,
+    workers: WorkersOption = _CORES,
+    retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
+    static: StaticOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the paper's experiments, and write a report of published beside measured.
+
+    Data sets are read from copies of your own in the folder that --data names; what is absent is named, and the rest is
+    run. Stopped at any time, the same command goes on where it was.
+    """
+    with one_line_errors():
+        effort = _effort(quick, repeats, draws, methods)
+        load = Loader(folder)
+        wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
+        experiments = [plan(name, effort, load.lacks) for name in wanted]
+        for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
+            where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
+            err.print(f"{plain(reason)} ({where})", highlight=False, soft_wrap=True, style="yellow")
+        if not any(experiment.cells for experiment in experiments):
+            raise ValueError("none of it can run with the data that are here: say by --data where yours are.")
+        store = _folder(output) / "results.db"
+        results: dict[Cell, Record] = {}
+        for alone in (False, True):
+            cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
+            # A time is not measured while others compute.
+            results |= _run(cells, load, store, 1 if alone else workers, retry)
+        report = reproduction_report(experiments, results, load, _command(context))
+        _finish(_tables(report), results, write_report(report, output, static=static), as_json)
+
+
+def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | None) -> Effort:
+    effort = replace(QUICK if quick else Effort(), methods=tuple(_methods(methods)))
+    if repeats is not None:
+        effort = replace(effort, repeats=repeats)
+    return effort if draws is None else replace(effort, draws=draws or None)
+
+
+def _methods(given: str | None) -> list[str]:
+    if given is None:
+        return list(cv.METHODS)
+    chosen = [name.strip() for name in given.split(",") if name.strip()]
+    for name in chosen:
+        if name not in cv.METHODS:
+            raise ValueError(f"{name!r} is no method: choose among {', '.join(cv.METHODS)}.")
+    if not chosen:
+        raise ValueError(f"--methods names none: choose among {', '.join(cv.METHODS)}.")
+    return list(dict.fromkeys(chosen))
+
+
+def _dimensions(given: str | None) -> tuple[int, ...] | None:
+    if given is None or given.lower() == "none":
+        return None
+    try:
+        return tuple(int(part) for part in given.split(","))
+    except ValueError:
+        raise ValueError(f"--pca must be numbers parted by commas, or 'none', got {given!r}.") from None
+
+
+def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[str, float]:
+    """What to split, and how much of it to train with."""
+    _, counts = np.unique(data.y, return_counts=True)
+    if kind not in ("auto", "classes", "samples"):
+        raise ValueError(f"--split must be classes, samples or auto, got {kind!r}.")
+    if kind == "auto":
+        kind = "classes" if len(counts) >= 20 else "samples"
+    if train is None:
+        # There are often few labels; and kernel methods grow with the third power of the number of samples.
+        train = 0.7 if kind == "classes" else (20 if counts.min() >= 40 else 0.5)
+    return kind, train
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{path} cannot be made: choose another --output ({error.strerror}).") from error
+    return path
+
+
+def _run(cells: Sequence[Cell], load: Loader, store: Path, workers: int, retry: bool) -> dict[Cell, Record]:
+    """Compute what is not yet known, with a bar that says how long it will take."""
+    if not cells:
+        return {}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Store(store) as opened, Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("computing", total=len(set(cells)))
+
+        def tell(done: int, total: int, cell: Cell, record: Record) -> None:
+            bar.update(task, completed=done, total=total, description=f"{cell.method}, split {cell.repeat + 1}")
+
+        records = run(cells, load, opened, workers=workers, progress=tell, retry_failed=retry)
+    return dict(zip(cells, records, strict=True))
+
+
+def _finish(tables: Sequence[ResultTable], results: dict[Cell, Record], page: Path, as_json: bool) -> None:
+    """Print what was found, and where the report is."""
+    failed = [record for record in results.values() if record.status == "failed"]
+    if as_json:
+        rows = [
+            {"table": table.key, "row": row, "column": column, **vars(entry)}
+            for table in tables
+            for row, found in table.rows.items()
+            for column, entry in zip(table.columns, found, strict=True)
+        ]
+        print(json.dumps({"report": str(page), "failed": len(failed), "entries": rows}))
+    else:
+        for table in tables:
+            out.print(_console_table(table))
+        out.print(f"report: {page}", highlight=False, soft_wrap=True)
+    if failed:
+        kinds = dict.fromkeys(f"{r.cell['method']}: {(r.error or {}).get('message', '')}" for r in failed)
+        err.print(f"{len(failed)} of {len(results)} computations failed; --retry tries again:", style="yellow")
+        for line in kinds:
+            err.print(f"  {plain(line)}", highlight=False, soft_wrap=True)
+    if results and len(failed) == len(results):
+        raise typer.Exit(1)
+
+
+def _console_table(table: ResultTable) -> Table:
+    shown = Table(title=plain(table.title))
+    shown.add_column(table.row_head)
+    for column in table.columns:
+        shown.add_column(plain(column), justify="right")
+    places = [_places([found[k] for found in table.rows.values()], table.best) for k in range(len(table.columns))]
+    for number, (row, found) in enumerate(table.rows.items()):
+        cells = [_cell(entry, table, places[k].get(number)) for k, entry in enumerate(found)]
+        shown.add_row(plain(row), *cells)
+    return shown
+
+
+def _places(column: Sequence[Entry], best: str) -> dict[int, int]:
+    """Row → 1 for the best of a column, 2 for the second."""
+    sign = {"highest": -1.0, "lowest": 1.0}.get(best, math.nan)
+    order = sorted((sign * entry.mean, k) for k, entry in enumerate(column) if entry.mean is not None)
+    return {k: place for place, (value, k) in enumerate(order[:2], 1) if not math.isnan(value)}
+
+
+def _cell(entry: Entry, table: ResultTable, place: int | None) -> str:
+    if entry.mean is None:
+        return "failed" if entry.note else "–"
+    text = f"{entry.mean:.{table.digits}f}"
+    if entry.sd is not None:
+        text += f" ± {entry.sd:.{table.digits}f}"
+    if entry.difference is not None and table.unit == "%":
+        text += f" ({entry.difference:+.{table.digits}f})"
+    return {1: f"[bold green]{text}[/]", 2: f"[underline]{text}[/]"}.get(place or 0, text)
+
+
+def _tables(report: Report) -> list[ResultTable]:
+    return [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
+
+
+def _command(context: typer.Context) -> str:
+    """The command as it was given."""
+    words: list[str] = ["crossview", str(context.info_name)]
+    for parameter in context.command.params:
+        source = None if parameter.name is None else context.get_parameter_source(parameter.name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[parameter.name]
+        if parameter.param_type_name == "argument":
+            words += [str(v) for v in _several(value)]
+        elif isinstance(value, bool):
+            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            words += [parameter.opts[0], str(value)]
+    return shlex.join(words)
+
+
+def _several(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else [value]

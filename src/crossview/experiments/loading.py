@@ -1,0 +1,62 @@
+"""The data that cells name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crossview.datasets import Dataset
+from crossview.datasets.opening import open_dataset
+from crossview.experiments.timing import paper_sizes
+
+__all__ = ["Loader"]
+
+
+@dataclass
+class Loader:
+    """Loads data by name or path, each once.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Folder that holds the data sets that are read from a copy of one's own.
+    """
+
+    folder: Path | None = None
+    loaded: dict[str, Dataset] = field(default_factory=dict, repr=False)
+
+    def __call__(self, data: str, options: Mapping[str, Any]) -> Dataset:
+        """The data set.
+
+        Parameters
+        ----------
+        data : str
+            A name in ``crossview.datasets.opening.SOURCES``, ``"paper-sizes"``, or a path.
+        options : mapping of str to object
+            For its loader.
+        """
+        name = f"{data} {sorted(options.items())}"
+        if name not in self.loaded:
+            known = paper_sizes(**options) if data == "paper-sizes" else open_dataset(data, self.folder, **options)
+            self.loaded[name] = known
+        return self.loaded[name]
+
+    def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
+        """Why data cannot be loaded, in a sentence; None if they can.
+
+        Parameters
+        ----------
+        data, options
+            As above.
+        """
+        try:
+            self(data, options)
+        except (OSError, ValueError) as error:
+            return " ".join(str(error).split()).partition(". ")[0].rstrip(".")
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was loaded: other processes load on their own."""
+        return {"folder": self.folder, "loaded": {}}

@@ -1,0 +1,288 @@
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const element = (tag, className, text = "") => {
+    const made = document.createElement(tag);
+    made.className = className;
+    made.textContent = text;
+    return made;
+  };
+  const drawn = (tag, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const dataOf = (within) => JSON.parse(within.querySelector(":scope > script").textContent);
+  const clamp = (value, low, high) => Math.max(low, Math.min(value, high));
+  root.classList.add("js");
+
+  // Light and dark. Pages opened from a file may not be allowed to remember anything.
+  const modes = all(".modes button");
+  const setMode = (mode) => {
+    if (mode === "auto") delete root.dataset.mode;
+    else root.dataset.mode = mode;
+    for (const button of modes) button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
+  };
+  try {
+    const mode = localStorage.getItem("crossview-colours");
+    if (modes.some((button) => button.dataset.mode === mode)) setMode(mode);
+  } catch {}
+  for (const button of modes) {
+    button.addEventListener("click", () => {
+      setMode(button.dataset.mode);
+      try { localStorage.setItem("crossview-colours", button.dataset.mode); } catch {}
+    });
+  }
+
+  for (const button of all(".copy")) {
+    const code = button.parentElement.querySelector("code");
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(code);
+        button.textContent = "Selected";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+  }
+
+  // Words at the pointer.
+  const tip = document.getElementById("tip");
+  const said = document.getElementById("said");
+  let whereTip = null;
+  const hideTip = () => { tip.hidden = true; };
+  const placeTip = () => {
+    if (tip.hidden) return;
+    const [x, y] = whereTip();
+    const { width, height } = tip.getBoundingClientRect();
+    tip.style.left = `${clamp(x + 12, 4, innerWidth - width - 4)}px`;
+    tip.style.top = `${y - height - 12 > 4 ? y - height - 12 : y + 18}px`;
+  };
+  const showTip = (text, where) => {
+    tip.textContent = text;
+    tip.hidden = false;
+    whereTip = where;
+    placeTip();
+  };
+  for (const place of all("[data-tip]")) {
+    const where = () => {
+      const { left, top } = place.getBoundingClientRect();
+      return [left, top];
+    };
+    const show = () => showTip(place.dataset.tip, where);
+    for (const event of ["pointerenter", "focus"]) place.addEventListener(event, show);
+    for (const event of ["pointerleave", "blur"]) place.addEventListener(event, hideTip);
+  }
+  addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
+  addEventListener("scroll", placeTip, { passive: true, capture: true });
+
+  // Tables: a head sorts one way, then the other, and then puts the rows back.
+  for (const table of all("table.results")) {
+    const body = table.tBodies[0];
+    const order = [...body.rows];
+    const heads = all("thead th", table);
+    heads.forEach((head, column) => {
+      const first = column && table.dataset.best !== "lowest" ? "descending" : "ascending";
+      const second = first === "ascending" ? "descending" : "ascending";
+      head.querySelector("button").addEventListener("click", () => {
+        const now = head.getAttribute("aria-sort");
+        const next = !now ? first : now === first ? second : null;
+        for (const other of heads) other.removeAttribute("aria-sort");
+        if (next) head.setAttribute("aria-sort", next);
+        body.append(...(next ? sorted(order, column, next === "descending" ? -1 : 1) : order));
+      });
+    });
+  }
+  function sorted(rows, column, sign) {
+    if (!column) {
+      const text = (row) => row.cells[0].textContent;
+      return [...rows].sort((a, b) => sign * text(a).localeCompare(text(b), "en", { numeric: true }));
+    }
+    const value = (row) => row.cells[column].dataset.v;
+    const known = rows.filter((row) => value(row) !== undefined);
+    known.sort((a, b) => sign * (Number(value(a)) - Number(value(b))));
+    return [...known, ...rows.filter((row) => value(row) === undefined)];
+  }
+
+  // Charts: the nearest point says what it is.
+  function rowsOfScatter(svg, { labels, views, names }, panel) {
+    const own = names[Math.min(panel, names.length - 1)] ?? [];
+    let next = 0;
+    return all("path", svg).map((path) => ({
+      n: labels[path.dataset.c],
+      mark: path,
+      p: [...path.getAttribute("d").matchAll(/M(\S+) ([-\d.]+)/g)].map((found) => {
+        const name = own[next++];
+        return [Number(found[1]), Number(found[2]), views[path.dataset.v] + (name ? `\n${name}` : "")];
+      }),
+    }));
+  }
+  function explore(box, figure, { rows, weight = [1, 1], reach = 14, mark = [11, 11, 5.5] }) {
+    const svg = box.querySelector("svg");
+    const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+    const ring = mark && drawn("rect", { class: "ring", width: mark[0], height: mark[1], rx: mark[2] });
+    const linked = figure.classList.contains("linked");
+    let at = null;
+    const group = (row) => rows[row].mark ?? svg.querySelector(`[data-series="${row}"]`);
+    const seen = (row) => rows[row].p.length > 0 && !group(row)?.matches(".off, .dim");
+    const link = (row) => {
+      if (!linked) return;
+      for (const bar of all("[data-series]", figure)) bar.classList.toggle("dim", row !== null && Number(bar.dataset.series) !== row);
+    };
+    const hide = () => {
+      ring?.remove();
+      link(null);
+      hideTip();
+      at = null;
+    };
+    const show = (row, point, aloud) => {
+      link(null);
+      const [x, y, text] = rows[row].p[point];
+      const words = `${rows[row].n}\n${text}`;
+      if (ring) {
+        ring.setAttribute("x", x - mark[0] / 2);
+        ring.setAttribute("y", y - mark[1] / 2);
+        svg.append(ring);
+      }
+      at = [row, point];
+      link(row);
+      showTip(words, () => {
+        const frame = svg.getBoundingClientRect();
+        return [frame.left + (x * frame.width) / width, frame.top + (y * frame.height) / height];
+      });
+      if (aloud) said.textContent = words;
+    };
+    const point = (event) => {
+      const frame = svg.getBoundingClientRect();
+      const px = ((event.clientX - frame.left) * width) / frame.width;
+      const py = ((event.clientY - frame.top) * height) / frame.height;
+      let best = reach;
+      let found = null;
+      link(null);
+      rows.forEach((row, r) => {
+        if (!seen(r)) return;
+        row.p.forEach(([x, y], k) => {
+          const distance = Math.hypot(weight[0] * (x - px), weight[1] * (y - py));
+          if (distance < best) [best, found] = [distance, [r, k]];
+        });
+      });
+      if (found) show(...found);
+      else hide();
+    };
+    const step = (by, down) => {
+      link(null);
+      const open = rows.map((_, r) => r).filter(seen);
+      if (!open.length) return;
+      if (!at || !open.includes(at[0])) return show(open[0], 0, true);
+      const single = open.every((r) => rows[r].p.length === 1);
+      if (!down && !single) return show(at[0], clamp(at[1] + by, 0, rows[at[0]].p.length - 1), true);
+      const row = open[clamp(open.indexOf(at[0]) + by, 0, open.length - 1)];
+      show(row, Math.min(at[1], rows[row].p.length - 1), true);
+    };
+    box.addEventListener("pointermove", point);
+    box.addEventListener("pointerdown", point);
+    box.addEventListener("pointerleave", hide);
+    box.addEventListener("blur", hide);
+    box.addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: [-1, false], ArrowRight: [1, false], ArrowUp: [-1, true], ArrowDown: [1, true] }[event.key];
+      if (!move) return;
+      event.preventDefault();
+      step(...move);
+    });
+  }
+  for (const figure of all("figure")) {
+    const shared = figure.classList.contains("embeddings") ? dataOf(figure) : null;
+    all(".plot", figure).forEach((box, k) => {
+      explore(box, figure, shared ? { rows: rowsOfScatter(box.querySelector("svg"), shared, k) } : dataOf(box));
+    });
+    for (const button of all(".legend.series button", figure)) {
+      button.addEventListener("click", () => {
+        const shown = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(shown));
+        figure.querySelector(`[data-series="${button.dataset.row}"]`).classList.toggle("off", !shown);
+      });
+    }
+    if (shared) highlight(figure);
+  }
+  function highlight(figure) {
+    const buttons = all(".legends button", figure);
+    const chosen = (kind) => new Set(
+      buttons.filter((button) => button.dataset.kind === kind && button.getAttribute("aria-pressed") === "true")
+        .map((button) => button.dataset.k),
+    );
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+        const classes = chosen("c");
+        const views = chosen("v");
+        for (const path of all(".scatter path", figure)) {
+          const out = (classes.size && !classes.has(path.dataset.c)) || (views.size && !views.has(path.dataset.v));
+          path.classList.toggle("dim", Boolean(out));
+        }
+      });
+    }
+  }
+
+  // Matches.
+  for (const figure of all("figure.matches")) {
+    const { size: [width, height], columns, sheet, digits, probes } = dataOf(figure);
+    const find = (name) => figure.querySelector(name);
+    const [method, filter, place, cards] = [".method", ".filter", ".place", ".browser .cards"].map(find);
+    let at = 0;
+    const card = (image, head, below, kind) => {
+      const made = element("div", `card ${kind}`);
+      const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "picture", "aria-hidden": "true" });
+      const x = -((image % columns) * (width + 2) + 1);
+      const y = -(Math.floor(image / columns) * (height + 2) + 1);
+      picture.append(drawn("use", { href: `#${sheet}`, x, y }));
+      made.append(picture, element("div", "head", head), element("div", "below", below));
+      return made;
+    };
+    const draw = () => {
+      const isRight = ([, label, matches]) => matches.length > 0 && matches[0][1] === label;
+      const wanted = (probes[method.value] ?? []).filter(
+        (probe) => !filter.value || isRight(probe) === (filter.value === "right"),
+      );
+      at = clamp(at, 0, Math.max(wanted.length - 1, 0));
+      find(".previous").disabled = at === 0;
+      find(".next").disabled = at >= wanted.length - 1;
+      cards.replaceChildren();
+      if (!wanted.length) {
+        place.textContent = filter.value ? `no ${filter.value} probes` : "no probes";
+        return;
+      }
+      const [image, label, matches] = wanted[at];
+      place.textContent = `probe ${at + 1} of ${wanted.length}, class ${label}`;
+      const ranked = element("div", "ranked");
+      cards.append(card(image, "probe", label, "probe"), ranked);
+      for (const [other, found, distance] of matches) {
+        const right = found === label;
+        ranked.append(card(other, `${right ? "✓" : "✗"} ${found}`, distance.toFixed(digits), right ? "right" : "wrong"));
+      }
+    };
+    const go = (by) => { at += by; draw(); };
+    find(".previous").addEventListener("click", () => go(-1));
+    find(".next").addEventListener("click", () => go(1));
+    for (const choice of [method, filter]) choice.addEventListener("change", () => { at = 0; draw(); });
+    find(".browser").addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!by || event.target.matches("select")) return;
+      event.preventDefault();
+      go(by);
+    });
+    draw();
+  }
+
+  // The contents show where one is.
+  const links = new Map(all(".toc ol ol a").map((link) => [link.getAttribute("href").slice(1), link]));
+  const watch = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) links.get(target.id).setAttribute("aria-current", "true");
+      else links.get(target.id).removeAttribute("aria-current");
+    }
+  }, { rootMargin: "-20% 0px -60% 0px" });
+  for (const id of links.keys()) watch.observe(document.getElementById(id));
+})();

@@ -1,0 +1,182 @@
+"""Whole reports: of a comparison of methods on some data, and of the paper's experiments."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+from crossview.datasets import Dataset
+from crossview.experiments.protocols import Experiment, Panel
+from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
+from crossview.report.results import Results, cmc_curves, entries, items
+from crossview.report.showcase import Shown, embeddings, matches, show
+
+__all__ = ["comparison_report", "reproduction_report"]
+
+Load = Callable[[str, Mapping[str, Any]], Dataset]
+
+_BROWSED = 2  # methods whose matches are shown
+
+
+def comparison_report(panel: Panel, results: Results, data: Dataset, command: str) -> Report:
+    """How methods compare on some data.
+
+    Parameters
+    ----------
+    panel : Panel
+        Methods × one column.
+    results : mapping of Cell to Record
+        The results.
+    data : Dataset
+        The data.
+    command : str
+        What made them.
+    """
+    first = {place.row: place.cell for place in reversed(panel.places)}
+    shown = {row: show(cell, results[cell].result or {}, data) for row, cell in first.items() if results[cell].result}
+    table = comparison_table(panel, results)
+    accuracy = {row: found[:1] for row, found in table.rows.items()}
+    sections = [
+        Section("Accuracy", [table, Bars("accuracy-bars", "Accuracy", table.columns[:1], accuracy)]),
+        Section("How soon a match is found", cmc_curves(panel, results)),
+    ]
+    if shown:
+        caption = "Test samples of the first split: the first two components of each method, with all others as found."
+        sections.append(
+            Section("Common spaces", [embeddings("embeddings", "Embeddings in the plane", shown, data, caption)])
+        )
+    if shown and data.image_shape is not None:
+        best = _best(accuracy, shown)[:_BROWSED]
+        browsed = {row: shown[row] for row in best}
+        caption = f"Test samples of the first split, by the best methods: {' and '.join(best)}."
+        sections.append(Section("Matches", [matches("matches", "Match browser", browsed, data, caption)]))
+    seconds = {
+        row: [fit[0], search[0]]
+        for (row, fit), search in zip(
+            entries(panel, results, lambda r: r["seconds"]["fit"], 1.0).items(),
+            entries(panel, results, lambda r: r["seconds"]["search"], 1.0).values(),
+            strict=True,
+        )
+    }
+    times = ResultTable(
+        "times", "Training times", ["a fit", "the search"], seconds, "Seconds.", unit="s", best="lowest", digits=2
+    )
+    sections.append(Section("Time", [times]))
+    chosen = {row: _sentence(results[cell].result) for row, cell in first.items() if results[cell].result}
+    sections.append(
+        Section("Parameters", [Facts("chosen", "Chosen on the training samples of the first split", chosen)])
+    )
+    sections.append(_environment(panel.places[0].cell.to_dict(), data))
+    winner = next(iter(_best(accuracy, shown)), None)
+    summary = data.description
+    if winner is not None and accuracy[winner][0].mean is not None:
+        summary += f" The best of {len(accuracy)} methods is {winner}, with {accuracy[winner][0].mean:.1f} %."
+    return Report(f"Comparison on {panel.columns[0]}", summary, sections, command)
+
+
+def comparison_table(panel: Panel, results: Results) -> ResultTable:
+    """Accuracy of every method on one data set.
+
+    Parameters
+    ----------
+    panel : Panel
+        Methods × one column.
+    results : mapping of Cell to Record
+        The results.
+    """
+    parts = {
+        "accuracy": entries(panel, results, lambda r: r["score"]),
+        "Euclidean only": entries(panel, results, lambda r: r.get("euclidean", r)["score"]),
+        "among the first 5": entries(panel, results, lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)]),
+        "in validation": entries(panel, results, lambda r: r["best_score"]),
+    }
+    rows: dict[str, list[Entry]] = {row: [part[row][0] for part in parts.values()] for row in panel.rows}
+    caption = (
+        "Mean over the ordered pairs of views, ± standard deviation over random splits. Parameters, the distance among "
+        "them, were chosen on training samples only."
+    )
+    return ResultTable(panel.key, panel.title, list(parts), rows, caption)
+
+
+def reproduction_report(experiments: Sequence[Experiment], results: Results, load: Load, command: str) -> Report:
+    """The paper's tables and figures, published beside measured.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        What was to be run.
+    results : mapping of Cell to Record
+        The results.
+    load : callable
+        Gives the data of a cell, by name and options.
+    command : str
+        What made them.
+    """
+    sections = []
+    for experiment in experiments:
+        found: list[Item] = []
+        for panel in experiment.panels:
+            found += _plane(panel, results, load) if panel.kind == "embeddings" else items(panel, results)
+        sections.append(
+            Section(f"{_head(experiment.name)}: {experiment.title}", found, "\n\n".join(experiment.missing))
+        )
+    cells = [cell for experiment in experiments for cell in experiment.cells]
+    sections.append(_environment(cells[0].to_dict() if cells else {}))
+    return Report(
+        "Multi-view Hybrid Embedding: the paper's experiments",
+        "Tables and figures of J. Xu et al., Multi-view Hybrid Embedding: A Divide-and-Conquer Approach, IEEE "
+        "Transactions on Cybernetics, measured beside published. Splits are random and not the paper's; parameters "
+        "were chosen on training classes only.",
+        sections,
+        command,
+    )
+
+
+def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
+    shown: dict[str, Shown] = {}
+    data = None
+    for place in panel.places:
+        if (result := results[place.cell].result) is not None:
+            data = load(place.cell.data, dict(place.cell.options))
+            shown[place.row] = show(place.cell, result, data)
+    return [] if data is None else [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
+
+
+def _best(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:
+    """Rows from the best to the worst."""
+    means = {row: found[0].mean for row, found in accuracy.items() if row in among and found[0].mean is not None}
+    return sorted(means, key=lambda row: -(means[row] or 0.0))
+
+
+def _sentence(result: Mapping[str, Any] | None) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in (result or {}).get("best_params", {}).items())
+
+
+def _environment(cell: Mapping[str, Any], data: Dataset | None = None) -> Section:
+    from crossview import __version__
+
+    facts = {
+        "crossview": __version__,
+        "Python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "platform": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+    if cell:
+        facts["split"] = ", ".join(f"{name} = {value}" for name, value in cell["split"].items())
+        facts["search"] = ", ".join(f"{name} = {value}" for name, value in cell["search"].items() if name != "grid")
+    if data is not None:
+        facts["data"] = f"{data.views!r}; {len(np.unique(data.y))} classes"
+        facts["source"] = data.citation
+    return Section("Environment", [Facts("environment", "What computed this", facts)])
+
+
+def _head(name: str) -> str:
+    return name.replace("-", " ").capitalize()

@@ -1,0 +1,192 @@
+"""Tables as LaTeX, Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+
+from crossview.report.document import Entry, ResultTable
+from crossview.report.words import absent, best_two, compare, finite, number, spread
+
+__all__ = ["table_csv", "table_latex", "table_markdown"]
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "±": r"$\pm$",
+    "−": r"$-$",
+    "–": "--",
+    "→": r"$\to$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "\n": " ",
+    "\r": " ",
+}
+_FIELDS = ("mean", "sd", "published", "published_sd", "difference", "deviations", "loss", "published_loss", "note")
+
+
+def table_csv(table: ResultTable) -> str:
+    """A table as CSV, with a line per entry and full precision.
+
+    Parameters
+    ----------
+    table : ResultTable
+        The table.
+
+    Returns
+    -------
+    text : str
+        With heads ``row``, ``column``, and the names of an entry's figures.
+
+    Examples
+    --------
+    >>> from crossview.report import Entry, ResultTable
+    >>> table = ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})
+    >>> print(table_csv(table).strip())
+    row,column,mean,sd,published,published_sd,difference,deviations,loss,published_loss,note
+    PCA,case 1,48.5,1.5,,,,,,,
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["row", "column", *_FIELDS])
+    for name, entries in table.rows.items():
+        for column, entry in zip(table.columns, entries, strict=True):
+            values = (getattr(entry, field) for field in _FIELDS)
+            writer.writerow([name, column, *("" if value is None else value for value in values)])
+    return stream.getvalue()
+
+
+def table_markdown(table: ResultTable) -> str:
+    """A table as Markdown, the best of a column in bold and the second best in italics.
+
+    Parameters
+    ----------
+    table : ResultTable
+        The table.
+
+    Returns
+    -------
+    text : str
+        With published figures, differences and losses in brackets, and notes below.
+
+    Examples
+    --------
+    >>> from crossview.report import Entry, ResultTable
+    >>> table = ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})
+    >>> print(table_markdown(table))
+    | method | case 1 |
+    | --- | ---: |
+    | PCA | 48.5 ± 1.5 |
+    """
+    best = best_two(table)
+    wrap = ("{}", "**{}**", "*{}*")
+
+    def cell(name: str, column: int, entry: Entry) -> str:
+        shown = spread(entry.mean, entry.sd, table.digits) if finite(entry.mean) else absent(entry)
+        text = wrap[best[column].get(name, 0)].format(shown)
+        asides = _asides(table, entry, _markdown)
+        return f"{text} ({'; '.join(asides)})" if asides else text
+
+    lines = [[_markdown(text) for text in (table.row_head, *table.columns)], ["---", *["---:"] * len(table.columns)]]
+    for name, entries in table.rows.items():
+        lines.append([_markdown(name), *(cell(name, k, entry) for k, entry in enumerate(entries))])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _asides(table: ResultTable, entry: Entry, escape: Callable[[str], str]) -> list[str]:
+    asides = []
+    if finite(entry.published):
+        known = f"published {spread(entry.published, entry.published_sd, table.digits)}"
+        difference = compare(entry, table.digits)
+        asides.append(f"{known}, {difference.replace(' (', ', ').rstrip(')')}" if difference else known)
+    if finite(entry.loss):
+        known = f", published {number(entry.published_loss, 1)} %" if finite(entry.published_loss) else ""
+        asides.append(f"loss {number(entry.loss, 1)} %{known}")
+    return [*asides, escape(entry.note)] if entry.note else asides
+
+
+def _markdown(text: str) -> str:
+    text = re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", " ".join(text.split()))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def table_latex(table: ResultTable) -> str:
+    r"""A table as a LaTeX ``tabular``, the best of a column in bold and the second best underlined.
+
+    Parameters
+    ----------
+    table : ResultTable
+        The table.
+
+    Returns
+    -------
+    text : str
+        Published figures and losses take lines of their own below the measured ones. No package is needed.
+
+    Examples
+    --------
+    >>> from crossview.report import Entry, ResultTable
+    >>> table = ResultTable("t", "A table", ["case_1"], {"PCA": [Entry(48.5, 1.5)]})
+    >>> print(table_latex(table))
+    \begin{tabular}{lr}
+    \hline
+    method & case\_1 \\
+    \hline
+    PCA & 48.5 $\pm$ 1.5 \\
+    \hline
+    \end{tabular}
+    """
+    best = best_two(table)
+    wrap = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
+    lines = [[table.row_head, *table.columns]]
+    body: list[list[str]] = []
+    for name, entries in table.rows.items():
+        measured = [
+            wrap[best[k].get(name, 0)].format(_latex(number(entry.mean, table.digits)))
+            + _latex(spread(entry.mean, entry.sd, table.digits).removeprefix(number(entry.mean, table.digits)))
+            if finite(entry.mean)
+            else _latex(absent(entry))
+            for k, entry in enumerate(entries)
+        ]
+        body.append([_latex(name), *measured])
+        if any(finite(entry.published) for entry in entries):
+            body.append([r"\quad published", *(_published(entry, table.digits) for entry in entries)])
+        if any(finite(entry.loss) for entry in entries):
+            body.append([r"\quad loss, \%", *(_loss(entry) for entry in entries)])
+    head = " & ".join(_latex(text) for text in lines[0])
+    rows = "".join(f"{' & '.join(line)} \\\\\n" for line in body)
+    columns = "l" + "r" * len(table.columns)
+    return f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{head} \\\\\n\\hline\n{rows}\\hline\n\\end{{tabular}}\n"
+
+
+def _published(entry: Entry, digits: int) -> str:
+    if not finite(entry.published):
+        return ""
+    difference = number(entry.difference, digits, signed=True) if finite(entry.mean) else ""
+    return _latex(spread(entry.published, entry.published_sd, digits) + (f" ({difference})" if difference else ""))
+
+
+def _loss(entry: Entry) -> str:
+    if not finite(entry.loss):
+        return ""
+    return _latex(
+        number(entry.loss, 1) + (f" ({number(entry.published_loss, 1)})" if finite(entry.published_loss) else "")
+    )
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)

@@ -1,0 +1,265 @@
+"""From results to the tables and figures of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from crossview.experiments.cells import Cell
+from crossview.experiments.protocols import LETTER, Panel, published
+from crossview.experiments.store import Record
+from crossview.report.document import Bars, Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
+
+__all__ = ["Results", "cmc_curves", "entries", "items"]
+
+Results: TypeAlias = Mapping[Cell, Record]
+Value: TypeAlias = Callable[[Mapping[str, Any]], float]
+
+_GROUPS = {
+    "weights": ("lambda_intra", "λ1", "lambda_inter", "λ2"),
+    "neighbours": ("n_within", "p1", "n_between", "p2"),
+}
+_MEAN = "Mean accuracy over the ordered pairs of views, ± standard deviation over repeats."
+
+
+def items(panel: Panel, results: Results) -> list[Item]:
+    """What a panel shows.
+
+    Parameters
+    ----------
+    panel : Panel
+        What was to be computed; those of kind ``"embeddings"`` are drawn by `crossview.report.showcase`.
+    results : mapping of Cell to Record
+        What was computed.
+    """
+    return _KINDS[panel.kind](panel, results)
+
+
+def entries(panel: Panel, results: Results, value: Value, scale: float = 100.0) -> dict[str, list[Entry]]:
+    """Mean and standard deviation over repeats, for every row and column of a panel, beside what was published.
+
+    Parameters
+    ----------
+    panel : Panel
+        Where results belong.
+    results : mapping of Cell to Record
+        The results.
+    value : callable
+        What is wanted of a result.
+    scale : float
+        Factor on it.
+    """
+    return {
+        row: [
+            _entry(_records(panel, results, row, column), value, scale, _published(panel.key, row, column))
+            for column in panel.columns
+        ]
+        for row in panel.rows
+    }
+
+
+def cmc_curves(panel: Panel, results: Results) -> list[Item]:
+    """Cumulative match curves, a frame for every column of a panel.
+
+    Parameters
+    ----------
+    panel : Panel
+        Where results belong.
+    results : mapping of Cell to Record
+        The results.
+    """
+    frames: list[Item] = []
+    for number, column in enumerate(panel.columns, 1):
+        curves = {}
+        for row in panel.rows:
+            found = [100 * np.array(r["cmc"]) for r in _done(_records(panel, results, row, column))]
+            if found:
+                mean = np.mean(found, axis=0)
+                curves[row] = Curve(list(range(1, len(mean) + 1)), mean.tolist())
+        if curves:
+            title = f"Cumulative match curves, {column}"
+            caption = (
+                "How many of the probes have a sample of their class among the nearest of the gallery, averaged over "
+                "the ordered pairs of views."
+            )
+            frames.append(Curves(f"{panel.key}-cmc-{number}", title, curves, "rank", "probes found, %", caption))
+    return frames
+
+
+def _accuracy(panel: Panel, results: Results) -> list[Item]:
+    chosen = entries(panel, results, lambda r: r["score"])
+    shown: list[Item] = []
+    key, title = panel.key, panel.title
+    if any("euclidean" in r for place in panel.places for r in _done([results[place.cell]])):
+        euclidean = entries(panel, results, lambda r: r["euclidean"]["score"])
+        shown.append(ResultTable(key, f"{title}: Euclidean distance, as in the paper", panel.columns, euclidean, _MEAN))
+        key, title = f"{key}-chosen", f"{title}: the distance chosen with the parameters, Euclidean or cosine"
+    shown.append(ResultTable(key, title, panel.columns, chosen, _MEAN))
+    shown.append(Bars(f"{panel.key}-bars", title, panel.columns, chosen))
+    return [*shown, *cmc_curves(panel, results)]
+
+
+def _pairs(panel: Panel, results: Results) -> list[Item]:
+    """Accuracy for every gallery and probe, which a table of two views has in the place of their mean."""
+    columns: dict[str, tuple[str, int, int]] = {}
+    for column in panel.columns:
+        records = [results[place.cell] for place in panel.places if place.column == column]
+        views: list[str] = next((result["views"] for result in _done(records)), [])
+        for g, p in ((0, 1), (1, 0)) if views else ():
+            columns[f"{column.upper()} {views[g]}-{views[p]}"] = (column, g, p)
+    rows = {
+        row: [
+            _entry(_records(panel, results, row, column), _at(g, p), 100.0, _published(panel.key, row, head))
+            for head, (column, g, p) in columns.items()
+        ]
+        for row in panel.rows
+    }
+    caption = "Gallery-probe. Rank-1 accuracy, ± standard deviation over repeats."
+    return [
+        ResultTable(panel.key, panel.title, list(columns), rows, caption),
+        Bars(f"{panel.key}-bars", panel.title, list(columns), rows),
+        *cmc_curves(panel, results),
+    ]
+
+
+def _at(gallery: int, probe: int) -> Value:
+    return lambda result: float(result["accuracy"][gallery][probe])
+
+
+def _outliers(panel: Panel, results: Results) -> list[Item]:
+    rows = {}
+    for row, found in entries(panel, results, lambda r: r["score"]).items():
+        rows[row] = [_with_loss(entry, found[0].mean) for entry in found]
+    curves = {row: _line(panel.columns, [e.mean for e in found], [e.sd for e in found]) for row, found in rows.items()}
+    losses = {row: _line(panel.columns, [e.loss for e in found]) for row, found in rows.items()}
+    heads = [f"{share} %" for share in panel.columns]
+    caption = f"{_MEAN} Loss: how much of the accuracy with clean labels is lost, in per cent of it."
+    return [
+        ResultTable(panel.key, panel.title, heads, rows, caption),
+        Curves(f"{panel.key}-accuracy", "Accuracy with permuted labels", curves, panel.x_label),
+        Curves(f"{panel.key}-loss", "Relative loss of accuracy", losses, panel.x_label, "relative loss, %"),
+    ]
+
+
+def _with_loss(entry: Entry, clean: float | None) -> Entry:
+    return replace(entry, loss=None if entry.mean is None or not clean else 100 * (clean - entry.mean) / clean)
+
+
+def _times(panel: Panel, results: Results) -> list[Item]:
+    rows = entries(panel, results, lambda r: r["seconds"]["fit"], 1.0)
+    caption = (
+        "Seconds of a fit, the median of several, in one thread. Published times are of another machine and other "
+        "software."
+    )
+    ratios = {}
+    for row in panel.rows:
+        if row.endswith(LETTER):
+            method = row.removesuffix(LETTER).strip()
+            pairs = zip(rows[row], rows[method], strict=True)
+            ratios[method] = [Entry(slow.mean / fast.mean if slow.mean and fast.mean else None) for slow, fast in pairs]
+    title = "How many times faster than the paper's algorithm to the letter"
+    return [
+        ResultTable(panel.key, panel.title, panel.columns, rows, caption, unit="s", best="lowest", digits=3),
+        ResultTable(f"{panel.key}-ratio", title, panel.columns, ratios, unit="×", best=""),
+    ]
+
+
+def _curve(panel: Panel, results: Results) -> list[Item]:
+    found = entries(panel, results, lambda r: r["score"])
+    curves = {row: _line(panel.columns, [e.mean for e in one], [e.sd for e in one]) for row, one in found.items()}
+    return [Curves(panel.key, panel.title, curves, panel.x_label)]
+
+
+def _dimensions(panel: Panel, results: Results) -> list[Item]:
+    curves = {}
+    for row in panel.rows:
+        found = _done(_records(panel, results, row, ""))
+        # Repeats may have chosen PCA dimensions that allow for different numbers of components.
+        shared = sorted(set.intersection(*(set(r["dimensions"]) for r in found))) if found else []
+        scores = [[100 * r["by_dimension"][r["dimensions"].index(d)] for d in shared] for r in found]
+        if shared:
+            curves[row] = Curve(shared, np.mean(scores, axis=0).tolist(), np.std(scores, axis=0).tolist())
+    return [Curves(panel.key, panel.title, curves, panel.x_label)]
+
+
+def _parameters(panel: Panel, results: Results) -> list[Item]:
+    found = {
+        row: [r["by_parameters"] for r in done]
+        for row in panel.rows
+        if (done := _done(_records(panel, results, row, "")))
+    }
+    shown: list[Item] = []
+    for group, (y_name, y_label, x_name, x_label) in _GROUPS.items():
+        maps = {row: _heat_map([r[group] for r in repeats], y_name, x_name) for row, repeats in found.items()}
+        title = f"{panel.title}: {y_label} and {x_label}"
+        shown.append(HeatMaps(f"{panel.key}-{group}", title, maps, x_label, y_label))
+    curves = {}
+    for row, repeats in found.items():
+        scores = np.array([[100 * point["score"] for point in r["beta"]] for r in repeats])
+        betas = [point["beta"] for point in repeats[0]["beta"]]
+        curves[row] = Curve(betas, scores.mean(axis=0).tolist(), scores.std(axis=0).tolist())
+    return [*shown, Curves(f"{panel.key}-beta", f"{panel.title}: β", curves, "β")]
+
+
+def _heat_map(repeats: Sequence[Sequence[Mapping[str, float]]], y_name: str, x_name: str) -> HeatMap:
+    """The mean over repeats."""
+    x, y = (sorted({point[name] for point in repeats[0]}) for name in (x_name, y_name))
+    total = np.zeros((len(y), len(x)))
+    for points in repeats:
+        for point in points:
+            total[y.index(point[y_name]), x.index(point[x_name])] += 100 * point["score"] / len(repeats)
+    return HeatMap([f"{value:g}" for value in x], [f"{value:g}" for value in y], total)
+
+
+def _line(columns: Sequence[str], means: Sequence[float | None], sds: Sequence[float | None] | None = None) -> Curve:
+    """Columns as numbers, with means and standard deviations where there are some."""
+    there = [(float(column), mean, k) for k, (column, mean) in enumerate(zip(columns, means, strict=True))]
+    known = [(x, mean, k) for x, mean, k in there if mean is not None]
+    spread = None if sds is None else [sds[k] or 0.0 for _, _, k in known]
+    return Curve([x for x, _, _ in known], [mean for _, mean, _ in known], spread)
+
+
+def _records(panel: Panel, results: Results, row: str, column: str) -> list[Record]:
+    return [results[place.cell] for place in panel.places if (place.row, place.column) == (row, column)]
+
+
+def _done(records: Sequence[Record]) -> list[Mapping[str, Any]]:
+    return [record.result for record in records if record.result is not None]
+
+
+def _entry(records: Sequence[Record], value: Value, scale: float, printed: Mapping[str, float | None]) -> Entry:
+    """Mean and standard deviation, and why there are none."""
+    values = [scale * value(result) for result in _done(records)]
+    errors = [record.error["message"] for record in records if record.error is not None]
+    return Entry(
+        mean=float(np.mean(values)) if values else None,
+        sd=float(np.std(values)) if len(values) > 1 else None,
+        published=printed.get("mean"),
+        published_sd=printed.get("sd"),
+        published_loss=printed.get("loss"),
+        note=f"{len(errors)} of {len(records)} failed: {errors[0]}" if errors else "",
+    )
+
+
+def _published(table: str, row: str, column: str) -> dict[str, float | None]:
+    """What was published for an entry, if anything was."""
+    known = published().get(table, {"rows": {}, "columns": []})
+    figures = known["rows"].get(row.removesuffix(" per view"))
+    heads = [head.lower() for head in known["columns"]]
+    if figures is None or column.lower() not in heads or (found := figures[heads.index(column.lower())]) is None:
+        return {}
+    return dict(zip(("mean", "sd", "loss"), found, strict=False))
+
+
+_KINDS: dict[str, Callable[[Panel, Results], list[Item]]] = {
+    "accuracy": _accuracy,
+    "pairs": _pairs,
+    "outliers": _outliers,
+    "times": _times,
+    "curve": _curve,
+    "dimensions": _dimensions,
+    "parameters": _parameters,
+}

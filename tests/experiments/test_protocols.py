@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import crossview as cv
+from crossview.experiments import Split
+from crossview.experiments.loading import Loader
+from crossview.experiments.protocols import (
+    EXPERIMENTS,
+    LETTER,
+    QUICK,
+    Effort,
+    comparison,
+    plan,
+    published,
+)
+
+
+def everything(data, options):
+    return None
+
+
+def nothing(data, options):
+    return "it is not here"
+
+
+def poses_of_case_4(data, options):
+    return None if data == "coil100" or options.get("case") in (1, 4) else f"case {options.get('case')} lacks a pose"
+
+
+def test_all_tables_and_figures_can_be_planned():
+    assert list(EXPERIMENTS) == [
+        *(f"table-{k}" for k in range(1, 8)),
+        "figure-2d",
+        "figure-pca",
+        "figure-dims",
+        "figure-train-size",
+        "figure-parameters",
+    ]
+    for name in EXPERIMENTS:
+        experiment = plan(name, QUICK, everything)
+        assert experiment.missing == ()
+        assert experiment.name == name
+        assert experiment.cells
+
+
+def test_a_name_that_is_none_is_refused():
+    with pytest.raises(ValueError, match=r"unknown experiment 'table-9': use one of table-1"):
+        plan("table-9", QUICK, everything)
+
+
+@pytest.mark.parametrize("name", ["table-1", "table-2", "table-3", "table-4", "table-6", "table-7"])
+def test_what_is_absent_is_named(name):
+    experiment = plan(name, QUICK, nothing)
+    assert experiment.panels == ()
+    assert all("cannot run: it is not here" in reason for reason in experiment.missing)
+    assert len(experiment.missing) == {"table-1": 2, "table-2": 8, "table-3": 8, "table-6": 4}.get(name, 1)
+
+
+def test_training_times_need_no_data():
+    experiment = plan("table-5", QUICK, nothing)
+    assert {cell.task for cell in experiment.cells} == {"time", "literal-time"}
+    assert f"MvHE {LETTER}" in experiment.panels[0].rows
+
+
+def test_the_rest_runs_without_some_poses():
+    experiment = plan("table-3", QUICK, poses_of_case_4)
+    assert experiment.panels[0].columns == ["case 1", "case 4"]
+    assert len(experiment.missing) == 6
+
+
+def test_another_case_takes_the_place_of_one_that_cannot_run():
+    experiment = plan("figure-2d", QUICK, poses_of_case_4)
+    assert {dict(cell.options)["case"] for cell in experiment.cells} == {4}
+    assert experiment.missing[-1] == "case 4 of cmu-pie is shown in the place of case 5"
+
+
+# Of the paper: people or objects to train with, and views of every case.
+COUNTS = {"hfb": 60, "cufsf": 700, "cmu-pie": 45, "coil100": 70}
+
+
+@pytest.mark.parametrize("name", ["table-1", "table-2", "table-3", "table-4", "table-6", "table-7"])
+def test_splits_are_the_papers(name):
+    experiment = plan(name, Effort(), everything)
+    for cell in experiment.cells:
+        assert cell.split == Split("classes", COUNTS[cell.data], 10, 0)
+        assert cell.search.n_folds == 5
+        assert cell.search.cv == "auto"  # which is classes where there are so many
+    repeats = {(place.row, place.column): set() for panel in experiment.panels for place in panel.places}
+    for panel in experiment.panels:
+        for place in panel.places:
+            repeats[place.row, place.column].add(place.cell.repeat)
+    assert all(found == set(range(10)) for found in repeats.values())
+
+
+def test_methods_for_two_views_are_left_out_of_more():
+    panel = plan("table-6", Effort(repeats=1), everything).panels[0]
+    cases = {method: {place.column for place in panel.places if place.row == method} for method in panel.rows}
+    assert cases["CCA"] == cases["KCCA"] == cases["PLS"] == {"case 1"}
+    assert cases["MvHE"] == cases["LDA per view"] == {"case 1", "case 2", "case 3", "case 4"}
+    per_view = [dict(place.cell.parameters) for place in panel.places if place.row == "LDA per view"]
+    assert per_view == [{"pooled": False}] * 4
+
+
+def test_only_the_methods_asked_for_are_run():
+    experiment = plan("table-6", Effort(repeats=1, methods=("MvDA", "MvHE")), everything)
+    assert {cell.method for cell in experiment.cells} == {"MvDA", "MvHE"}
+
+
+def test_ablation_leaves_parts_out_by_their_weights():
+    panel = plan("table-2", Effort(repeats=1), everything).panels[0]
+    left_out = {place.row: dict(place.cell.parameters) for place in panel.places}
+    assert left_out["paired"] == {"lambda_intra": 0.0, "lambda_inter": 0.0}
+    assert left_out["intra+inter"] == {"lambda_paired": 0.0}
+    assert left_out["paired+intra+inter"] == {}
+    assert list(left_out) == list(published()["table-2"]["rows"])
+
+
+@pytest.mark.parametrize(("name", "shares"), [("table-4", (0, 5, 10, 15, 20)), ("table-7", (0, 10, 20, 30, 40))])
+def test_outliers_are_the_papers(name, shares):
+    panel = plan(name, Effort(repeats=1), everything).panels[0]
+    assert panel.columns == published()[name]["columns"] == [str(share) for share in shares]
+    assert {place.cell.outliers for place in panel.places} == {share / 100 for share in shares}
+    assert panel.rows == list(published()[name]["rows"])
+
+
+def test_figures_have_the_papers_points():
+    points = {panel.key: panel.columns for panel in plan("figure-pca", Effort(repeats=1), everything).panels}
+    assert points["figure-pca-cmu-pie"] == [str(k) for k in range(25, 526, 25)]
+    assert points["figure-pca-coil100"] == [str(k) for k in range(20, 601, 20)]
+    sizes = {panel.key: panel.columns for panel in plan("figure-train-size", Effort(repeats=1), everything).panels}
+    assert sizes["figure-train-size-cmu-pie"] == [str(n) for n in range(20, 46, 5)]
+    assert sizes["figure-train-size-coil100"] == [str(n) for n in range(30, 71, 5)]
+
+
+def test_quick_is_less_of_the_same():
+    for name in EXPERIMENTS:
+        quick, full = (plan(name, effort, everything) for effort in (QUICK, Effort()))
+        assert [panel.key for panel in quick.panels] == [panel.key for panel in full.panels]
+        assert {panel.key: panel.rows for panel in quick.panels} == {panel.key: panel.rows for panel in full.panels}
+        if name not in ("table-5", "figure-2d"):
+            assert len(quick.cells) < len(full.cells)
+
+
+def test_repeats_can_be_added():
+    few, more = (plan("table-6", Effort(repeats=n), everything).cells for n in (2, 5))
+    assert set(few) < set(more)
+
+
+def test_published_figures_are_of_the_methods():
+    for name, table in published().items():
+        for row, entries in table["rows"].items():
+            assert len(entries) == len(table["columns"])
+            assert row in cv.METHODS or name == "table-2"
+
+
+@pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="CROSSVIEW_DATA is not set")
+def test_published_figures_are_the_papers():
+    tables = Path(os.environ["CROSSVIEW_DATA"]).parent / "paper" / "tables.json"
+    if not tables.exists():
+        pytest.skip("the paper's tables are not beside the data")
+    known = json.loads(tables.read_text())
+    names = ("hfb_cufsf", "cmu_pie_ablation", "cmu_pie", "cmu_pie_outliers", "cmu_pie_training_time", "coil100")
+    for number, name in enumerate((*names, "coil100_outliers"), 1):
+        for row, entries in known[name]["rows"].items():
+            found = published()[f"table-{number}"]["rows"][row]
+            for ours, theirs in zip(found, entries, strict=True):
+                if theirs is None or not isinstance(theirs, dict):
+                    assert ours == theirs or ours == [theirs]
+                else:
+                    assert ours == [theirs["mean"], theirs.get("std"), *([theirs["loss"]] if "loss" in theirs else [])]
+
+
+def test_comparison_has_every_method_and_repeat():
+    panel = comparison("digits", {}, ["PCA", "MvHE"], Split("samples", 20, 3, 5), (10, 20), 4)
+    assert [(place.row, place.cell.repeat) for place in panel.places] == [
+        (method, repeat) for method in ("PCA", "MvHE") for repeat in range(3)
+    ]
+    assert {place.cell.seed for place in panel.places} == {5, 6, 7}
+    assert panel.columns == ["digits"]
+
+
+def test_loader_loads_once_and_says_what_is_missing(tmp_path):
+    load = Loader(tmp_path)
+    assert load("digits", {}) is load("digits", {})
+    assert load.lacks("digits", {}) is None
+    assert load.lacks("nowhere", {}).startswith("nowhere is neither a data set")
+    assert "lacks 800 of 800 images" in load.lacks("coil100", {"case": 1})
+    assert load("paper-sizes", {"n_views": 3}).views.shape == (180, 3)
+    np.testing.assert_array_equal(load("paper-sizes", {"n_views": 2}).y, np.repeat(np.arange(45), 4))

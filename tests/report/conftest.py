@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crossview.report import (
+    Bars,
+    Curve,
+    Curves,
+    Embedding2D,
+    Embeddings,
+    Entry,
+    Facts,
+    HeatMap,
+    HeatMaps,
+    Match,
+    MatchBrowser,
+    Probe,
+    Report,
+    ResultTable,
+    Section,
+)
+
+METHODS = "PCA LDA LPP DLA CCA KCCA MCCA PLS GMA MULDA MvDA MvDA-VC MvMDA MvHE KMvHE".split()  # noqa: SIM905
+CASES = ["case 1", "case 2", "case 3", "case 4"]
+NOT_APPLICABLE = "N/A: CCA is defined for two views, and this case has five."
+FAILED = "Failed in 3 of 10 repeats: the eigenproblem has no positive definite right-hand side."
+
+
+@pytest.fixture(scope="session")
+def report() -> Report:
+    return sample_report()
+
+
+@pytest.fixture(scope="session")
+def hostile() -> Report:
+    """A report in which every text tries to get out of its place."""
+    bad = "<script>alert(1)</script>"
+    end = "\"'</script><img src=x onerror=alert(2)>]]>-->"
+    entry = Entry(1.0, 0.1, 2.0, 0.5, note=bad + end)
+    image = np.zeros((2, 3, 4), dtype=np.uint8)
+    items = [
+        ResultTable("a", bad, [end, "$x_1$"], {bad: [entry, Entry(note=end)], end: [entry, entry]}, end, bad, end),
+        Bars("b", end, [bad], {end: [entry], bad: [entry]}, bad, end),
+        Curves("c", bad, {bad: Curve([1, 2], [1, 2], [1, 1]), end: Curve([1], [3])}, end, bad, end),
+        HeatMaps("d", bad, {end: HeatMap([bad, end], [end], np.array([[1.0, 2.0]]))}, end, bad, end, end),
+        Embeddings("e", end, {bad: Embedding2D(np.eye(2), [bad, end], [end, bad], [bad, end])}, bad),
+        MatchBrowser("f", bad, image, {end: [Probe(0, bad, [Match(1, end, 0.5)])]}, end),
+        Facts("g", end, {bad: end, end: bad}, bad),
+    ]
+    return Report(bad, end, [Section(end, items, bad)], bad + end)
+
+
+def sample_report() -> Report:
+    """A report with everything in it, of the size that a real one has."""
+    rng = np.random.default_rng(7)
+    rows = _rows(rng)
+    return Report(
+        title="Cross-view recognition on COIL-100",
+        summary=(
+            "Fifteen methods match objects seen from one side with objects seen from another, in four cases of "
+            "training and test classes. Every figure is the mean over ten repeats, beside what was published."
+        ),
+        command="crossview experiment coil-100 --methods all --cases 1 2 3 4 --repeats 10 --seed 7 --out runs/coil-100",
+        sections=[
+            Section(
+                "Rank-1 accuracy",
+                [_table(rows), _bars(rows)],
+                "KMvHE is the best in every case.\n\nMost differ little.",
+            ),
+            Section("Match curves", [_curves(rng), _dimensions(rng)], "How soon the right object is found."),
+            Section("Parameters", [_heat_maps(rng)]),
+            Section("Common spaces", [_embeddings(rng), _matches(rng)]),
+            Section("How it was run", [_times(rng), _facts()]),
+        ],
+    )
+
+
+def _rows(rng: np.random.Generator) -> dict[str, list[Entry]]:
+    rows = {}
+    for k, name in enumerate(METHODS):
+        means = np.clip(35 + 3.6 * k + np.array([4, -3, 8, -9]) + rng.normal(0, 2.5, 4), 5, 99)
+        published = means + rng.normal(0.4, 1.6, 4)
+        rows[name] = [
+            Entry(round(float(m), 2), round(float(s), 2), round(float(p), 1), round(float(q), 1))
+            for m, s, p, q in zip(means, rng.uniform(0.6, 2.8, 4), published, rng.uniform(0.8, 2.5, 4), strict=True)
+        ]
+    rows["CCA"][3] = Entry(note=NOT_APPLICABLE)
+    rows["PLS"][3] = Entry(note=NOT_APPLICABLE)
+    rows["KCCA"][2] = Entry(published=66.2, published_sd=2.1, note=FAILED)
+    rows["MULDA"][1] = Entry(55.2, 1.4, note="Nothing was published for this case.")
+    return rows
+
+
+def _table(rows: dict[str, list[Entry]]) -> ResultTable:
+    caption = "Gallery at 0–35°, probes at 180–215°. Classes of the test are unseen in training."
+    return ResultTable("accuracy", "Rank-1 accuracy by method and case", CASES, rows, caption)
+
+
+def _bars(rows: dict[str, list[Entry]]) -> Bars:
+    return Bars("accuracy-bars", "Rank-1 accuracy, drawn", CASES, rows, "The same figures as above.")
+
+
+def _curves(rng: np.random.Generator) -> Curves:
+    ranks = np.arange(1, 21)
+    curves = {}
+    for k, name in enumerate(["KMvHE", "MvHE", "MvDA", "GMA", "MCCA", "PCA"]):
+        y = 100 - (18 + 9 * k) * np.exp(-ranks / (6 + k))
+        curves[name] = Curve(ranks.tolist(), y.round(2).tolist(), rng.uniform(0.5, 2.5, 20).round(2).tolist())
+    return Curves("match-curves", "Cumulative match curves", curves, "rank", "probes found, %", "Case 1, ten repeats.")
+
+
+def _dimensions(rng: np.random.Generator) -> Curves:
+    sizes = [2, 5, 10, 20, 50, 100, 200]
+    curves = {
+        name: Curve(sizes, (30 + 3 * k + 14 * np.log10(sizes) + rng.normal(0, 1, 7)).round(2).tolist())
+        for k, name in enumerate(METHODS)
+    }
+    return Curves("dimensions", "Accuracy against the number of components", curves, "components", log_x=True)
+
+
+def _heat_maps(rng: np.random.Generator) -> HeatMaps:
+    grid = [f"1e{power}" for power in range(-3, 4)]
+    maps = {}
+    for name in ("MvHE", "KMvHE", "MvDA-VC"):
+        i, j = np.mgrid[0:6, 0:7]
+        values = 86 - (i - rng.uniform(1, 4)) ** 2 * 1.4 - (j - rng.uniform(1, 5)) ** 2 + rng.normal(0, 0.6, (6, 7))
+        maps[name] = HeatMap(grid, grid[:6], values.round(2))
+    maps["MvDA-VC"].values[0, 0] = np.nan
+    return HeatMaps("parameters", "Accuracy over the two parameters", maps, "β", "α", "Case 1, validation.")
+
+
+def _embeddings(rng: np.random.Generator) -> Embeddings:
+    classes = np.repeat(np.arange(20), 20)
+    views = np.tile(np.repeat(["front", "back"], 10), 20).tolist()
+    labels = [f"object {c}" for c in classes]
+    names = [f"obj{c}__{5 * k}.png" for c, k in zip(classes, np.tile(np.arange(20), 20), strict=True)]
+    panels = {}
+    for k, name in enumerate(METHODS):
+        centres = rng.normal(size=(20, 2))
+        offset = np.where(np.array(views) == "front", 1, -1)[:, None] * [(15 - k) / 12, 0.2]
+        points = centres[classes] * (0.4 + k / 10) + offset + rng.normal(scale=0.12, size=(400, 2))
+        panels[name] = Embedding2D(points, views, labels, names)
+    return Embeddings(
+        "spaces", "The common space of each method", panels, "Twenty objects of the test, two components."
+    )
+
+
+def _matches(rng: np.random.Generator) -> MatchBrowser:
+    y, x = np.mgrid[0:16, 0:16]
+    images = np.stack(
+        [127 + 120 * np.sin(x * (1 + k % 5) / 6 + k) * np.cos(y * (1 + k % 3) / 5 + k / 2) for k in range(60)]
+    ).astype(np.uint8)
+    probes = {}
+    for name, skill in (("KMvHE: front → back", 0.8), ("PCA: front → back", 0.2)):
+        probes[name] = [
+            Probe(
+                k,
+                f"object {k % 10}",
+                [
+                    Match(
+                        20 + (3 * k + r) % 40,
+                        f"object {k % 10 if rng.random() < skill / (r + 1) else (k + r + 1) % 10}",
+                        0.2 + 0.1 * r,
+                    )
+                    for r in range(6)
+                ],
+            )
+            for k in range(12)
+        ]
+    return MatchBrowser("matches", "Probes and what they were matched with", images, probes, "Nearest first.")
+
+
+def _times(rng: np.random.Generator) -> ResultTable:
+    rows = {name: [Entry(float(v)) for v in rng.uniform(0.01, 3.0, 2)] for name in METHODS[:5]}
+    return ResultTable("times", "Seconds to fit and to map", ["fit", "map"], rows, unit="s", best="lowest", digits=2)
+
+
+def _facts() -> Facts:
+    rows = {
+        "crossview": "0.1.0",
+        "numpy": "2.1.0",
+        "seeds": "7, 8, 9, …, 16",
+        "machine": "2 cores, 8 GiB",
+        "data": "sha256 " + "0f" * 32,
+    }
+    return Facts("environment", "Environment", rows, "What the figures were made with.")

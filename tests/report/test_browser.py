@@ -1,0 +1,407 @@
+"""What a reader sees and can do, in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+
+import pytest
+
+from crossview.report import write_report
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests in a browser need playwright")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the page's tests in a browser need chromium")
+
+# Which elements have text in too little contrast with what is painted behind it (WCAG 2.1).
+POOR = """(elements) => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const known = new Map();
+  const parse = (colour) => {
+    if (!known.has(colour)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      known.set(colour, [...canvas.getImageData(0, 0, 1, 1).data]);
+    }
+    return known.get(colour);
+  };
+  const luminance = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, k) => sum + c * [0.2126, 0.7152, 0.0722][k], 0);
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const paint = parse(getComputedStyle(at).backgroundColor);
+      if (paint[3] === 255) return paint;
+    }
+    return [255, 255, 255];
+  };
+  const contrast = (element) => {
+    const style = getComputedStyle(element);
+    const ink = parse(element instanceof SVGElement ? style.fill : style.color);
+    const [low, high] = [luminance(ink), luminance(ground(element))].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  return elements.filter((element) => contrast(element) < 4.5).map((element) => element.outerHTML.slice(0, 90));
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def path(report, tmp_path_factory):
+    return write_report(report, tmp_path_factory.mktemp("report"), static=False)
+
+
+@pytest.fixture
+def visit(chromium):
+    """Opens pages, and afterwards sees to it that none complained or asked for anything."""
+    contexts, troubles = [], []
+
+    def open_page(path, width=1280, height=900, **options):
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, **{"reduced_motion": "reduce", **options}
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(5000)
+        page.on("console", lambda message: troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: troubles.append(request.url) if request.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+@pytest.fixture
+def page(visit, path):
+    return visit(path)
+
+
+def names(page, table="accuracy"):
+    return page.locator(f"#{table} tbody th").all_inner_texts()
+
+
+def centre(page, selector):
+    locator = page.locator(selector).first
+    locator.scroll_into_view_if_needed()
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def tip(page):
+    return page.locator("#tip").inner_text() if page.locator("#tip").is_visible() else ""
+
+
+def test_every_drawing_has_marks(page):
+    empty = page.evaluate("""() => [...document.querySelectorAll("svg.chart")].filter((svg) => {
+      const marks = [...svg.querySelectorAll("path, rect")].filter((mark) => {
+        const box = mark.getBoundingClientRect();
+        return box.width + box.height > 2;
+      });
+      const frame = svg.getBoundingClientRect();
+      return marks.length < 5 || frame.width < 100 || frame.height < 20;
+    }).map((svg) => svg.getAttribute("aria-labelledby"))""")
+    assert empty == []
+    assert page.locator("figure svg.chart").count() == 4 + 2 + 3 + 1 + 15
+    assert page.locator("figure figcaption h3").count() == page.locator("figure").count()
+
+
+def test_marks_stay_inside_their_drawings(page):
+    outside = page.evaluate("""() => [...document.querySelectorAll("svg.chart")].flatMap((svg) => {
+      const frame = svg.getBoundingClientRect();
+      return [...svg.querySelectorAll("text, path, rect")].filter((mark) => {
+        const box = mark.getBoundingClientRect();
+        return box.left < frame.left - 4 || box.right > frame.right + 4 || box.bottom > frame.bottom + 4;
+      }).map((mark) => `${svg.getAttribute("aria-labelledby")}: ${mark.outerHTML.slice(0, 80)}`);
+    })""")
+    assert outside == []
+
+
+def test_a_table_is_sorted_by_click_and_put_back(page):
+    given = names(page)
+    head = page.locator("#accuracy thead th").nth(4)  # case 4, in which two have no figure
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert names(page)[:2] == ["KMvHE", "MvHE"]
+    assert sorted(names(page)[-2:]) == ["CCA", "PLS"]
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert names(page)[0] == "PCA"
+    assert sorted(names(page)[-2:]) == ["CCA", "PLS"]
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") is None
+    assert names(page) == given
+
+
+def test_a_table_is_sorted_by_keyboard(page):
+    head = page.locator("#accuracy thead th").first
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert names(page) == sorted(names(page), key=str.casefold)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    assert head.get_attribute("aria-sort") is None
+    assert page.locator("#accuracy thead th").nth(1).get_attribute("aria-sort") == "descending"
+
+
+def test_lowest_is_best_first_where_it_is(page):
+    page.locator("#times thead button").nth(1).click()
+    values = [float(text) for text in page.locator("#times tbody td:nth-child(2) .mean").all_inner_texts()]
+    assert values == sorted(values)
+
+
+def test_notes_are_read_by_pointer_and_keyboard(page):
+    link = page.locator("#accuracy sup a").first
+    link.hover()
+    assert tip(page).startswith("N/A: CCA")
+    page.mouse.move(5, 5)
+    assert tip(page) == ""
+    link.focus()
+    assert tip(page).startswith("N/A: CCA")
+    page.keyboard.press("Escape")
+    assert tip(page) == ""
+
+
+def test_the_nearest_point_of_a_curve_says_its_values(page, report):
+    curve = report.sections[1].items[0].curves["KMvHE"]
+    page.locator("#match-curves").scroll_into_view_if_needed()
+    box = page.locator('#match-curves g[data-series="0"] .line').bounding_box()
+    page.mouse.move(box["x"] + 1, box["y"] + box["height"] - 1)
+    assert tip(page) == f"KMvHE\nrank 1: {curve.y[0]:.1f} ± {curve.sd[0]:.1f}"
+    assert page.locator("#match-curves .ring").count() == 1
+    page.mouse.move(5, 5)
+    assert tip(page) == ""
+
+
+def test_points_are_gone_to_with_the_arrow_keys(page, report):
+    curves = report.sections[1].items[0].curves
+    page.locator("#match-curves .plot").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert tip(page).startswith(f"KMvHE\nrank 3: {curves['KMvHE'].y[2]:.1f}")
+    page.keyboard.press("ArrowDown")
+    assert tip(page).startswith(f"MvHE\nrank 3: {curves['MvHE'].y[2]:.1f}")
+    assert page.locator("#said").inner_text().startswith("MvHE")
+
+
+def test_a_legend_hides_and_shows_a_curve(page):
+    button = page.get_by_role("button", name="MvHE", exact=True).first
+    group = page.locator('#match-curves g[data-series="1"]')
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert not group.is_visible()
+    page.locator("#match-curves .plot").focus()
+    for key in ("ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    assert tip(page).startswith("MvDA")  # what is hidden is passed over
+    button.click()
+    assert group.is_visible()
+
+
+def test_bars_say_their_values_and_stand_out_in_all_panels(page, report):
+    entry = report.sections[0].items[1].series["KMvHE"][0]
+    page.mouse.move(*centre(page, '#accuracy-bars g[data-series="14"] .bar'))
+    assert tip(page).startswith(f"KMvHE\n{entry.mean:.1f} ± {entry.sd:.1f}\npublished {entry.published:.1f}")
+    assert page.locator('#accuracy-bars g[data-series="14"].dim').count() == 0
+    assert page.locator('#accuracy-bars g[data-series="0"].dim').count() == 4
+    page.mouse.move(5, 5)
+    assert page.locator("#accuracy-bars .dim").count() == 0
+
+
+def test_cells_of_a_heat_map_say_their_values(page, report):
+    value = report.sections[2].items[0].maps["MvHE"].values[1, 2]
+    page.mouse.move(*centre(page, "#parameters .panel:first-child svg rect:nth-of-type(10)"))
+    assert tip(page) == f"MvHE\nα 1e-2, β 1e-1: {value:.1f}\N{NO-BREAK SPACE}%"
+    page.mouse.move(5, 5)
+    page.locator("#parameters .plot").first.focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    assert tip(page).startswith("MvHE\nα 1e-2, β 1e-1")
+
+
+def test_points_of_an_embedding_say_class_view_and_name(page, report):
+    panel = report.sections[3].items[0].panels["PCA"]
+    page.locator("#spaces .plot").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert tip(page) == "\n".join([panel.labels[0], panel.views[0], panel.names[0]])
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert tip(page) == "\n".join([panel.labels[11], panel.views[11], panel.names[11]])
+    ring = page.locator("#spaces .ring").bounding_box()
+    page.keyboard.press("Escape")
+    page.mouse.move(ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2)
+    assert len(tip(page).splitlines()) == 3
+
+
+def test_classes_and_views_stand_out_in_all_panels(page):
+    page.get_by_role("button", name="object 3", exact=True).click()
+    seen = "#spaces .scatter path:not(.dim)"
+    assert page.locator(seen).count() == 15 * 2
+    page.get_by_role("button", name="back", exact=True).click()
+    assert page.locator(seen).count() == 15
+    assert page.locator(seen).first.get_attribute("data-c") == "3"
+    for name in ("object 3", "back"):
+        page.get_by_role("button", name=name, exact=True).click()
+    assert page.locator("#spaces .dim").count() == 0
+
+
+def test_probes_are_leafed_through_and_filtered(page, report):
+    browser = page.locator("#matches .browser")
+    place = browser.locator(".place")
+    assert place.inner_text() == "probe 1 of 12, class object 0"
+    browser.get_by_role("button", name="next probe").click()
+    assert place.inner_text() == "probe 2 of 12, class object 1"
+    browser.focus()
+    page.keyboard.press("ArrowRight")
+    assert place.inner_text() == "probe 3 of 12, class object 2"
+    page.keyboard.press("ArrowLeft")
+    assert place.inner_text() == "probe 2 of 12, class object 1"
+
+    name, probes = list(report.sections[3].items[1].probes.items())[1]
+    wrong = [probe for probe in probes if probe.matches[0].label != probe.label]
+    assert 0 < len(wrong) < len(probes)
+    browser.get_by_label("method").select_option(label=name)
+    browser.get_by_label("probes").select_option(label="wrong only")
+    assert place.inner_text() == f"probe 1 of {len(wrong)}, class {wrong[0].label}"
+    cards = browser.locator(".ranked .card")
+    assert cards.count() == len(wrong[0].matches)
+    expected = "right" if wrong[0].matches[1].label == wrong[0].label else "wrong"
+    assert expected in cards.nth(1).get_attribute("class")
+    assert "✗" in cards.first.inner_text()
+    assert f"{wrong[0].matches[0].distance:.3f}" in cards.first.inner_text()
+    browser.get_by_label("probes").select_option(label="right only")
+    assert place.inner_text().startswith(f"probe 1 of {len(probes) - len(wrong)}")
+
+
+def test_pictures_are_shown(page):
+    picture = page.locator("#matches .browser .picture").first
+    picture.scroll_into_view_if_needed()
+    shot = picture.screenshot()
+    contrast = page.evaluate(
+        """async (data) => {
+          const image = new Image();
+          image.src = `data:image/png;base64,${data}`;
+          await image.decode();
+          const canvas = document.createElement("canvas").getContext("2d");
+          canvas.drawImage(image, 0, 0);
+          const { data: inner } = canvas.getImageData(8, 8, image.width - 16, image.height - 16);
+          const greys = inner.filter((_, k) => k % 4 === 0);
+          return Math.max(...greys) - Math.min(...greys);
+        }""",
+        base64.b64encode(shot).decode(),
+    )
+    assert contrast > 100
+
+
+def test_the_mode_is_chosen_and_remembered(page):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="dark", exact=True).click()
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(ground) == dark
+    assert page.get_by_role("button", name="dark", exact=True).get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="auto", exact=True).click()
+    assert page.evaluate(ground) == light
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(ground) == dark
+
+
+def test_the_page_works_where_nothing_can_be_remembered(visit, path):
+    page = visit(path)
+    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })")
+    page.reload()
+    page.get_by_role("button", name="dark", exact=True).click()
+    assert page.evaluate("document.documentElement.dataset.mode") == "dark"
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_small_screens_do_not_scroll_sideways(visit, path, width):
+    page = visit(path, width=width, height=740)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".toc-folded").is_visible()
+    assert not page.locator(".toc").is_visible()
+    page.locator(".toc-folded summary").click()
+    assert page.locator(".toc-folded").get_by_text("Environment").is_visible()
+    if width == 360:
+        page.locator("#accuracy .scroll").evaluate("element => { element.scrollLeft = 200; }")
+        first = page.locator("#accuracy tbody th").first
+        assert first.bounding_box()["x"] == pytest.approx(16, abs=2)  # the names stay
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_texts_can_be_read(visit, path, mode):
+    page = visit(path, color_scheme=mode)
+    page.locator("#accuracy sup a").first.focus()
+    selectors = (
+        "h1, h2, h3, h4, .summary p, .toc a, .modes button, .copy, code, .prose p, .explanation, .notes li, "
+        ".downloads a, thead button, tbody th, .mean, .sd, .published span, .none, sup a, figcaption p, "
+        ".chart text:not(.in), .legend button, .legend-head, .card .head, .card .below, .place, "
+        ".controls label, dt, dd, summary, #tip"
+    )
+    assert page.locator(selectors).count() > 500
+    assert page.locator(selectors).evaluate_all(POOR) == []
+
+
+def test_print_leaves_out_what_paper_cannot_do(page):
+    page.emulate_media(media="print", color_scheme="dark")
+    for selector in (".modes", ".toc", ".copy", ".browser", ".downloads", "details.data"):
+        assert not page.locator(selector).first.is_visible(), selector
+    for selector in (".firsts", ".notes", "#environment dd", "#accuracy .mean", ".command code"):
+        assert page.locator(selector).first.is_visible(), selector
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_without_a_script_everything_is_there(visit, path):
+    page = visit(path, java_script_enabled=False)
+    assert page.locator(".firsts .first").count() == 2
+    assert page.locator(".firsts .card").first.is_visible()
+    assert page.locator("#spaces .scatter").first.is_visible()
+    for selector in (".modes", ".copy", ".browser", "#tip"):
+        assert not page.locator(selector).first.is_visible()
+
+
+def test_hostile_texts_do_nothing(visit, hostile, tmp_path):
+    page = visit(write_report(hostile, tmp_path, static=False))
+    bad = "<script>alert(1)</script>"
+    assert page.locator("h1").inner_text() == bad
+    page.locator("#e .plot").focus()
+    page.keyboard.press("ArrowRight")
+    assert bad in tip(page)
+    page.locator("#b .plot").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert bad in tip(page)
+    assert page.locator("#f .place").inner_text() == f"probe 1 of 1, class {bad}"
+    assert page.locator("img").count() == 0
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_command_is_copied_whole(visit, path, report):
+    page = visit(path, permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == report.command
+
+
+def test_tables_are_downloaded(page, report):
+    with page.expect_download() as download:
+        page.locator("#accuracy .downloads a").first.click()
+    assert download.value.suggested_filename == "accuracy.csv"
+    text = download.value.path().read_text(encoding="utf-8")
+    assert text.splitlines()[1].startswith("PCA,case 1,")

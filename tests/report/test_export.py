@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+
+from crossview.report import Entry, Report, ResultTable, Section, write_report
+from crossview.report.export import table_csv, table_latex, table_markdown
+
+
+@pytest.fixture
+def table():
+    rows = {
+        "A_1 & B": [Entry(84.3, 1.7, 86.4, 1.75), Entry(50.25, loss=3.2, published_loss=2.9)],
+        "50% of {x}": [Entry(80.0, 1.0), Entry(note='N/A: a|b, "c"\nd')],
+        "~^\\#$": [Entry(70.0), Entry(note="failed")],
+    }
+    return ResultTable("t", "title", ["case_1", "photo → sketch"], rows)
+
+
+def test_csv_reads_back_in_full(table):
+    rows = list(csv.DictReader(io.StringIO(table_csv(table))))
+    assert [(row["row"], row["column"]) for row in rows] == [(n, c) for n in table.rows for c in table.columns]
+    entries = [entry for row in table.rows.values() for entry in row]
+    for row, entry in zip(rows, entries, strict=True):
+        for field in ("mean", "sd", "published", "published_sd", "difference", "deviations", "loss", "published_loss"):
+            value = getattr(entry, field)
+            assert (float(row[field]) if row[field] else None) == value
+        assert row["note"] == entry.note
+
+
+def test_latex_is_escaped_and_marked(table):
+    text = table_latex(table)
+    assert r"A\_1 \& B & \textbf{84.3} $\pm$ 1.7 & 50.2 \\" in text
+    assert r"50\% of \{x\} & \underline{80.0} $\pm$ 1.0 & -- \\" in text
+    assert r"\textasciitilde{}\textasciicircum{}\textbackslash{}\#\$ & 70.0 & failed \\" in text
+    assert r"\quad published & 86.4 $\pm$ 1.8 ($-$2.1) &  \\" in text
+    assert r"\quad loss, \% &  & 3.2 (2.9) \\" in text
+    assert r"method & case\_1 & photo $\to$ sketch \\" in text
+    columns = {len(re.findall(r"(?<!\\)&", line)) for line in text.splitlines() if line.endswith(r"\\")}
+    assert columns == {2}
+
+
+def test_markdown_keeps_its_columns(table):
+    lines = table_markdown(table).splitlines()
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {4}
+    assert r"| A\_1 &amp; B | **84.3 ± 1.7** (published 86.4 ± 1.8, −2.1, −1.2 sd) |" in lines[2]
+    assert "50.2 (loss 3.2 %, published 2.9 %)" in lines[2]
+    assert "| *80.0 ± 1.0* |" in lines[3]
+    assert r"– (N/A: a\|b" in lines[3]
+
+
+def test_hostile_tables_have_no_markup_in_markdown(hostile):
+    text = table_markdown(hostile.sections[0].items[0])
+    assert "<" not in text
+
+
+def test_a_folder_has_the_page_the_tables_and_the_figures(hostile, tmp_path):
+    pytest.importorskip("matplotlib", reason="static figures need matplotlib")
+    path = write_report(hostile, tmp_path / "a" / "b")
+    assert path == tmp_path / "a" / "b" / "report.html"
+    files = {str(file.relative_to(path.parent)): file.read_bytes() for file in path.parent.rglob("*.*")}
+    figures = {f"figures/{key}.{kind}" for key in "bcdef" for kind in ("png", "svg", "pdf")}
+    assert files.keys() == {"report.html", "tables/a.tex", "tables/a.md", "tables/a.csv"} | figures
+    for name, start in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+        assert all(data.startswith(start) for file, data in files.items() if file.endswith(name))
+
+
+def test_static_figures_are_the_same_each_time(report, tmp_path):
+    pytest.importorskip("matplotlib", reason="static figures need matplotlib")
+    curves = report.sections[1].items[1]
+    small = Report("t", "s", [Section("s", [curves])])
+    once, again = (write_report(small, tmp_path / name).parent / "figures" for name in ("once", "again"))
+    for kind in ("png", "svg", "pdf"):
+        assert (once / f"{curves.key}.{kind}").read_bytes() == (again / f"{curves.key}.{kind}").read_bytes()
+
+
+def test_every_kind_of_figure_is_drawn_at_its_real_size(report, tmp_path):
+    pytest.importorskip("matplotlib", reason="static figures need matplotlib")
+    wanted = [item for section in report.sections for item in section.items if item.key in ("accuracy-bars", "matches")]
+    path = write_report(Report("t", "s", [Section("s", wanted)]), tmp_path)
+    assert all(file.stat().st_size > 10_000 for file in (path.parent / "figures").iterdir())
+
+
+def test_a_report_is_written_over_an_older_one(tmp_path):
+    for title in ("old", "new"):
+        path = write_report(Report(title, "s"), tmp_path, static=False)
+    assert "<title>new</title>" in path.read_text(encoding="utf-8")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

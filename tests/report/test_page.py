@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+import zlib
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from crossview.report import (
+    Bars,
+    Curve,
+    Curves,
+    Embedding2D,
+    Embeddings,
+    Entry,
+    Facts,
+    HeatMap,
+    HeatMaps,
+    MatchBrowser,
+    Report,
+    ResultTable,
+    Section,
+    write_report,
+)
+from crossview.report.matches import png
+from crossview.report.page import render
+from crossview.report.palette import CLASS_COLOURS, SERIES_COLOURS, Palette
+from crossview.report.svg import coordinate, ticks, ticks_log
+from crossview.report.words import best_two
+
+
+class Outline(HTMLParser):
+    """Elements and texts of a page, and whether every element that is opened is closed."""
+
+    VOID = frozenset({"meta", "link", "br", "input"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.elements, self.texts = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+
+def outline(html):
+    parsed = Outline()
+    parsed.feed(html)
+    parsed.close()
+    assert parsed.open == []
+    return parsed
+
+
+def page_of(*items):
+    return render(Report("title", "summary", [Section("section", items)]))
+
+
+def text_of(html):
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def table_of(*columns, **options):
+    rows = {f"m{k}": list(entries) for k, entries in enumerate(zip(*columns, strict=True))}
+    return ResultTable("t", "title", [f"c{k}" for k in range(len(columns))], rows, **options)
+
+
+def test_the_page_is_well_formed_and_names_everything(report):
+    parsed = outline(render(report))
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {a["href"][1:] for tag, a in parsed.elements if tag == "a" and a["href"].startswith("#")}
+    assert links <= set(ids)
+    assert {item.key for section in report.sections for item in section.items} <= links
+    for tag, attributes in parsed.elements:
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert set(attributes.get(name, "").split()) <= set(ids), tag
+
+
+def test_the_page_is_the_same_each_time_and_light(report):
+    first = render(report)
+    assert first == render(report)
+    assert len(first.encode()) < 1_000_000
+
+
+def test_the_page_asks_for_nothing_and_allows_nothing(report):
+    parsed = outline(render(report))
+    policy = next(a["content"] for tag, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for tag, attributes in parsed.elements:
+        for name in ("src", "href"):
+            assert attributes.get(name, "#").startswith(("#", "data:")), tag
+        assert "style" not in attributes  # the policy would refuse it
+        assert not any(name.startswith("on") for name in attributes)
+
+
+def test_hostile_texts_stay_texts(hostile):
+    parsed = outline(render(hostile))
+    scripts = [attributes for tag, attributes in parsed.elements if tag == "script"]
+    assert [a for a in scripts if a.get("type") != "application/json"] == [{}]
+    assert not [tag for tag, _ in parsed.elements if tag in ("img", "iframe", "object")]
+    shown = [data for tag, data in parsed.texts if "alert(1)" in data and tag != "script"]
+    assert len(shown) > 10
+    assert sum("alert" in data for tag, data in parsed.texts if tag == "script") > 3  # data, escaped
+
+
+def test_svgs_say_in_words_what_they_show(report):
+    html = render(report)
+    drawings = re.findall(r'<svg [^>]*role="img"[^>]*>.*?</svg>', html, re.DOTALL)
+    assert len(drawings) == 4 + 2 + 3 + 15
+    for drawing in drawings:
+        assert re.search(r"<title [^>]+>[^<]+</title><desc [^>]+>[^<]+</desc>", drawing)
+    assert "highest: KMvHE" in html
+    assert "nan" not in text_of(html).split()
+
+
+def test_best_two_are_marked_as_the_printed_digits_tell_them_apart():
+    table = table_of([Entry(80.04), Entry(79.96), Entry(70.0), Entry(71.0), Entry()], digits=1)
+    assert best_two(table) == [{"m0": 1, "m1": 1, "m3": 2}]
+    assert best_two(replace(table, best="lowest")) == [{"m2": 1, "m3": 2}]
+    assert best_two(replace(table, best="")) == [{}]
+    html = page_of(table)
+    assert re.findall(r'<b class="mean best">([^<]+)</b>', html) == ["80.0", "80.0"]
+    assert re.findall(r'<u class="mean second">([^<]+)</u>', html) == ["71.0"]
+    assert html.count("(best)") == 2
+    assert html.count("(second best)") == 1
+
+
+@pytest.mark.parametrize(("means", "marks"), [([1.0], {}), ([1.0, 2.0], {"m1": 1}), ([1.0, 1.0], {"m0": 1, "m1": 1})])
+def test_few_figures_have_no_second_best(means, marks):
+    assert best_two(table_of([Entry(mean) for mean in means])) == [marks]
+
+
+def test_published_figures_differences_and_losses_are_shown():
+    html = page_of(table_of([Entry(84.3, 1.7, 86.4, 1.75, loss=3.21, published_loss=2.9), Entry(50.0, 1.0, 40.0, 2.0)]))
+    text = text_of(html)
+    assert "84.3 ± 1.7 (best) published 86.4 ± 1.8 · −2.1 (−1.2 sd)" in text
+    assert "loss 3.2 % (2.9)" in text
+    assert html.count("difference far") == 1
+    assert "Below it the published figure" in text
+
+
+def test_tables_without_published_figures_do_not_speak_of_them():
+    html = page_of(table_of([Entry(84.3, 1.7), Entry(50.0)]))
+    assert "ublished" not in text_of(html[html.index("<main") : html.index("<script>")])
+    assert 'class="published"' not in html
+
+
+def test_notes_stand_below_the_table_once():
+    html = page_of(table_of([Entry(note="N/A: one view"), Entry(note="N/A: one view"), Entry(note="Failed: singular")]))
+    assert re.findall(r'<li id="(t\.note-\d)">([^<]+)</li>', html) == [
+        ("t.note-1", "N/A: one view"),
+        ("t.note-2", "Failed: singular"),
+    ]
+    assert re.findall(r'<span class="none">([^<]+)</span>', html) == ["–", "–", "failed"]
+    assert html.count('href="#t.note-1"') == 2
+
+
+def test_names_keep_their_colours_over_the_page(report):
+    html = render(report)
+    palette = Palette.of(report)
+    for name in ("PCA", "KMvHE"):
+        buttons = re.findall(rf'class="key (s\d+)"[^>]*>(?:(?!</button>).)*<span>{name}</span>', html)
+        swatches = re.findall(rf'<i class="swatch (s\d+)"></i>{name}<', html)
+        assert len(buttons) == 2
+        assert set(buttons + swatches) == {palette.css_class(name)}
+
+
+def test_fifteen_series_differ_in_more_than_colour():
+    names = [str(k) for k in range(28)]
+    palette = Palette(names)
+    assert len({(palette.dash(name), palette.marker(name)) for name in names}) == 28
+    assert len({palette.css_class(name) for name in names[:15]}) == 15
+
+
+@pytest.mark.parametrize(("mode", "ground"), [("light", "#ffffff"), ("dark", "#14171c")])
+def test_colours_are_seen_on_their_ground(mode, ground):
+    for colour in (*SERIES_COLOURS, *CLASS_COLOURS):
+        assert contrast(getattr(colour, mode), ground) >= 3
+
+
+def contrast(one, other):
+    def luminance(colour):
+        shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_gaps_break_lines_and_leave_cells_empty():
+    curve = Curve([1, 2, 3, 4, 5], [1.0, 2.0, float("nan"), 4.0, 5.0])
+    grid = HeatMap(["a", "b"], ["c"], np.array([[np.nan, 1.0]]))
+    html = page_of(Curves("c", "t", {"m": curve}, "x"), HeatMaps("h", "t", {"m": grid}, "x", "y"))
+    line = re.search(r'<path d="([^"]+)" class="line"', html)[1]
+    assert line.count("M") == 2
+    assert html.count('class="void"') == 1
+
+
+def test_nothing_is_drawn_of_nothing():
+    page_of(
+        ResultTable("a", "t", [], {}),
+        ResultTable("b", "t", ["c"], {"m": [Entry()]}),
+        Bars("c", "t", ["g"], {"m": [Entry()]}),
+        Bars("d", "t", [], {}),
+        Curves("e", "t", {}, "x"),
+        Curves("f", "t", {"m": Curve([3], [float("nan")])}, "x", log_x=True),
+        HeatMaps("g", "t", {"m": HeatMap(["x"], ["y"], np.array([[np.nan]]))}, "x", "y"),
+        HeatMaps("h", "t", {}, "x", "y"),
+        Embeddings("i", "t", {"m": Embedding2D(np.zeros((0, 2)), [], [])}),
+        MatchBrowser("j", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
+        Facts("k", "t", {}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([Facts("a b", "t", {})], "letters, digits and hyphens"),
+        ([Facts("../x", "t", {})], "letters, digits and hyphens"),
+        ([Facts("main", "t", {})], "name of the page's own"),
+        ([Facts("a", "t", {}), Facts("A", "t", {})], "is there twice"),
+        ([ResultTable("a", "t", ["x", "y"], {"m": [Entry()]})], "1 entries for 'm', but 2 columns"),
+        ([Curves("a", "t", {"m": Curve([0, 1], [1, 2])}, "x", log_x=True)], "has no logarithm"),
+    ],
+)
+def test_bad_reports_are_refused_before_anything_is_written(items, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        write_report(Report("t", "s", [Section("s", items)]), tmp_path / "new", static=False)
+    assert not (tmp_path / "new").exists()
+
+
+def test_png_can_be_read_back():
+    image = np.random.default_rng(0).integers(0, 256, (5, 7), dtype=np.uint8)
+    data = png(image)
+    size = struct.unpack(">I", data[33:37])[0]
+    rows = np.frombuffer(zlib.decompress(data[41 : 41 + size]), dtype=np.uint8).reshape(5, 8)
+    assert struct.unpack(">II", data[16:24]) == (7, 5)
+    assert (rows[:, 0] == 2).all()
+    assert (np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8) == image).all()
+
+
+def test_ticks_are_round_and_enclose():
+    for low, high in [(0.0, 1.0), (-3.2, 7.9), (99.1, 99.4), (5.0, 5.0), (0.0, 0.0), (1e-5, 3e-5)]:
+        found = ticks(low, high)
+        assert found[0] <= low
+        assert found[-1] >= high
+        assert 2 <= len(found) <= 9
+    assert ticks_log(2, 200) == [2, 5, 10, 20, 50, 100, 200]
+
+
+def test_coordinates_are_short():
+    assert [coordinate(v) for v in (1.25, -0.04, 100.0, -3.14159)] == ["1.2", "0", "100", "-3.1"]
+
+
+def test_the_page_needs_no_matplotlib(tmp_path):
+    code = f"""
+import sys
+sys.modules['matplotlib'] = None
+from crossview.report import Bars, Entry, Report, Section, write_report
+report = Report('t', 's', [Section('s', [Bars('b', 't', ['g'], {{'m': [Entry(1.0)]}})])])
+print(write_report(report, {str(tmp_path)!r}, static=False).name)
+try:
+    write_report(report, {str(tmp_path)!r})
+except ImportError as error:
+    print(error)
+"""
+    lines = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[0] == "report.html"
+    assert "pip install 'crossview[plot]'" in lines[1]

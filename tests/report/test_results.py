@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import crossview as cv
+from crossview.experiments import Record, Split, run_cell
+from crossview.experiments.protocols import LETTER, QUICK, Effort, comparison, plan
+from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
+from crossview.report.compose import comparison_report, comparison_table, reproduction_report
+from crossview.report.results import items
+from crossview.report.showcase import embeddings, matches, show
+
+
+def record(cell, result=None, error=None):
+    status = "done" if error is None else "failed"
+    failure = None if error is None else {"type": "ValueError", "message": error, "traceback": ""}
+    return Record("key", cell.to_dict(), status, result, failure, 1.0, 0.0, "1", {})
+
+
+def result(score, euclidean=None, **more):
+    scores = {
+        "score": score,
+        "accuracy": [[None, score], [score + 0.1, None]],
+        "cmc": [score, 1.0],
+        "best_params": {"metric": "cosine"},
+        "best_score": score,
+    }
+    extra = {} if euclidean is None else {"euclidean": scores | {"score": euclidean}}
+    return scores | extra | {"seconds": {"fit": 1.0, "search": 2.0}, "views": ["NIR", "VIS"], "pooled": True} | more
+
+
+def everything(data, options):
+    return None
+
+
+def one_panel(name, **effort):
+    return plan(name, Effort(repeats=2, **effort), everything).panels[0]
+
+
+def test_entries_are_means_and_deviations_beside_what_was_published():
+    panel = one_panel("table-6", methods=("MvHE",))
+    results = {p.cell: record(p.cell, result(0.8 + 0.1 * p.cell.repeat, 0.7)) for p in panel.places}
+    euclidean, chosen, bars, *curves = items(panel, results)
+    assert isinstance(bars, Bars)
+    assert [len(c.curves) for c in curves] == [1] * 4
+    entry = chosen.rows["MvHE"][0]
+    assert (entry.mean, entry.sd) == (pytest.approx(85.0), pytest.approx(5.0))
+    assert (entry.published, entry.published_sd) == (90.2, 3.0)
+    assert entry.difference == pytest.approx(-5.2)
+    assert entry.deviations == pytest.approx(-5.2 / 3.0)
+    assert euclidean.rows["MvHE"][3].mean == pytest.approx(70.0)
+    assert euclidean.rows["MvHE"][3].published == 84.1
+
+
+def test_per_view_rows_have_the_published_figures_of_their_method():
+    panel = one_panel("table-6", methods=("LDA",))
+    table = items(panel, {p.cell: record(p.cell, result(0.5)) for p in panel.places})[0]
+    assert [entry.published for entry in table.rows["LDA per view"]] == [44.8, 41.9, 43.1, 43.8]
+
+
+def test_what_failed_is_told_and_does_not_stop_the_rest():
+    panel = one_panel("table-6", methods=("GMA",))
+    results = {
+        p.cell: record(p.cell, error="no scatter within classes")
+        if p.column == "case 1" or (p.column == "case 2" and p.cell.repeat == 1)
+        else record(p.cell, result(0.5))
+        for p in panel.places
+    }
+    first, second, third, _ = items(panel, results)[0].rows["GMA"]
+    assert first.mean is None
+    assert first.note == "2 of 2 failed: no scatter within classes"
+    assert (second.mean, second.sd) == (50.0, None)
+    assert second.note == "1 of 2 failed: no scatter within classes"
+    assert third.note == ""
+
+
+def test_a_table_of_two_views_has_both_directions():
+    panel = one_panel("table-1", methods=("PLS",))
+    table = items(panel, {p.cell: record(p.cell, result(0.2)) for p in panel.places})[0]
+    assert table.columns[:2] == ["HFB NIR-VIS", "HFB VIS-NIR"]
+    assert [entry.mean for entry in table.rows["PLS"][:2]] == [pytest.approx(20.0), pytest.approx(30.0)]
+    assert [entry.published for entry in table.rows["PLS"][:2]] == [23.3, 20.3]
+
+
+def test_loss_is_relative_to_clean_labels():
+    panel = one_panel("table-7", methods=("KMvHE",))
+    results = {p.cell: record(p.cell, result(0.8 - p.cell.outliers)) for p in panel.places}
+    table, accuracy, loss = items(panel, results)
+    assert [entry.loss for entry in table.rows["KMvHE"]] == pytest.approx([0.0, 12.5, 25.0, 37.5, 50.0])
+    assert [entry.published_loss for entry in table.rows["KMvHE"]] == [0.0, 1.1, 2.0, 3.1, 3.3]
+    assert list(accuracy.curves["KMvHE"].x) == [0.0, 10.0, 20.0, 30.0, 40.0]
+    assert list(loss.curves["KMvHE"].y) == pytest.approx([0.0, 12.5, 25.0, 37.5, 50.0])
+
+
+def test_times_are_compared_with_the_letter():
+    panel = one_panel("table-5")
+    results = {
+        p.cell: record(p.cell, {"seconds": {"fit": 3.0 if p.row.endswith(LETTER) else 0.1}}) for p in panel.places
+    }
+    times, ratios = items(panel, results)
+    assert times.rows["MvHE"][0].mean == 0.1
+    assert times.rows["MvHE"][0].published == 21.0
+    assert times.best == "lowest"
+    assert [entry.mean for entry in ratios.rows["KMvHE"]] == pytest.approx([30.0] * 4)
+
+
+def test_curves_leave_out_what_failed():
+    panel = one_panel("figure-pca", methods=("MvDA",), coarse=True)
+    results = {
+        p.cell: record(p.cell, error="singular") if p.column == "300" else record(p.cell, result(0.4))
+        for p in panel.places
+    }
+    (curves,) = items(panel, results)
+    assert list(curves.curves["MvDA"].x) == [50.0, 100.0]
+
+
+def test_dimensions_are_those_that_all_repeats_have():
+    panel = one_panel("figure-dims", methods=("MvHE",))
+    results = {
+        p.cell: record(
+            p.cell,
+            result(0.5, dimensions=[5, 10, 15][: 2 + p.cell.repeat], by_dimension=[0.1, 0.2, 0.3][: 2 + p.cell.repeat]),
+        )
+        for p in panel.places
+    }
+    (curves,) = items(panel, results)
+    assert list(curves.curves["MvHE"].x) == [5, 10]
+    assert list(curves.curves["MvHE"].y) == pytest.approx([10.0, 20.0])
+
+
+def test_heat_maps_are_means_over_repeats():
+    panel = one_panel("figure-parameters", methods=("MvHE",))
+    weights = [(a, b) for a in (0.1, 1.0) for b in (0.5, 5.0)]
+
+    def by_parameters(repeat):
+        return {
+            "weights": [{"lambda_intra": a, "lambda_inter": b, "score": a * b / 10 + repeat / 10} for a, b in weights],
+            "neighbours": [{"n_within": 1, "n_between": 5, "score": 0.5}],
+            "beta": [{"beta": 0.1, "score": 0.2 + 0.2 * repeat}],
+        }
+
+    results = {p.cell: record(p.cell, result(0.5, by_parameters=by_parameters(p.cell.repeat))) for p in panel.places}
+    maps, neighbours, beta = items(panel, results)
+    grid = maps.maps["MvHE"]
+    assert (grid.y, grid.x) == (["0.1", "1"], ["0.5", "5"])
+    np.testing.assert_allclose(grid.values, [[5.5, 10.0], [10.0, 55.0]])
+    assert neighbours.x_label == "p2"
+    assert (beta.curves["MvHE"].y, beta.curves["MvHE"].sd) == ([pytest.approx(30.0)], [pytest.approx(10.0)])
+
+
+@pytest.fixture(scope="module")
+def compared():
+    data = cv.datasets.make_turntable(12, size=12)
+    panel = comparison("turntable", {}, ["PCA", "MvDA"], Split("classes", 8, 2, 0), (8,), 2)
+    return data, panel, {p.cell: record(p.cell, run_cell(p.cell, data)) for p in panel.places}
+
+
+def test_what_is_shown_is_what_was_scored(compared):
+    data, panel, results = compared
+    for place in panel.places:
+        found = results[place.cell].result
+        shown = show(place.cell, found, data)
+        assert cv.metrics.mean_accuracy(shown.latents, data.y[shown.rows], shown.metric) == found["score"]
+
+
+def test_embeddings_are_of_the_same_samples(compared):
+    data, panel, results = compared
+    shown = {p.row: show(p.cell, results[p.cell].result, data) for p in panel.places if p.cell.repeat == 0}
+    drawn = embeddings("plane", "Plane", shown, data)
+    assert list(drawn.panels) == ["PCA", "MvDA"]
+    for one in drawn.panels.values():
+        assert one.points.shape == (4 * 4 * 3, 2)  # objects, samples, views
+        assert set(one.views) == set(data.view_names)
+        assert len(set(one.labels)) == 4
+    np.testing.assert_array_equal(drawn.panels["PCA"].points[:16], shown["PCA"].latents.arrays[0][:, :2])
+
+
+def test_matches_are_ranked_by_distance(compared):
+    data, panel, results = compared
+    place = panel.places[-1]
+    shown = show(place.cell, results[place.cell].result, data)
+    browser = matches("matches", "Matches", {"MvDA": shown}, data)
+    assert len(browser.probes) == 6
+    assert browser.images.dtype == np.uint8
+    assert browser.images.shape[1:] == (12, 12)
+    (name, probes), *_ = browser.probes.items()
+    assert name == "MvDA: V2 looked up in V1"
+    right = [probe.matches[0].label == probe.label for probe in probes]
+    assert np.mean(right) == results[place.cell].result["accuracy"][0][1]
+    for probe in probes:
+        distances = [match.distance for match in probe.matches]
+        assert distances == sorted(distances)
+
+
+def test_matches_need_images(compared):
+    data = cv.datasets.make_manifolds()
+    with pytest.raises(ValueError, match="there are no images to show"):
+        matches("matches", "Matches", {}, data)
+
+
+def test_a_comparison_is_reported_whole(compared):
+    data, panel, results = compared
+    report = comparison_report(panel, results, data, "crossview compare turntable")
+    shown = [item for section in report.sections for item in section.items]
+    kinds = {type(item) for item in shown}
+    assert {ResultTable, Bars, Curves, Embeddings, MatchBrowser} <= kinds
+    assert report.command == "crossview compare turntable"
+    table = comparison_table(panel, results)
+    scores = [results[p.cell].result["score"] for p in panel.places if p.row == "MvDA"]
+    assert table.rows["MvDA"][0].mean == pytest.approx(100 * np.mean(scores))
+    assert f"{max(entries[0].mean for entries in table.rows.values()):.1f} %" in report.summary
+
+
+def test_a_comparison_in_which_all_failed_is_reported(compared):
+    data, panel, _ = compared
+    results = {p.cell: record(p.cell, error="not enough samples") for p in panel.places}
+    report = comparison_report(panel, results, data, "")
+    assert report.sections[0].items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
+
+
+def test_a_reproduction_has_a_section_for_every_experiment():
+    experiments = [plan(name, QUICK, everything) for name in ("table-5", "table-7", "figure-parameters")]
+    parameters = {
+        "weights": [{"lambda_intra": 0.1, "lambda_inter": 0.1, "score": 0.5}],
+        "neighbours": [{"n_within": 1, "n_between": 5, "score": 0.5}],
+        "beta": [{"beta": 0.1, "score": 0.5}],
+    }
+    results = {c: record(c, result(0.5, by_parameters=parameters)) for e in experiments for c in e.cells}
+    report = reproduction_report(experiments, results, None, "crossview reproduce all")
+    assert [section.title.partition(":")[0] for section in report.sections] == [
+        "Table 5",
+        "Table 7",
+        "Figure parameters",
+        "Environment",
+    ]
+    assert any(isinstance(item, HeatMaps) for item in report.sections[2].items)
+
+
+def test_what_cannot_run_is_in_the_report():
+    experiment = plan("table-4", QUICK, lambda data, options: "poses are missing")
+    report = reproduction_report([experiment], {}, None, "")
+    assert report.sections[0].text == "cmu-pie case 5 cannot run: poses are missing"

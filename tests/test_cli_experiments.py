@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from methods import make
+from typer.testing import CliRunner
+
+import crossview as cv
+from crossview.cli import app
+from crossview.cli.experiments import _places
+from crossview.report import Entry
+
+ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
+SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
+
+
+def runner():
+    try:
+        return CliRunner(mix_stderr=False)  # older releases show errors among the output unless told not to
+    except TypeError:
+        return CliRunner()
+
+
+def run(*arguments, status=0):
+    result = runner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == status, result.output
+    return result
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, photo=ARRAYS[0], sketch=ARRAYS[1], y=Y)
+    return path
+
+
+def stored(path):
+    with sqlite3.connect(path) as connection:
+        return connection.execute("SELECT key, result, created FROM results ORDER BY key").fetchall()
+
+
+def test_compare_writes_a_report_and_prints_a_table(data, tmp_path):
+    result = run("compare", data, "-o", tmp_path / "out", *SMALL)
+    assert "MvHE" in result.stdout
+    assert "±" in result.stdout
+    page = re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())
+    assert f"crossview compare {data} --output" in page
+    assert {path.name for path in (tmp_path / "out" / "tables").iterdir()} >= {"comparison.csv", "comparison.tex"}
+
+
+def test_compare_for_machines(data, tmp_path):
+    found = json.loads(run("compare", data, "-o", tmp_path / "out", *SMALL, "--json").stdout)
+    assert found["failed"] == 0
+    assert {entry["row"] for entry in found["entries"]} == {"PCA", "MvDA", "MvHE"}
+    best = {entry["row"]: entry["mean"] for entry in found["entries"] if entry["column"] == "accuracy"}
+    assert best["MvHE"] > best["PCA"]
+
+
+def test_the_same_command_computes_nothing_twice(data, tmp_path):
+    run("compare", data, "-o", tmp_path / "out", *SMALL)
+    before = stored(tmp_path / "out" / "results.db")
+    run("compare", data, "-o", tmp_path / "out", *SMALL)
+    assert stored(tmp_path / "out" / "results.db") == before
+    assert len(before) == 6
+
+
+def test_results_do_not_depend_on_the_number_of_workers(data, tmp_path):
+    scores = []
+    for workers in (1, 2):
+        run("compare", data, "-o", tmp_path / f"{workers}", *SMALL, "--workers", workers)
+        rows = stored(tmp_path / f"{workers}" / "results.db")
+        scores.append([(key, json.loads(result)["score"], json.loads(result)["cmc"]) for key, result, _ in rows])
+    assert scores[0] == scores[1]
+
+
+def test_a_method_that_fails_is_shown_and_does_not_stop_the_rest(tmp_path):
+    path = tmp_path / "three.npz"
+    np.savez(path, a=ARRAYS[0], b=ARRAYS[1], c=ARRAYS[0] + 1, y=Y)
+    result = run("compare", path, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PLS,MvDA")
+    assert "failed" in result.stdout
+    assert "MCCA" in result.stderr  # which the error points to
+    assert "MvDA" in result.stdout
+    run("compare", path, "-o", tmp_path / "none", *SMALL[2:], "--methods", "PLS", status=1)
+
+
+def test_methods_for_two_views_are_left_out_where_there_are_more(tmp_path):
+    path = tmp_path / "three.npz"
+    np.savez(path, a=ARRAYS[0], b=ARRAYS[1], c=ARRAYS[0] + 1, y=Y)
+    few = ("--repeats", 1, "--draws", 1, "--pca", "6", "--no-static", "--json")
+    found = json.loads(run("compare", path, "-o", tmp_path / "out", *few).stdout)
+    rows = {entry["row"] for entry in found["entries"]}
+    assert rows == set(cv.METHODS) - {"CCA", "KCCA", "PLS"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "nowhere"], "nowhere is neither a data set"),
+        (["compare", "--methods", "Magic"], "'Magic' is no method: choose among PCA"),
+        (["compare", "--methods", ","], "--methods names none"),
+        (["compare", "--split", "coins"], "--split must be classes, samples or auto"),
+        (["compare", "--pca", "ten"], "--pca must be numbers parted by commas"),
+        (["compare", "--case", "2"], "digits has no cases"),
+        (["compare", "coil100"], "say by --data which folder holds coil-100/"),
+        (["compare", "--train", "2000"], "2000"),
+        (["reproduce", "table-8"], "unknown experiment 'table-8': use one of table-1"),
+        (["reproduce", "table-6"], "none of it can run with the data that are here"),
+    ],
+)
+def test_wrong_input_is_told_in_a_line(arguments, message, tmp_path):
+    result = run(*arguments, "-o", tmp_path / "out", status=1)
+    assert message in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+def test_an_output_that_cannot_be_made_is_refused(data, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("compare", data, "-o", tmp_path / "file" / "out", *SMALL, status=1)
+    assert "choose another --output" in result.stderr
+
+
+def test_the_best_two_are_marked():
+    column = [Entry(3.0), Entry(), Entry(9.0), Entry(5.0)]
+    assert _places(column, "highest") == {2: 1, 3: 2}
+    assert _places(column, "lowest") == {0: 1, 3: 2}
+    assert _places(column, "") == {}
+
+
+@pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="CROSSVIEW_DATA is not set")
+def test_reproduce_runs_what_the_data_allow(tmp_path):
+    few = ("--quick", "--repeats", 1, "--draws", 1, "--methods", "PCA,MvHE", "--no-static")
+    where = ("--data", os.environ["CROSSVIEW_DATA"], "-o", tmp_path, *few)
+    result = run("reproduce", "table-2", "table-3", "figure-2d", *where)
+    assert "Accuracy on CMU PIE" in result.stdout
+    assert "cmu-pie case 5 cannot run" in result.stderr
+    page = (tmp_path / "report.html").read_text()
+    assert "42.9" in page  # published
+    entries = json.loads(run("reproduce", "table-3", *where, "--json").stdout)["entries"]
+    assert {entry["column"] for entry in entries} == {"case 1", "case 4"}
+    assert all(entry["mean"] > 20 for entry in entries)
+
+
+def command(data, output):
+    words = [sys.executable, "-m", "crossview", "compare", str(data), "-o", str(output), "--no-static"]
+    return [*words, "--repeats", "8", "--methods", "PCA,MvDA,MvHE", "--draws", "2", "--pca", "4,6", "--workers", "2"]
+
+
+def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(data, tmp_path):
+    """Kill a real run at random moments, twenty times, and compare its end with that of an undisturbed one."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    subprocess.run(command(data, tmp_path / "calm"), check=True, capture_output=True, env=environment)
+    chance = random.Random(0)
+    seen = {}
+    kills = 0
+    while kills < 20:
+        process = subprocess.Popen(
+            command(data, tmp_path / "torn"),
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(chance.uniform(0.2, 3.0) if kills else 0.0)
+        if process.poll() is not None and kills < 20:
+            # It got to its end before it could be killed: begin with an empty store, and count on.
+            before = tmp_path / f"whole-{kills}"
+            (tmp_path / "torn").rename(before)
+            seen = {}
+            kills += 1
+            continue
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        kills += 1
+        path = tmp_path / "torn" / "results.db"
+        if path.exists():
+            now = {key: created for key, _, created in stored(path)}
+            assert {key: now.get(key) for key in seen} == seen  # nothing that was stored was computed again
+            seen = now
+    subprocess.run(command(data, tmp_path / "torn"), check=True, capture_output=True, env=environment)
+    rows = {name: stored(tmp_path / name / "results.db") for name in ("calm", "torn")}
+    assert {key: created for key, _, created in rows["torn"] if key in seen} == seen
+    without_times = {
+        name: [(key, {k: v for k, v in json.loads(result).items() if k != "seconds"}) for key, result, _ in found]
+        for name, found in rows.items()
+    }
+    assert without_times["calm"] == without_times["torn"]
+    tables = [(tmp_path / name / "tables" / "comparison.csv").read_text() for name in ("calm", "torn")]
+    assert tables[0] == tables[1]
