@@ -76,7 +76,7 @@ class Effort:
 
     repeats: int = _REPEATS
     draws: int | None = 48
-    pca: Sequence[int] = (20, 40, 80, 160, 240)
+    pca: Sequence[int] = (20, 40, 80, 120, 160)
     coarse: bool = False
     methods: Sequence[str] = tuple(METHODS)
     seed: int = 0

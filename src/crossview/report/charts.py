@@ -148,7 +148,7 @@ def y_ticks(item: Curves) -> list[float]:
     least, most = min([low, *bands]), max([high, *bands])
     if "%" in item.y_label and low >= 0 and high <= 100:
         least, most = max(least, 0.0), min(most, 100.0)
-    return ticks(least, most)
+    return ticks(least, most, 7)
 
 
 def curves(item: Curves, palette: Palette) -> Markup:

@@ -26,13 +26,19 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",
     "±": r"$\pm$",
     "−": r"$-$",
     "–": "--",
     "→": r"$\to$",
     "×": r"$\times$",
     "·": r"$\cdot$",
+    "…": r"\ldots{}",
+    "°": r"$^\circ$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "γ": r"$\gamma$",
+    "λ": r"$\lambda$",
     "\n": " ",
     "\r": " ",
 }
@@ -151,26 +157,26 @@ def table_latex(table: ResultTable) -> str:
     \end{tabular}
     """
     best = best_two(table)
-    wrap = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
-    lines = [[table.row_head, *table.columns]]
     body: list[list[str]] = []
     for name, entries in table.rows.items():
-        measured = [
-            wrap[best[k].get(name, 0)].format(_latex(number(entry.mean, table.digits)))
-            + _latex(spread(entry.mean, entry.sd, table.digits).removeprefix(number(entry.mean, table.digits)))
-            if finite(entry.mean)
-            else _latex(absent(entry))
-            for k, entry in enumerate(entries)
-        ]
+        measured = (_measured(entry, best[k].get(name, 0), table.digits) for k, entry in enumerate(entries))
         body.append([_latex(name), *measured])
         if any(finite(entry.published) for entry in entries):
             body.append([r"\quad published", *(_published(entry, table.digits) for entry in entries)])
         if any(finite(entry.loss) for entry in entries):
             body.append([r"\quad loss, \%", *(_loss(entry) for entry in entries)])
-    head = " & ".join(_latex(text) for text in lines[0])
+    head = " & ".join(_latex(text) for text in (table.row_head, *table.columns))
     rows = "".join(f"{' & '.join(line)} \\\\\n" for line in body)
     columns = "l" + "r" * len(table.columns)
     return f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{head} \\\\\n\\hline\n{rows}\\hline\n\\end{{tabular}}\n"
+
+
+def _measured(entry: Entry, rank: int, digits: int) -> str:
+    if not finite(entry.mean):
+        return _latex(absent(entry))
+    wrap = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")[rank]
+    mean, *sd = spread(entry.mean, entry.sd, digits).split(" ", 1)
+    return " ".join([wrap.format(_latex(mean)), *map(_latex, sd)])
 
 
 def _published(entry: Entry, digits: int) -> str:

@@ -9,6 +9,8 @@ from crossview.persistence import write_atomically
 from crossview.report.document import Facts, Report, ResultTable
 from crossview.report.export import table_csv, table_latex, table_markdown
 from crossview.report.page import check, render
+from crossview.report.palette import Palette
+from crossview.report.static import draw
 
 __all__ = ["write_report"]
 
@@ -48,9 +50,6 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
         for suffix, write in (("tex", table_latex), ("md", table_markdown), ("csv", table_csv)):
             contents[f"tables/{table.key}.{suffix}"] = write(table).encode(errors="replace")
     if static:
-        from crossview.report.palette import Palette
-        from crossview.report.static import draw
-
         palette = Palette.of(report)
         for item in items:
             if not isinstance(item, ResultTable | Facts):
