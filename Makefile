@@ -25,7 +25,7 @@ test-oldest: .venv-oldest/test
 	.venv-oldest/bin/python -m pytest
 
 bench: .venv/test
-	PYTHONPATH=tests $(RUN) benchmarks/run.py
+	$(RUN) benchmarks/run.py
 
 format: .venv/test
 	$(RUN) -m ruff check --fix .

@@ -5,7 +5,7 @@ import pytest
 
 import crossview as cv
 from crossview.experiments import Record, Split, run_cell
-from crossview.experiments.protocols import LETTER, QUICK, Effort, comparison, plan
+from crossview.experiments.protocols import LETTER, QUICK, Effort, Experiment, comparison, plan
 from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
 from crossview.report.compose import comparison_report, comparison_table, reproduction_report
 from crossview.report.results import items
@@ -235,6 +235,16 @@ def test_a_reproduction_has_a_section_for_every_experiment():
         "Environment",
     ]
     assert any(isinstance(item, HeatMaps) for item in report.sections[2].items)
+
+
+def test_a_reproduction_shows_matches_of_its_best_method(compared):
+    data, panel, results = compared
+    experiment = Experiment("table-6", "Objects", (panel,))
+    report = reproduction_report([experiment], results, lambda name, options: data, "")
+    (browser,) = [item for item in report.sections[0].items if isinstance(item, MatchBrowser)]
+    means = {row: entry[0].mean for row, entry in comparison_table(panel, results).rows.items()}
+    best = max(means, key=means.get)
+    assert all(name.startswith(f"{best}: ") for name in browser.probes)
 
 
 def test_what_cannot_run_is_in_the_report():

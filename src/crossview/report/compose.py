@@ -123,6 +123,8 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
         found: list[Item] = []
         for panel in experiment.panels:
             found += _plane(panel, results, load) if panel.kind == "embeddings" else items(panel, results)
+            if panel.kind in ("accuracy", "pairs"):
+                found += _best_matches(panel, results, load)
         sections.append(
             Section(f"{_head(experiment.name)}: {experiment.title}", found, "\n\n".join(experiment.missing))
         )
@@ -146,6 +148,22 @@ def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
             data = load(place.cell.data, dict(place.cell.options))
             shown[place.row] = show(place.cell, result, data)
     return [] if data is None else [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
+
+
+def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
+    """Matches by the best method of the first column, in its first split."""
+    accuracy = entries(panel, results, lambda r: r["score"])
+    first = {p.row: p.cell for p in reversed(panel.places) if p.column == panel.columns[0] and results[p.cell].result}
+    best = next(iter(_best(accuracy, first)), None)
+    if best is None:
+        return []
+    cell = first[best]
+    data = load(cell.data, dict(cell.options))
+    if data.image_shape is None:
+        return []
+    shown = {best: show(cell, results[cell].result or {}, data)}
+    caption = f"Test samples of the first split of {panel.columns[0]}, by its best method."
+    return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
 
 
 def _best(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:
