@@ -27,7 +27,12 @@ def result(score, euclidean=None, **more):
         "best_score": score,
     }
     extra = {} if euclidean is None else {"euclidean": scores | {"score": euclidean}}
-    return scores | extra | {"seconds": {"fit": 1.0, "search": 2.0}, "views": ["NIR", "VIS"], "pooled": True} | more
+    return (
+        scores
+        | extra
+        | {"seconds": {"fit": 1.0, "search": 2.0}, "views": ["NIR", "VIS"], "pooled": True, "n_test_classes": 9}
+        | more
+    )
 
 
 def everything(data, options):

@@ -12,6 +12,7 @@ import scipy
 import sklearn
 
 from crossview.datasets import Dataset
+from crossview.experiments.cells import Cell
 from crossview.experiments.protocols import Experiment, Panel
 from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
 from crossview.report.results import Results, cmc_curves, entries, items
@@ -38,12 +39,12 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
     command : str
         What made them.
     """
-    first = {place.row: place.cell for place in reversed(panel.places)}
+    first = _first(panel, panel.columns[0])
     shown = {row: show(cell, results[cell].result or {}, data) for row, cell in first.items() if results[cell].result}
     table = comparison_table(panel, results)
     accuracy = {row: found[:1] for row, found in table.rows.items()}
     sections = [
-        Section("Accuracy", [table, Bars("accuracy-bars", "Accuracy", table.columns[:1], accuracy)]),
+        Section("Accuracy", [table, Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)]),
         Section("How soon a match is found", cmc_curves(panel, results)),
     ]
     if shown:
@@ -153,7 +154,7 @@ def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
 def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
     """Matches by the best method of the first column, in its first split."""
     accuracy = entries(panel, results, lambda r: r["score"])
-    first = {p.row: p.cell for p in reversed(panel.places) if p.column == panel.columns[0] and results[p.cell].result}
+    first = {row: cell for row, cell in _first(panel, panel.columns[0]).items() if results[cell].result}
     best = next(iter(_best(accuracy, first)), None)
     if best is None:
         return []
@@ -164,6 +165,15 @@ def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
     shown = {best: show(cell, results[cell].result or {}, data)}
     caption = f"Test samples of the first split of {panel.columns[0]}, by its best method."
     return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
+
+
+def _first(panel: Panel, column: str) -> dict[str, Cell]:
+    """The cell of the first split, for every row of a column."""
+    cells: dict[str, Cell] = {}
+    for place in panel.places:
+        if place.column == column:
+            cells.setdefault(place.row, place.cell)
+    return cells
 
 
 def _best(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:

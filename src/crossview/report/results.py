@@ -75,7 +75,9 @@ def cmc_curves(panel: Panel, results: Results) -> list[Item]:
     for number, column in enumerate(panel.columns, 1):
         curves = {}
         for row in panel.rows:
-            found = [100 * np.array(r["cmc"]) for r in _done(_records(panel, results, row, column))]
+            done = _done(_records(panel, results, row, column))
+            # From as many classes as there are on, everything has been found.
+            found = [100 * np.array(r["cmc"][: r["n_test_classes"]]) for r in done]
             if found:
                 mean = np.mean(found, axis=0)
                 curves[row] = Curve(list(range(1, len(mean) + 1)), mean.tolist())
