@@ -289,3 +289,16 @@ def test_parameters_are_varied_a_group_at_a_time(turntable, method):
 def test_parameters_are_varied_of_hybrid_embeddings_only(turntable):
     with pytest.raises(ValueError, match="MvDA has no such parameters"):
         run_cell(small("MvDA", task="parameters"), turntable)
+
+
+def test_every_pca_dimension_is_scored_with_its_best_parameters(turntable):
+    cell = small("MvDA")
+    result = run_cell(cell, turntable)
+    assert [one["pca"] for one in result["by_pca"]] == [8, 16]
+    for one in result["by_pca"]:
+        alone = run_cell(
+            dataclasses.replace(cell, search=dataclasses.replace(cell.search, pca=(one["pca"],))), turntable
+        )
+        assert one["score"] == alone["score"]
+        assert one["euclidean"] == alone["euclidean"]["score"]
+        assert "by_pca" not in alone

@@ -22,7 +22,7 @@ __all__ = ["TASKS", "Cell", "Search", "Split", "fingerprint", "grid", "key", "pl
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
-_FORMAT = 2  # of results: raised when cells come to mean something else, so that old ones are not taken for new
+_FORMAT = 3  # of results: raised when cells come to mean something else, so that old ones are not taken for new
 TASKS = ("accuracy", "dimensions", "parameters", "time", "literal-time")
 """What can be computed of a cell; `crossview.experiments.run_cell` says what each is."""
 
