@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from crossview.report import Entry, Report, ResultTable, Section, write_report
-from crossview.report.export import table_csv, table_latex, table_markdown
+from crossview.report import Entry, Facts, MatchBrowser, Report, ResultTable, Section, write_report
+from crossview.report.export import report_markdown, table_csv, table_latex, table_markdown
 
 
 @pytest.fixture
@@ -57,13 +57,28 @@ def test_hostile_tables_have_no_markup_in_markdown(hostile):
     assert "<" not in text
 
 
+def test_a_report_in_markdown_has_its_words_tables_and_figures(report):
+    text = report_markdown(report, figures=True)
+    items = [item for section in report.sections for item in section.items]
+    tables = [item for item in items if isinstance(item, ResultTable)]
+    assert all(table_markdown(table).rstrip() in text for table in tables)
+    assert f"```\n{report.command}\n```" in text
+    figures = {item.key for item in items if not isinstance(item, ResultTable | Facts | MatchBrowser)}
+    assert set(re.findall(r"\]\(figures/(.+)\.svg\)", text)) == figures
+    assert "figures/" not in report_markdown(report, figures=False)
+
+
+def test_a_report_in_markdown_has_no_markup_of_others(hostile):
+    assert "<script" not in report_markdown(hostile, figures=True).replace(hostile.command, "")
+
+
 def test_a_folder_has_the_page_the_tables_and_the_figures(hostile, tmp_path):
     pytest.importorskip("matplotlib", reason="static figures need matplotlib")
     path = write_report(hostile, tmp_path / "a" / "b")
     assert path == tmp_path / "a" / "b" / "report.html"
     files = {str(file.relative_to(path.parent)): file.read_bytes() for file in path.parent.rglob("*.*")}
     figures = {f"figures/{key}.{kind}" for key in "bcdef" for kind in ("png", "svg", "pdf")}
-    assert files.keys() == {"report.html", "tables/a.tex", "tables/a.md", "tables/a.csv"} | figures
+    assert files.keys() == {"report.html", "report.md", "tables/a.tex", "tables/a.md", "tables/a.csv"} | figures
     for name, start in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
         assert all(data.startswith(start) for file, data in files.items() if file.endswith(name))
 
@@ -88,4 +103,4 @@ def test_a_report_is_written_over_an_older_one(tmp_path):
     for title in ("old", "new"):
         path = write_report(Report(title, "s"), tmp_path, static=False)
     assert "<title>new</title>" in path.read_text(encoding="utf-8")
-    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    assert {file.name for file in tmp_path.iterdir()} == {"report.html", "report.md"}

@@ -7,10 +7,10 @@ import io
 import re
 from collections.abc import Callable
 
-from crossview.report.document import Entry, ResultTable
+from crossview.report.document import Entry, Facts, Item, MatchBrowser, Report, ResultTable
 from crossview.report.words import absent, best_two, compare, finite, number, spread
 
-__all__ = ["table_csv", "table_latex", "table_markdown"]
+__all__ = ["report_markdown", "table_csv", "table_latex", "table_markdown"]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -111,6 +111,43 @@ def table_markdown(table: ResultTable) -> str:
     for name, entries in table.rows.items():
         lines.append([_markdown(name), *(cell(name, k, entry) for k, entry in enumerate(entries))])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def report_markdown(report: Report, figures: bool) -> str:
+    """A report as Markdown: its words, tables and facts, and its figures as links.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    figures : bool
+        Whether figures are there to be linked, as ``figures/KEY.svg``; pictures of samples are not.
+
+    Returns
+    -------
+    text : str
+        The page.
+    """
+    parts = [f"# {_markdown(report.title)}", _markdown(report.summary)]
+    if report.command:
+        parts.append(f"```\n{report.command}\n```")
+    for section in report.sections:
+        parts.append(f"## {_markdown(section.title)}")
+        parts += [f"- {_markdown(line)}" for line in section.text.splitlines() if line]
+        for item in section.items:
+            parts += _item_markdown(item, figures)
+    return "\n\n".join(part for part in parts if part).replace("\n\n- ", "\n- ") + "\n"
+
+
+def _item_markdown(item: Item, figures: bool) -> list[str]:
+    head = [f"### {_markdown(item.title)}", _markdown(item.caption)]
+    if isinstance(item, ResultTable):
+        return [*head, table_markdown(item).rstrip()]
+    if isinstance(item, Facts):
+        return [*head, *(f"- {_markdown(name)}: {_markdown(value)}" for name, value in item.rows.items())]
+    if figures and not isinstance(item, MatchBrowser):
+        return [*head, f"![{_markdown(item.title)}](figures/{item.key}.svg)"]
+    return []
 
 
 def _asides(table: ResultTable, entry: Entry, escape: Callable[[str], str]) -> list[str]:

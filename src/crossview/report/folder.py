@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crossview.persistence import write_atomically
 from crossview.report.document import Facts, Report, ResultTable
-from crossview.report.export import table_csv, table_latex, table_markdown
+from crossview.report.export import report_markdown, table_csv, table_latex, table_markdown
 from crossview.report.page import check, render
 from crossview.report.palette import Palette
 from crossview.report.static import draw
@@ -30,8 +30,8 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
     Returns
     -------
     path : Path
-        The page, ``report.html``. Beside it, ``tables/KEY.tex``, ``.md`` and ``.csv`` have the tables, and
-        ``figures/KEY.png``, ``.svg`` and ``.pdf`` the figures.
+        The page, ``report.html``. Beside it, ``report.md`` has its words and tables in Markdown, ``tables/KEY.tex``,
+        ``.md`` and ``.csv`` have the tables, and ``figures/KEY.png``, ``.svg`` and ``.pdf`` the figures.
 
     Examples
     --------
@@ -54,6 +54,7 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
         for item in items:
             if not isinstance(item, ResultTable | Facts):
                 contents |= {f"figures/{item.key}.{kind}": data for kind, data in draw(item, palette).items()}
+    contents["report.md"] = report_markdown(report, figures=static).encode(errors="replace")
     contents["report.html"] = render(report).encode(errors="replace")
     for name, data in contents.items():
         path = Path(folder) / name
