@@ -22,8 +22,8 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, StratifiedKF
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import crossview as cv
-import crossview.persistence as persistence
-from crossview.persistence import ModelFileError, load, save
+from crossview.persistence import ModelFileError, _checks, _files, load, save
+from crossview.persistence._models import named_members
 
 skops_io = pytest.importorskip("skops.io")
 
@@ -314,6 +314,24 @@ def test_an_exception_leaves_the_old_file(function, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [tmp_path / "model"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs rights of groups and others")
+def test_a_private_file_is_private_while_it_is_written(tmp_path, monkeypatch):
+    rights, fsync = [], os.fsync
+
+    def look(descriptor):
+        rights.append(os.fstat(descriptor).st_mode & 0o777)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look)
+    save(cv.MvHE(3), tmp_path / "model")
+    public = (tmp_path / "model").stat().st_mode & 0o777
+    (tmp_path / "model").chmod(0o600)
+    save(cv.MvHE(4), tmp_path / "model")
+    (tmp_path / "model").chmod(0o400)
+    save(cv.MvHE(5), tmp_path / "model")
+    assert rights == [public, 0o600, 0o400]
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_kill_leaves_the_old_file_or_the_new(tmp_path):
     code = """
@@ -407,16 +425,16 @@ def test_random_damage_never_passes_unnoticed(small, tmp_path):
 def forge(schema, members, version=cv.__version__):
     """A file whose line and archive are right, whatever they hold."""
     text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
-    payload = persistence._pack(text, members)
-    return persistence._line(payload, version) + payload
+    payload = _files.pack(text, members)
+    return _files.line(payload, version) + payload
 
 
 def wrap(payload, version=cv.__version__):
-    return persistence._line(payload, version) + payload
+    return _files.line(payload, version) + payload
 
 
 def unforge(content):
-    text, members = persistence._unpack(content[content.index(b"\n") + 1 :])
+    text, members = _files.unpack(content[content.index(b"\n") + 1 :])
     return json.loads(text), members
 
 
@@ -649,15 +667,15 @@ HOSTILE = {
     ),
     "object of numpy": (lambda path: node("ObjectNode", "numpy", "memmap", content=mapping({})), r"numpy\.memmap"),
     "class that is not of the package": (
-        lambda path: node("ObjectNode", "crossview.persistence", "ZipFile", content=mapping({})),
-        r"persistence\.ZipFile",
+        lambda path: node("ObjectNode", "crossview.persistence._files", "ZipFile", content=mapping({})),
+        r"_files\.ZipFile",
     ),
     "module in the place of a class": (
-        lambda path: node("ObjectNode", "crossview.persistence", "os", content=mapping({})),
-        r"persistence\.os",
+        lambda path: node("ObjectNode", "crossview.persistence._files", "os", content=mapping({})),
+        r"_files\.os",
     ),
     "private class of the package": (
-        lambda path: node("ObjectNode", "crossview.persistence", "_SchemaCheck", content=mapping({})),
+        lambda path: node("ObjectNode", "crossview.persistence._schema", "_SchemaCheck", content=mapping({})),
         "_SchemaCheck",
     ),
     "class called": (
@@ -723,7 +741,7 @@ def test_the_hostile_schemas_would_do_harm(small, tmp_path):
     schema, members = unforge(content)
     for build in (HOSTILE["function that is called to rebuild an object"][0], HOSTILE["reduce"][0]):
         schema["content"]["content"]["beta"] = build(str(tmp_path / "proof"))
-        archive = persistence._pack(json.dumps(schema).encode(), members)
+        archive = _files.pack(json.dumps(schema).encode(), members)
         skops_io.loads(archive, trusted=skops_io.get_untrusted_types(data=archive))
         (tmp_path / "proof").rmdir()
 
@@ -862,13 +880,19 @@ def test_archives_that_unfold_are_refused(small, tmp_path):
 
     stored, deflated = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
     plain_members = [(name, data, stored) for name, data in members.items()]
-    bomb = archive([("schema.json", b" " * (persistence._LARGEST_SCHEMA + 1), deflated)])
+    bomb = archive([("schema.json", b" " * (_files._LARGEST_SCHEMA + 1), deflated)])
     assert len(bomb) < 100_000
     refuse(path, wrap(bomb), "more than 64 MiB")
     # The stated size is a lie.
-    size = persistence._LARGEST_SCHEMA + 1
+    size = _files._LARGEST_SCHEMA + 1
     lie = bomb.replace(struct.pack("<I", size), struct.pack("<I", 1000))
     refuse(path, wrap(lie))
+    # Of these, zipfile unfolds all that it reads at once, whatever size is stated.
+    for compression in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        bomb = archive([("schema.json", b" " * size, compression)])
+        assert len(bomb) < 100_000
+        lie = bomb.replace(struct.pack("<I", size), struct.pack("<I", 1000))
+        refuse(path, wrap(lie), "compressed in a way that crossview.save never uses")
     packed = [("schema.json", text, stored), *((name, data, deflated) for name, data in members.items())]
     refuse(path, wrap(archive(packed)), "arrays are compressed")
     with pytest.warns(UserWarning, match="Duplicate name"):
@@ -878,7 +902,7 @@ def test_archives_that_unfold_are_refused(small, tmp_path):
 
 
 def test_a_large_search_is_refused_when_it_is_saved(tmp_path, monkeypatch):
-    monkeypatch.setattr(persistence, "_LARGEST_SCHEMA", 1000)
+    monkeypatch.setattr(_files, "_LARGEST_SCHEMA", 1000)
     with pytest.raises(ValueError, match="of a large search, save best_estimator_"):
         save(cv.MvHE(), tmp_path / "model")
 
@@ -893,7 +917,7 @@ def test_models_that_lack_something_are_refused(name, small, tmp_path):
     content = schema["content"]
     gone = content["content"].pop(name)
     content["key_types"]["content"].pop()
-    used = set(persistence._files(gone)) - set(persistence._files(schema))
+    used = set(named_members(gone)) - set(named_members(schema))
     refuse(tmp_path / "model", forge(schema, {k: v for k, v in members.items() if k not in used}), name)
 
 
@@ -901,7 +925,7 @@ def change(content, **attributes):
     schema, members = unforge(content)
     for name, value in attributes.items():
         schema["content"]["content"][name] = value
-    used = set(persistence._files(schema))
+    used = set(named_members(schema))
     return forge(schema, {name: data for name, data in members.items() if name in used})
 
 
@@ -922,6 +946,47 @@ def test_models_whose_parts_do_not_go_together_are_refused(small, tmp_path):
         {"__sklearn_is_fitted__": plain("shadow")},
     ):
         refuse(path, change(content, **attributes))
+
+
+SCRIPT = '"><img src=x onerror="alert(1)">'
+
+
+@pytest.mark.parametrize("inner", [True, False])
+def test_attributes_that_hide_what_a_class_defines_are_refused(inner, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    pipeline = make_pipeline(cv.ViewScaler(), cv.MvHE())
+    part = pipeline[0] if inner else pipeline
+    part._doc_link_module, part._doc_link_template = type(part).__module__.split(".")[0], SCRIPT
+    with pytest.raises(ValueError, match=r"cannot be saved: an attribute in the place of .*\._doc_link_"):
+        save(pipeline, path)
+    with monkeypatch.context() as patch:
+        patch.setattr(_checks, "_check_attributes", lambda part: None)
+        save(pipeline, path)
+        assert SCRIPT in load(path)._repr_html_()  # a notebook would run it
+    refuse(path, path.read_bytes(), r"an attribute in the place of \w+\._doc_link_")
+
+
+def test_names_in_a_model_are_no_markup(tmp_path):
+    views = cv.Views(SAME_SIZES, names=[SCRIPT, "photo"])
+    model = Pipeline([(SCRIPT, cv.ViewScaler()), ("model", cv.KMvHE(2, kernel_params={}))]).fit(views, Y)
+    model.steps.append(("unfitted", cv.KCCA(kernel=SCRIPT, kernel_params={SCRIPT: SCRIPT})))
+    assert SCRIPT not in through_a_file(model, tmp_path)._repr_html_()
+
+
+def test_searches_that_would_try_a_cache_are_refused(tmp_path, monkeypatch):
+    path, cache = tmp_path / "model", tmp_path / "cache"
+    pipeline = Pipeline([("scaler", cv.ViewScaler()), ("n_components", cv.MvHE(2))])
+    grid = {"memory": [str(cache)], "n_components": [cv.MvHE(2)]}
+    search = cv.EmbeddingSearchCV(pipeline, grid, pca=None, cv="samples", n_folds=2)
+    with pytest.raises(ValueError, match="cannot be saved: a search for the parameters of a Pipeline"):
+        save(search, path)
+    with monkeypatch.context() as patch:
+        patch.setattr(_checks, "_check_search", lambda search: None)
+        save(search, path)
+        with pytest.raises(TypeError):
+            load(path).fit(SAME_SIZES, Y)
+        assert list(cache.rglob("*.pkl"))  # where there were pickles before, these would be loaded
+    refuse(path, path.read_bytes(), "holds a search for the parameters of a Pipeline")
 
 
 def test_kernels_that_do_not_exist_are_refused(tmp_path):

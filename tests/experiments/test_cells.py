@@ -52,6 +52,7 @@ CHANGES = [
             {"metrics": ("cosine", "euclidean")},
             {"cv": "samples"},
             {"grid": {"reg": (0.1,)}},
+            {"scoring": "average_precision"},
         )
     ),
 ]

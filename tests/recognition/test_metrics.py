@@ -108,6 +108,34 @@ def test_by_dimension_does_not_depend_on_chunks(metric, monkeypatch):
     np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric), at_once)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("chunk", [60, 10**6])
+def test_precision_by_dimension_is_that_of_every_pair_of_views(metric, chunk, monkeypatch):
+    monkeypatch.setattr(cv.metrics, "_CHUNK", chunk)
+    rng = np.random.default_rng(3)
+    y = np.repeat(np.arange(8), 5)
+    mask = rng.random((40, 3)) < 0.7
+    mask[y == 0, 1] = False  # a class that one view has not seen
+    latents = cv.Views([rng.normal(size=(40, 6)) + 0.3 * y[:, None] for _ in range(3)], mask=mask)
+    found = cv.metrics.precision_by_dimension(latents, y, [2, 4, 6, 9], metric)
+    for d, precision in zip([2, 4, 6, 9], found, strict=True):
+        seen = [(X[rows, :d], y[rows]) for X, rows in zip(latents.arrays, mask.T, strict=True)]
+        pairs = [
+            cv.metrics.average_precision(*gallery, *probes, metric)
+            for gallery in seen
+            for probes in seen
+            if gallery is not probes
+        ]
+        assert precision == pytest.approx(np.mean(pairs), abs=1e-12)
+
+
+def test_precision_by_dimension_refuses_views_without_a_class_in_common():
+    mask = [[True, False], [True, False], [False, True]]
+    views = cv.Views([np.eye(3), np.eye(3)], mask=mask)
+    with pytest.raises(ValueError, match="two views share no class"):
+        cv.metrics.precision_by_dimension(views, [0, 0, 1], [1])
+
+
 @pytest.fixture(params=["euclidean", "cosine"])
 def matching(request):
     """Gallery and probes with a class that is in one of them only, and several samples per class."""

@@ -204,3 +204,21 @@ def test_too_few_samples_for_folds_are_refused():
         cv.EmbeddingSearchCV(cv.PCA(), {})._splitter(np.arange(3))
     with pytest.raises(ValueError, match="5 folds of samples want a class of so many, the largest has 4: use fewer"):
         cv.EmbeddingSearchCV(cv.PCA(), {}, cv="samples")._splitter(np.repeat(np.arange(30), 4))
+
+
+@pytest.mark.parametrize("method", ["MvDA", "MvHE"])
+def test_folds_can_be_scored_by_precision(method):
+    data = cv.datasets.make_turntable(16, size=10)
+    grid = {"n_components": [2, 4], **({"reg": [0.1]} if method == "MvDA" else {"beta": [0.1]})}
+    options = {"pca": [6], "metrics": ["cosine"], "scoring": "average_precision", "n_folds": 3, "cv": "classes"}
+    search = cv.tune(method, data.views, data.y, grid, **options)
+    for fold, (train, test) in enumerate(cv.ClassKFold(3, 0).split(data.views, data.y)):
+        for row, params in enumerate(search.cv_results_["params"]):
+            model = search.pipeline(params).fit(data.views[train], data.y[train])
+            wanted = cv.metrics.precision_by_dimension(model.transform(data.views[test]), data.y[test], [4], "cosine")
+            assert search.cv_results_[f"split{fold}_test_score"][row] == pytest.approx(wanted[0], abs=1e-12)
+
+
+def test_an_unknown_scoring_is_refused():
+    with pytest.raises(ValueError, match="scoring must be one of"):
+        cv.EmbeddingSearchCV(cv.PCA(), {}, scoring="luck").fit(ARRAYS, Y)

@@ -127,6 +127,8 @@ class Search(_Described):
         What folds are made of.
     grid : mapping of str to sequence, optional
         Values to try, in the place of ``crossview.SEARCH_SPACES``.
+    scoring : {"accuracy", "average_precision"}
+        What folds are scored by.
     """
 
     pca: Sequence[int] | None = (20, 40, 80, 160)
@@ -135,6 +137,7 @@ class Search(_Described):
     metrics: Sequence[str] = ("euclidean", "cosine")
     cv: str = "auto"
     grid: Options | None = None
+    scoring: str = "accuracy"
 
     def __post_init__(self) -> None:
         if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
@@ -144,6 +147,7 @@ class Search(_Described):
         for metric in self.metrics:
             check_choice(metric, "metrics", ("euclidean", "cosine"))
         check_choice(self.cv, "cv", ("auto", "classes", "samples"))
+        check_choice(self.scoring, "scoring", ("accuracy", "average_precision"))
         check_count(self.n_folds, "n_folds", least=2)
         if self.n_iter is not None:
             check_count(self.n_iter, "n_iter", least=1)

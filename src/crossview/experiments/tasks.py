@@ -113,6 +113,7 @@ def _tune(cell: Cell, data: Dataset) -> _Tuned:
         grid(cell),
         pca=how.pca,
         metrics=tuple(how.metrics),
+        scoring=how.scoring,
         n_iter=how.n_iter,
         n_folds=how.n_folds,
         cv=how.cv,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ __all__ = [
     "cross_view_accuracy",
     "det",
     "mean_accuracy",
+    "precision_by_dimension",
     "roc",
 ]
 
@@ -121,6 +122,70 @@ def accuracy_by_dimension(
     >>> accuracy_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.25, 1.  ])
     """
+    samples = _comparable(latents, y, dimensions, metric)
+    hits = np.zeros(len(dimensions))
+    for (X, x_labels), (Z, z_labels) in combinations(samples, 2):
+        of_z, of_x = _nearest_by_dimension(X, Z, dimensions, metric)
+        hits += np.mean(x_labels[of_z] == z_labels, axis=1)
+        hits += np.mean(z_labels[of_x] == x_labels, axis=1)
+    return hits / (len(samples) * (len(samples) - 1))
+
+
+def precision_by_dimension(
+    latents: ViewInput,
+    y: ArrayLike,
+    dimensions: Sequence[int],
+    metric: str = "euclidean",
+) -> Array:
+    """Mean average precision of the first components, for several numbers of them.
+
+    As `accuracy_by_dimension`, with `average_precision` of every ordered pair of views. It looks at the rank of every
+    sample of a probe's class, and so tells apart what finds the same nearest neighbours.
+
+    Parameters
+    ----------
+    latents, y, dimensions, metric
+        As in `accuracy_by_dimension`. A sample whose class another view has not seen is no probe there.
+
+    Returns
+    -------
+    precision : ndarray of shape (len(dimensions),)
+        The mean over the ordered pairs of views.
+
+    Examples
+    --------
+    >>> photo, sketch = [[0.0, 3.0], [1.0, 0.0]], [[0.9, 3.0], [0.8, 0.0]]
+    >>> precision_by_dimension([photo, sketch], ["a", "b"], [1, 2])
+    array([0.625, 1.   ])
+    """
+    samples = _comparable(latents, y, dimensions, metric)
+    total = np.zeros(len(dimensions))
+    for (G, g), (P, p) in permutations(samples, 2):
+        step = max(1, _CHUNK // len(G))
+        counted = np.isin(p, g)
+        if not counted.any():
+            raise ValueError("two views share no class: there is nothing to find in one that the other has seen.")
+        for a in range(0, len(P), step):
+            rows = slice(a, a + step)
+            for k, (to_gallery, _) in enumerate(_order_by_dimension(G, P[rows], dimensions, metric)):
+                same = g[np.argsort(to_gallery, axis=0, kind="stable")] == p[rows]
+                total[k] += _precision(same.T)[counted[rows]].sum() / counted.sum()
+    return total / (len(samples) * (len(samples) - 1))
+
+
+def _precision(same: NDArray[np.bool_]) -> Array:
+    """Average precision of every row, which says where in its ranked gallery its class is; nan where it is nowhere."""
+    ranks = np.arange(1, same.shape[1] + 1)
+    hits = same.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        precision: Array = (np.cumsum(same, axis=1) / ranks * same).sum(axis=1) / hits
+    return precision
+
+
+def _comparable(
+    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str
+) -> list[tuple[Array, NDArray[np.generic]]]:
+    """Every view's samples and their classes, where there are two views to compare."""
     _check_metric(metric)
     if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
         raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
@@ -131,12 +196,7 @@ def accuracy_by_dimension(
         # Distances are differences of squares: far from zero they would be lost in rounding.
         origin = samples[0][0].mean(axis=0)
         samples = [(X - origin, labels) for X, labels in samples]
-    hits = np.zeros(len(dimensions))
-    for (X, x_labels), (Z, z_labels) in combinations(samples, 2):
-        of_z, of_x = _nearest_by_dimension(X, Z, dimensions, metric)
-        hits += np.mean(x_labels[of_z] == z_labels, axis=1)
-        hits += np.mean(z_labels[of_x] == x_labels, axis=1)
-    return hits / (len(samples) * (len(samples) - 1))
+    return samples
 
 
 def _nearest_by_dimension(
@@ -336,12 +396,9 @@ def average_precision(
     """
     G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
     precisions = []
-    ranks = np.arange(1, len(G) + 1)
     for rows, distances in distances_in_chunks(G, P, metric):
         same = g[np.argsort(distances, axis=1, kind="stable")] == p[rows][:, None]
-        hits = same.sum(axis=1)
-        sums = (np.cumsum(same, axis=1) / ranks * same).sum(axis=1)
-        precisions.append(sums[hits > 0] / hits[hits > 0])
+        precisions.append(_precision(same)[same.any(axis=1)])
     found = np.concatenate(precisions)
     if not len(found):
         raise ValueError("no probe has its class in the gallery: check the labels.")

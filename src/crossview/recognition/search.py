@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -23,7 +24,7 @@ from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.one_view import transform_view
 from crossview.preprocessing import ViewPCA, ViewScaler
-from crossview.recognition.metrics import accuracy_by_dimension, mean_accuracy
+from crossview.recognition.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
 from crossview.recognition.splits import ClassKFold
 from crossview.views import Array, ViewInput, Views
 
@@ -35,6 +36,7 @@ Scores = tuple[Array, list[str]]
 
 _PCA = (20, 40, 80, 160)
 _CLASSES_PER_FOLD = 4
+_SCORINGS = {"accuracy": accuracy_by_dimension, "average_precision": precision_by_dimension}
 _WEIGHTS = {
     "lambda_paired": "paired",
     "lambda_intra": "intra",
@@ -58,7 +60,7 @@ class _Fold:
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the parameters of an embedding, the PCA before it, and the distance after it.
 
-    Features are standardised and reduced by PCA first; scores are mACC. What costs nothing is not fitted for: the
+    Features are standardised and reduced by PCA first. What costs nothing is not fitted for: the
     first components of a PCA or an embedding are the PCA or embedding with fewer, so every candidate is fitted once
     per fold for all values of ``n_components`` and all distances.
 
@@ -76,6 +78,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         features.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
+    scoring : {"accuracy", "average_precision"}
+        What folds are scored by: mACC, or the mean average precision over ordered pairs of views. With few classes in
+        a fold nearly all nearest neighbours are right, and chance decides between candidates; the precision, which
+        looks at all ranks, still tells them apart.
     n_iter : int, optional
         How many candidates, combinations of PCA dimension and parameters but for ``n_components``, to draw; None tries
         all.
@@ -126,6 +132,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         pca: Sequence[int] | None = _PCA,
         pooled: bool | str = "auto",
         metrics: Sequence[str] = ("euclidean", "cosine"),
+        scoring: str = "accuracy",
         n_iter: int | None = None,
         n_folds: int = 5,
         cv: Any = "auto",
@@ -138,6 +145,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.pca = pca
         self.pooled = pooled
         self.metrics = metrics
+        self.scoring = scoring
         self.n_iter = n_iter
         self.n_folds = n_folds
         self.cv = cv
@@ -167,6 +175,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         labels = column_or_1d(y)
         for metric in self.metrics:
             check_choice(metric, "metrics", ("euclidean", "cosine"))
+        check_choice(self.scoring, "scoring", tuple(_SCORINGS))
         self.pooled_ = self._check_pooled(checked)
         model, grid = self._problem()
         for name in grid:
@@ -193,7 +202,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             message = f"{len(failures)} of {len(folds) * len(candidates)} fits failed; the last: {failures[-1]}"
             warnings.warn(message, FitFailedWarning, stacklevel=2)
         self._collect(scores, candidates, dimensions)
-        self.best_estimator_ = self.pipeline(self.best_params_).fit(checked, labels)
+        with _more_components_than_there_are():
+            self.best_estimator_ = self.pipeline(self.best_params_).fit(checked, labels)
         return self
 
     def pipeline(self, params: Mapping[str, Any]) -> Pipeline:
@@ -330,7 +340,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 continue
             possible = [d for d in dimensions if d <= fitted]
             for column, metric in enumerate(self.metrics):
-                row[: len(possible), column] = accuracy_by_dimension(latents, fold.new_y, possible, metric)
+                row[: len(possible), column] = _SCORINGS[self.scoring](latents, fold.new_y, possible, metric)
         return scores, errors
 
     def _latents(
@@ -343,9 +353,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             known, new = _first(fold.known, k), _first(fold.new, k)
 
             def fit(d: int, parameters: Candidate = parameters, known: Views = known, new: Views = new) -> Views:
-                with warnings.catch_warnings():
-                    # There may be more components than the data have: that is for the scores to tell.
-                    warnings.filterwarnings("ignore", message=".* lie where no training sample varies")
+                with _more_components_than_there_are():
                     fitted = clone(model).set_params(n_components=d, **parameters).fit(known, fold.known_y)
                 latents: Views = fitted.transform(new)
                 return latents
@@ -387,7 +395,7 @@ class HybridSearchCV(EmbeddingSearchCV):
         The kernel of KMvHE; None searches for MvHE.
     grid : dict of str to sequence, optional
         Values to try; ``crossview.SEARCH_SPACES["MvHE"]`` or ``["KMvHE"]`` when left out.
-    pca, pooled, metrics, n_iter, n_folds, cv, n_jobs, random_state, progress
+    pca, pooled, metrics, scoring, n_iter, n_folds, cv, n_jobs, random_state, progress
         As in `EmbeddingSearchCV`.
 
     Attributes
@@ -399,7 +407,7 @@ class HybridSearchCV(EmbeddingSearchCV):
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
-    >>> search = cv.HybridSearchCV(kernel="rbf", n_folds=3, n_iter=10).fit(data.views[:200], data.y[:200])
+    >>> search = cv.HybridSearchCV("rbf", n_folds=3, n_iter=20).fit(data.views[:200], data.y[:200])
     >>> bool(search.score(data.views[300:600], data.y[300:600]) > 0.6)
     True
     """
@@ -412,6 +420,7 @@ class HybridSearchCV(EmbeddingSearchCV):
         pca: Sequence[int] | None = _PCA,
         pooled: bool | str = "auto",
         metrics: Sequence[str] = ("euclidean", "cosine"),
+        scoring: str = "accuracy",
         n_iter: int | None = None,
         n_folds: int = 5,
         cv: Any = "auto",
@@ -424,6 +433,7 @@ class HybridSearchCV(EmbeddingSearchCV):
         self.pca = pca
         self.pooled = pooled
         self.metrics = metrics
+        self.scoring = scoring
         self.n_iter = n_iter
         self.n_folds = n_folds
         self.cv = cv
@@ -465,6 +475,14 @@ class HybridSearchCV(EmbeddingSearchCV):
         latents, d = _with_most_components(prepare, dimensions)
         for weights in settings:
             yield (latents if isinstance(latents, ValueError) else latents(weights, d)), d
+
+
+@contextmanager
+def _more_components_than_there_are() -> Iterator[None]:
+    """Do not warn of it: whether they do harm is for the scores to tell."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* lie where no training sample varies")
+        yield
 
 
 T = TypeVar("T")

@@ -95,7 +95,7 @@ def comparison_table(panel: Panel, results: Results) -> ResultTable:
         "accuracy": entries(panel, results, lambda r: r["score"]),
         "Euclidean only": entries(panel, results, lambda r: r.get("euclidean", r)["score"]),
         "among the first 5": entries(panel, results, lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)]),
-        "in validation": entries(panel, results, lambda r: r["best_score"]),
+        "validation precision": entries(panel, results, lambda r: r["best_score"]),
     }
     rows: dict[str, list[Entry]] = {row: [part[row][0] for part in parts.values()] for row in panel.rows}
     caption = (
