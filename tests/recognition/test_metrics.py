@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
 
 import crossview as cv
 
@@ -127,6 +128,17 @@ def test_precision_by_dimension_is_that_of_every_pair_of_views(metric, chunk, mo
             if gallery is not probes
         ]
         assert precision == pytest.approx(np.mean(pairs), abs=1e-12)
+
+
+@pytest.mark.parametrize("few", [1, 100])
+def test_precision_is_that_of_scikit_learn_ties_included(few, monkeypatch):
+    monkeypatch.setattr(cv.metrics, "_FEW", few)
+    rng = np.random.default_rng(5)
+    G, P = rng.integers(0, 3, size=(40, 2)).astype(float), rng.integers(0, 3, size=(15, 2)).astype(float)
+    g, p = rng.integers(0, 4, size=40), rng.integers(0, 4, size=15)
+    distances = literal_distances(G, P, "euclidean")
+    wanted = [average_precision_score(g == label, -line) for line, label in zip(distances, p, strict=True)]
+    assert cv.metrics.average_precision(G, g, P, p) == pytest.approx(np.mean(wanted), abs=1e-12)
 
 
 def test_precision_by_dimension_refuses_views_without_a_class_in_common():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _CHUNK = 4_000_000  # distances that are held at a time
+_FEW = 32  # samples of a class up to which counting is faster than sorting
 
 
 def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
@@ -160,25 +161,53 @@ def precision_by_dimension(
     """
     samples = _comparable(latents, y, dimensions, metric)
     total = np.zeros(len(dimensions))
-    for (G, g), (P, p) in permutations(samples, 2):
-        step = max(1, _CHUNK // len(G))
-        counted = np.isin(p, g)
-        if not counted.any():
+    for gallery, (G, g) in enumerate(samples):
+        others = [other for view, other in enumerate(samples) if view != gallery]
+        counted = [np.isin(p, g) for _, p in others]
+        if not all(there.any() for there in counted):
             raise ValueError("two views share no class: there is nothing to find in one that the other has seen.")
+        # The probes of all other views at once, each view counting as much as any other.
+        P = np.vstack([X[there] for (X, _), there in zip(others, counted, strict=True)])
+        p = np.concatenate([labels[there] for (_, labels), there in zip(others, counted, strict=True)])
+        weights = np.concatenate([np.full(there.sum(), 1 / there.sum()) for there in counted])
+        step = max(1, _CHUNK // len(G))
+        wanted = _of_class(g, p)
         for a in range(0, len(P), step):
             rows = slice(a, a + step)
             for k, (to_gallery, _) in enumerate(_order_by_dimension(G, P[rows], dimensions, metric)):
-                same = g[np.argsort(to_gallery, axis=0, kind="stable")] == p[rows]
-                total[k] += _precision(same.T)[counted[rows]].sum() / counted.sum()
+                total[k] += _precision(np.ascontiguousarray(to_gallery.T), wanted[rows]) @ weights[rows]
     return total / (len(samples) * (len(samples) - 1))
 
 
-def _precision(same: NDArray[np.bool_]) -> Array:
-    """Average precision of every row, which says where in its ranked gallery its class is; nan where it is nowhere."""
-    ranks = np.arange(1, same.shape[1] + 1)
-    hits = same.sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        precision: Array = (np.cumsum(same, axis=1) / ranks * same).sum(axis=1) / hits
+def _of_class(g: NDArray[np.generic], p: NDArray[np.generic]) -> NDArray[np.intp]:
+    """For every probe, whose class the gallery has, which of the gallery are of its class; filled up with -1."""
+    classes, codes, counts = np.unique(g, return_inverse=True, return_counts=True)
+    members = np.full((len(classes), counts.max()), -1)
+    by_class = np.argsort(codes, kind="stable")
+    members[codes[by_class], np.arange(len(g)) - np.repeat(np.cumsum(counts) - counts, counts)] = by_class
+    return members[np.searchsorted(classes, p)]
+
+
+def _precision(distances: Array, wanted: NDArray[np.intp]) -> Array:
+    """Average precision of every probe, by its distances to the gallery, (probes, gallery), and what it looks for.
+
+    At every sample of the probe's class: how many of those that are as near or nearer are of that class. Samples at the
+    same distance count against each other, whatever their order.
+    """
+    there = wanted >= 0
+    own = np.take_along_axis(distances, wanted, axis=1)
+    own[~there] = np.inf
+    if own.shape[1] <= _FEW:
+        of_class, of_all = (
+            np.stack([np.count_nonzero(among <= at[:, None], axis=1) for at in own.T], axis=1)
+            for among in (own, distances)
+        )
+    else:
+        of_class, of_all = (
+            np.array([np.searchsorted(np.sort(line), at, side="right") for line, at in zip(among, own, strict=True)])
+            for among in (own, distances)
+        )
+    precision: Array = (of_class / of_all * there).sum(axis=1) / there.sum(axis=1)
     return precision
 
 
@@ -387,7 +416,8 @@ def average_precision(
     Returns
     -------
     precision : float
-        Mean over the probes of the mean precision at the samples of their class.
+        Mean over the probes of the mean precision at the samples of their class. Those at the same distance as others
+        are taken to come after them.
 
     Examples
     --------
@@ -395,14 +425,12 @@ def average_precision(
     0.833
     """
     G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
-    precisions = []
-    for rows, distances in distances_in_chunks(G, P, metric):
-        same = g[np.argsort(distances, axis=1, kind="stable")] == p[rows][:, None]
-        precisions.append(_precision(same)[same.any(axis=1)])
-    found = np.concatenate(precisions)
-    if not len(found):
+    there = np.isin(p, g)
+    if not there.any():
         raise ValueError("no probe has its class in the gallery: check the labels.")
-    return float(found.mean())
+    wanted = _of_class(g, p[there])
+    parts = [_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P[there], metric)]
+    return float(np.concatenate(parts).mean())
 
 
 def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[tuple[slice, Array]]:
