@@ -88,7 +88,7 @@ COUNTS = {"hfb": 60, "cufsf": 700, "cmu-pie": 45, "coil100": 70}
 def test_splits_are_the_papers(name):
     experiment = plan(name, Effort(), everything)
     for cell in experiment.cells:
-        assert cell.split == Split("classes", COUNTS[cell.data], 10, 0)
+        assert cell.split == Split("classes", COUNTS[cell.data], 100, 0)
         assert cell.search.n_folds == 5
         assert cell.search.cv == "auto"  # which is classes where there are so many
     repeats = {(place.row, place.column): set() for panel in experiment.panels for place in panel.places}

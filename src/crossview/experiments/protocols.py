@@ -41,7 +41,7 @@ TWO_VIEWS = ("CCA", "KCCA", "PLS")
 LETTER = "by the letter of the paper"
 """What rows end in that time the paper's algorithm as it is printed."""
 
-_REPEATS = 10
+_REPEATS, _SPLITS = 10, 100
 _SCORING = "average_precision"  # the paper does not say; by 1-NN accuracy on few classes chance would decide too often
 _FEWER = ("MULDA", "MCCA")  # their directions are found one after another, which takes its time: a third of the draws
 _MULTI_VIEW = ("MCCA", "MvDLA", "GMA", "MULDA", "MvDA", "MvMDA", "MvDA-VC", "MvHE", "KMvHE")
@@ -292,8 +292,8 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
             data=setting.data,
             method=method,
             options=setting.options,
-            # Splits in the paper's number, if there may be fewer repeats: more of them can be added later.
-            split=Split("classes", n_train, max(effort.repeats, _REPEATS), effort.seed),
+            # More splits than there are repeats: repeats that are added later find those before them computed.
+            split=Split("classes", n_train, max(effort.repeats, _SPLITS), effort.seed),
             repeat=repeat,
             search=Search(**how),
             seed=repeat,
