@@ -6,18 +6,21 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_info
 
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, grid, plain
 from crossview.experiments.timing import time_cell, time_literal_cell
+from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.metrics import accuracy_by_dimension, cmc, cross_view_accuracy
-from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, tune
+from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, first_features, tune
 from crossview.recognition.splits import permute_labels
 from crossview.views import Array, Views
 
@@ -63,7 +66,7 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
         these five for the best parameters with the Euclidean distance, where others were tried too. ``by_pca`` has, for
         every PCA dimension that was tried, ``pca``, the ``score`` of the best parameters with that dimension, and that
         with the Euclidean distance: the paper chose the dimension by them, which are of test samples. ``seconds`` are
-        those of the ``search``, which ends with a fit by the best parameters, and of such a ``fit`` by itself;
+        those of the ``search``, which ends with a fit by the best parameters, and of a ``fit`` of the method by itself;
         ``threads`` is how many linear algebra could use. The rest says what was trained and tested with, and
         ``warnings`` what was warned of.
 
@@ -91,13 +94,24 @@ class _Tuned:
     test: NDArray[np.intp]
     seconds: float
 
-    @property
-    def known(self) -> tuple[Views, NDArray[Any]]:
-        return self.views[self.train], self.labels[self.train]
+    @cached_property
+    def reduced(self) -> tuple[Views, Views]:
+        """The samples to train with and to test with, scaled, and reduced as far as any of the candidates wants."""
+        steps: list[ViewScaler | ViewPCA] = [ViewScaler(self.search.pooled_)]
+        if self.search.pca is not None:
+            most = max(params["pca"] for params in self.search.cv_results_["params"])
+            steps.append(ViewPCA(most, self.search.pooled_))
+        reduce = make_pipeline(*steps)
+        return reduce.fit_transform(self.views[self.train]), reduce.transform(self.views[self.test])
 
-    @property
-    def new(self) -> tuple[Views, NDArray[Any]]:
-        return self.views[self.test], self.labels[self.test]
+    def latents(self, params: Mapping[str, Any]) -> tuple[Views, float]:
+        """The samples to test with in the common space of given parameters, and the seconds that the fit took."""
+        known, new = (first_features(views, params.get("pca")) for views in self.reduced)
+        model = self.search.pipeline(params)[-1]
+        start = time.perf_counter()
+        model.fit(known, self.labels[self.train])
+        seconds = time.perf_counter() - start
+        return model.transform(new), seconds
 
 
 def _tune(cell: Cell, data: Dataset) -> _Tuned:
@@ -155,9 +169,9 @@ def _dimensions(cell: Cell, data: Dataset) -> dict[str, Any]:
     def by_dimension(tuned: _Tuned) -> dict[str, Any]:
         params = dict(tuned.search.best_params_)
         most = _most_components(tuned, params)
-        latents = tuned.search.pipeline(params | {"n_components": most}).fit(*tuned.known).transform(tuned.new[0])
+        latents, _ = tuned.latents(params | {"n_components": most})
         tried = list(range(_STEP, most + 1, _STEP)) or [most]
-        scores = accuracy_by_dimension(latents, tuned.new[1], tried, params["metric"])
+        scores = accuracy_by_dimension(latents, tuned.labels[tuned.test], tried, params["metric"])
         return {"dimensions": tried, "by_dimension": [float(score) for score in scores]}
 
     return _accuracy(cell, data, by_dimension)
@@ -165,7 +179,7 @@ def _dimensions(cell: Cell, data: Dataset) -> dict[str, Any]:
 
 def _most_components(tuned: _Tuned, params: Mapping[str, Any]) -> int:
     """How many components a method can have: as many as there are features in a view, or training samples."""
-    known = tuned.known[0]
+    known = tuned.reduced[0]
     features = params.get("pca", min(known.n_features))
     return int(min(features, known.mask.sum(axis=0).min()))
 
@@ -199,12 +213,8 @@ def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
 def _scores(tuned: _Tuned, row: int) -> tuple[dict[str, Any], float]:
     """What one row of a search's results is worth on new samples, and the seconds that its fit took."""
     results = tuned.search.cv_results_
-    params = results["params"][row]
-    start = time.perf_counter()
-    model = tuned.search.pipeline(params).fit(*tuned.known)
-    seconds = time.perf_counter() - start
-    views, y = tuned.new
-    latents = model.transform(views)
+    params, y = results["params"][row], tuned.labels[tuned.test]
+    latents, seconds = tuned.latents(params)
     accuracy = cross_view_accuracy(latents, y, params["metric"])
     if np.isnan(accuracy).all():
         raise ValueError("there is no pair of views to compare: use two views or more, each with samples to test with.")

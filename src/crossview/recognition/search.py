@@ -350,7 +350,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for candidate in group:
             parameters = dict(candidate)
             k = parameters.pop("pca", None)
-            known, new = _first(fold.known, k), _first(fold.new, k)
+            known, new = first_features(fold.known, k), first_features(fold.new, k)
 
             def fit(d: int, parameters: Candidate = parameters, known: Views = known, new: Views = new) -> Views:
                 with _more_components_than_there_are():
@@ -465,11 +465,11 @@ class HybridSearchCV(EmbeddingSearchCV):
         def prepare(d: int) -> Callable[[HybridWeights, int], Views]:
             sized: MvHE = model.set_params(n_components=d)
             return sized._for_many_weights(
-                _first(fold.known, k),
+                first_features(fold.known, k),
                 fold.known_y,
                 {weights.n_within for weights in settings},
                 {weights.n_between for weights in settings},
-                _first(fold.new, k),
+                first_features(fold.new, k),
             )
 
         latents, d = _with_most_components(prepare, dimensions)
@@ -557,8 +557,16 @@ def tuned_pipeline(model: Embedding, params: Mapping[str, Any], pooled: bool) ->
     return make_pipeline(ViewScaler(pooled), *reduce, clone(model).set_params(**own))
 
 
-def _first(views: Views, k: int | None) -> Views:
-    """The first k features of every view."""
+def first_features(views: Views, k: int | None) -> Views:
+    """The first k features of every view.
+
+    Parameters
+    ----------
+    views : Views
+        Principal components, say.
+    k : int, optional
+        How many; None for all.
+    """
     if k is None:
         return views
     return Views([X[:, :k] for X in views.arrays], names=views.names, mask=views.mask)
