@@ -114,6 +114,7 @@ def test_methods_for_two_views_are_left_out_where_there_are_more(tmp_path):
         (["compare", "coil100"], "say by --data which folder holds coil-100/"),
         (["compare", "--train", "2000"], "2000"),
         (["reproduce", "table-8"], "unknown experiment 'table-8': use one of table-1"),
+        (["reproduce", "table-6", "--cases", "one"], "--cases must be numbers parted by commas"),
         (["reproduce", "table-6"], "none of it can run with the data that are here"),
     ],
 )

@@ -112,6 +112,13 @@ def test_only_the_methods_asked_for_are_run():
     assert {cell.method for cell in experiment.cells} == {"MvDA", "MvHE"}
 
 
+def test_only_the_cases_asked_for_are_run():
+    for name, cases in (("table-2", (1, 4)), ("table-3", (2,)), ("table-6", (3, 4))):
+        experiment = plan(name, Effort(repeats=1, cases=cases), everything)
+        assert experiment.panels[0].columns == [f"case {case}" for case in cases]
+    assert plan("table-1", Effort(repeats=1, cases=(3,)), everything).panels[0].columns == ["hfb", "cufsf"]
+
+
 def test_ablation_leaves_parts_out_by_their_weights():
     panel = plan("table-2", Effort(repeats=1), everything).panels[0]
     left_out = {place.row: dict(place.cell.parameters) for place in panel.places}

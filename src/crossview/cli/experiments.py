@@ -130,6 +130,9 @@ def reproduce(
         int | None, typer.Option(min=0, help="Combinations that a search tries; 0 tries all. By default 48.")
     ] = None,
     methods: MethodsOption = None,
+    cases: Annotated[
+        str | None, typer.Option(metavar="1,2,…", help="Cases of tables that have several; all when left out.")
+    ] = None,
     workers: WorkersOption = _CORES,
     retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
     static: StaticOption = True,
@@ -141,7 +144,7 @@ def reproduce(
     run. Stopped at any time, the same command goes on where it was.
     """
     with one_line_errors():
-        effort = _effort(quick, repeats, draws, methods)
+        effort = _effort(quick, repeats, draws, methods, cases)
         load = Loader(folder)
         wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
         experiments = [plan(name, effort, load.lacks) for name in wanted]
@@ -160,8 +163,9 @@ def reproduce(
         _finish(_tables(report), results, write_report(report, output, static=static), as_json)
 
 
-def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | None) -> Effort:
-    effort = replace(QUICK if quick else Effort(), methods=tuple(_methods(methods)))
+def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | None, cases: str | None) -> Effort:
+    wanted = () if cases is None else _numbers(cases, "--cases")
+    effort = replace(QUICK if quick else Effort(), methods=tuple(_methods(methods)), cases=wanted)
     if repeats is not None:
         effort = replace(effort, repeats=repeats)
     return effort if draws is None else replace(effort, draws=draws or None)
@@ -180,12 +184,14 @@ def _methods(given: str | None) -> list[str]:
 
 
 def _dimensions(given: str | None) -> tuple[int, ...] | None:
-    if given is None or given.lower() == "none":
-        return None
+    return None if given is None or given.lower() == "none" else _numbers(given, "--pca")
+
+
+def _numbers(given: str, option: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in given.split(","))
     except ValueError:
-        raise ValueError(f"--pca must be numbers parted by commas, or 'none', got {given!r}.") from None
+        raise ValueError(f"{option} must be numbers parted by commas, got {given!r}.") from None
 
 
 def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[str, float]:
