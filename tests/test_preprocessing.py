@@ -31,6 +31,26 @@ def test_pooled_components_are_those_of_all_samples():
         np.testing.assert_allclose(Y, pca.transform(X))
 
 
+@pytest.mark.parametrize("k", [1, 5, 13])
+def test_components_of_few_samples_are_those_of_scikit_learn(k):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 30)) @ rng.normal(size=(30, 90)) * np.linspace(1, 20, 90) + 7
+    (ours,) = set(cv.ViewPCA(k).fit([X[:20], X[20:]]).transformers_)
+    theirs = PCA(k, svd_solver="full").fit(X)
+    for name in vars(ours):
+        if name.endswith("_"):
+            np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-10, err_msg=name)
+    np.testing.assert_allclose(ours.transform(X), theirs.transform(X), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(ours.components_ @ ours.components_.T, np.eye(k), atol=1e-10)
+
+
+def test_components_that_products_would_lose_are_found_all_the_same():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(30, 6)) * [1, 1e-2, 1e-4, 1e-5, 1e-6, 1e-7] @ rng.normal(size=(6, 50))
+    found = cv.ViewPCA(6).fit([X, X]).transformers_[0].components_
+    np.testing.assert_allclose(found, PCA(6, svd_solver="full").fit(np.vstack([X, X])).components_, atol=1e-9)
+
+
 def test_components_per_view_of_unequal_views():
     arrays = [ARRAYS[0], ARRAYS[1][:, :4]]
     for X, Y in zip(arrays, cv.ViewPCA(3, pooled=False).fit_transform(arrays), strict=True):
