@@ -155,4 +155,7 @@ def test_a_pickle_is_not_a_model(tmp_path):
 
 
 def test_wrong_usage_is_status_2():
-    assert "--method" in run("fit", "digits", "-o", "m", "--method", "MVHE", status=2).stderr
+    assert (
+        "'Magic' is no method: choose among PCA"
+        in run("fit", "digits", "-o", "m", "--method", "Magic", status=1).stderr
+    )

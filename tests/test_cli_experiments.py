@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import crossview as cv
 from crossview.cli import app
-from crossview.cli.experiments import _places
+from crossview.cli.experiments import _methods, _places
 from crossview.report import Entry
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
@@ -106,6 +106,7 @@ def test_methods_for_two_views_are_left_out_where_there_are_more(tmp_path):
     ("arguments", "message"),
     [
         (["compare", "nowhere"], "nowhere is neither a data set"),
+        (["compare", "--methods", "mvhe,mvda vc"], "'mvda vc' is no method: choose among PCA"),
         (["compare", "--methods", "Magic"], "'Magic' is no method: choose among PCA"),
         (["compare", "--methods", ","], "--methods names none"),
         (["compare", "--split", "coins"], "--split must be classes, samples or auto"),
@@ -124,8 +125,40 @@ def test_wrong_input_is_told_in_a_line(arguments, message, tmp_path):
     assert "Traceback" not in result.stderr
 
 
+def test_methods_may_be_written_in_other_ways():
+    assert _methods("mvhe, MVDA-vc,MvDAVC ,kcca") == ["MvHE", "MvDA-VC", "KCCA"]
+
+
+def test_what_cannot_be_compared_is_refused_before_the_work(tmp_path):
+    np.savez(tmp_path / "one.npz", a=ARRAYS[0], y=Y)
+    np.savez(tmp_path / "same.npz", a=ARRAYS[0], b=ARRAYS[1], y=np.zeros(96, dtype=int))
+    assert "there is one view, 'a'" in run("compare", tmp_path / "one.npz", "-o", tmp_path / "o", status=1).stderr
+    assert (
+        "all samples are of one class" in run("compare", tmp_path / "same.npz", "-o", tmp_path / "o", status=1).stderr
+    )
+    assert not (tmp_path / "o").exists()
+
+
+def test_reports_of_different_data_do_not_replace_each_other(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("compare", data, *SMALL)
+    assert (tmp_path / "crossview-compare" / "data" / "report.html").exists()
+
+
+def test_few_features_and_samples_can_be_compared(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(12), 3)
+    views = {name: rng.normal(size=(12, 3))[y] + 0.1 * rng.normal(size=(36, 3)) for name in ("a", "b")}
+    np.savez(tmp_path / "few.npz", **views, y=y)
+    few = ("--repeats", 1, "--draws", 2, "--workers", 1, "--no-static", "--json")
+    found = json.loads(run("compare", tmp_path / "few.npz", "-o", tmp_path / "out", *few).stdout)
+    assert found["failed"] == 0
+
+
 def test_an_output_that_cannot_be_made_is_refused(data, tmp_path):
     (tmp_path / "file").write_text("")
+    result = run("compare", data, "-o", tmp_path / "file", *SMALL, status=1)
+    assert "is a file, not a folder: choose another --output" in result.stderr
     result = run("compare", data, "-o", tmp_path / "file" / "out", *SMALL, status=1)
     assert "choose another --output" in result.stderr
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import crossview as cv
+
 README = Path(__file__).parents[1] / "README.md"
 
 
@@ -15,7 +17,7 @@ def test_the_python_examples_run(monkeypatch, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert len(blocks) >= 3
     rng = np.random.default_rng(0)
-    names = {"photos": rng.normal(size=(5, 3)), "sketches": rng.normal(size=(5, 2))}
+    names = {"photos": rng.normal(size=(5, 3)), "sketches": rng.normal(size=(5, 2)), "people": list("aabbc")}
     monkeypatch.chdir(tmp_path)
     for block in blocks:
         exec(block, names)
@@ -25,3 +27,4 @@ def test_the_python_examples_run(monkeypatch, tmp_path):
     assert names["rival"].score(names["test"], names["y_test"]) > 0.5
     assert -1 in names["matcher"].predict(names["test"]["right"], "right")
     assert (tmp_path / "right.onnx").exists()
+    assert cv.datasets.load_arrays(tmp_path / "my.npz").view_names == ["photo", "sketch"]

@@ -72,8 +72,9 @@ def test_folds_in_parallel_give_the_same():
 def test_views_of_unequal_widths_are_reduced_each_by_itself():
     arrays, y = make(m=90, sizes=(12, 7), n_classes=18)
     search = cv.tune("MvDA", arrays, y, pca=[5, 9], n_folds=3, n_iter=3)
-    assert search.best_params_["pca"] == 5
-    assert [len(W) for W in search.best_estimator_[-1].projections_] == [5, 5]
+    assert set(search.cv_results_["param_pca"]) == {5, 7}  # all features of the smaller view, in the place of nine
+    k = search.best_params_["pca"]
+    assert [len(W) for W in search.best_estimator_[-1].projections_] == [k, k]
 
 
 def test_mistakes():
@@ -222,3 +223,13 @@ def test_folds_can_be_scored_by_precision(method):
 def test_an_unknown_scoring_is_refused():
     with pytest.raises(ValueError, match="scoring must be one of"):
         cv.EmbeddingSearchCV(cv.PCA(), {}, scoring="luck").fit(ARRAYS, Y)
+
+
+def test_all_features_are_tried_where_more_were_asked_for():
+    search = cv.tune("PCA", ARRAYS, Y, {"n_components": [2]}, pca=[5, 40], n_folds=3)
+    assert sorted(set(search.cv_results_["param_pca"])) == [5, 12]
+
+
+def test_numbers_of_components_are_cut_to_what_there_is():
+    search = cv.tune("CCA", [X[:, :3] for X in ARRAYS[:2]], Y, n_folds=3)
+    assert set(search.cv_results_["param_n_components"]) == {3}

@@ -253,9 +253,9 @@ def test_a_reproduction_has_a_section_for_every_experiment():
     results = {c: record(c, result(0.5, by_parameters=parameters)) for e in experiments for c in e.cells}
     report = reproduction_report(experiments, results, None, "crossview reproduce all")
     assert [section.title.partition(":")[0] for section in report.sections] == [
-        "Table 5",
-        "Table 7",
-        "Figure parameters",
+        "Table 5 of the paper",
+        "Table 7 of the paper",
+        "Effect of the parameters",
         "Environment",
     ]
     assert any(isinstance(item, HeatMaps) for item in report.sections[2].items)

@@ -23,6 +23,7 @@ __all__ = [
     "app",
     "check_output",
     "err",
+    "method_name",
     "one_line_errors",
     "open_data",
     "out",
@@ -39,20 +40,24 @@ app = typer.Typer(
 out, err = Console(), Console(stderr=True)
 
 
-def _check_method(name: str) -> str:
-    if name not in cv.METHODS:
-        raise typer.BadParameter(f"{name!r} is not among {', '.join(cv.METHODS)}.")
-    return name
+def method_name(given: str) -> str:
+    """A method as it is called here, however it is written."""
+    known = {name.lower().replace("-", ""): name for name in cv.METHODS}
+    try:
+        return known[given.lower().replace("-", "")]
+    except KeyError:
+        raise ValueError(f"{given!r} is no method: choose among {', '.join(cv.METHODS)}.") from None
 
 
-MethodOption = Annotated[str, typer.Option("--method", callback=_check_method, help=f"{', '.join(cv.METHODS)}.")]
+MethodOption = Annotated[str, typer.Option("--method", help=f"{', '.join(cv.METHODS)}.")]
 
 DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A data set's name (see `crossview datasets`), an .npz file, a table (.csv, .parquet), a folder of "
-        "tables, or a folder of images, view/class/sample.png.",
+        help="A data set's name (see `crossview datasets`); an .npz file with an array per view and the labels as y; a "
+        "folder of tables (.csv, .parquet), one per view, with columns id and label; or a folder of images, "
+        "view/class/sample.png.",
     ),
 ]
 FolderOption = Annotated[

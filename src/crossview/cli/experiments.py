@@ -23,6 +23,7 @@ from crossview.cli.app import (
     JsonOption,
     app,
     err,
+    method_name,
     one_line_errors,
     open_data,
     out,
@@ -62,7 +63,15 @@ def compare(
             "images.",
         ),
     ] = "digits",
-    output: OutputOption = Path("crossview-compare"),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Where results and the report are kept; crossview-compare/DATASET when left out.",
+        ),
+    ] = None,
     methods: MethodsOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
     split: Annotated[
@@ -96,10 +105,13 @@ def compare(
     with one_line_errors():
         chosen = _methods(methods)
         loaded = open_data(data, folder, case)
+        output = output or Path("crossview-compare") / Path(data).stem
+        _check_comparable(loaded)
         how = Split(*_split(loaded, split, train), repeats, seed)
         how.rows(np.asarray(loaded.y), 0)  # so that a split that cannot be made is told before the work
         if methods is None and len(loaded.views.names) > 2:
             chosen = [name for name in chosen if name not in TWO_VIEWS]
+            err.print(f"left out, since they take two views: {', '.join(TWO_VIEWS)}", highlight=False)
         panel = comparison(
             data,
             {} if case is None else {"case": case},
@@ -174,13 +186,10 @@ def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | 
 def _methods(given: str | None) -> list[str]:
     if given is None:
         return list(cv.METHODS)
-    chosen = [name.strip() for name in given.split(",") if name.strip()]
-    for name in chosen:
-        if name not in cv.METHODS:
-            raise ValueError(f"{name!r} is no method: choose among {', '.join(cv.METHODS)}.")
+    chosen = dict.fromkeys(method_name(name.strip()) for name in given.split(",") if name.strip())
     if not chosen:
         raise ValueError(f"--methods names none: choose among {', '.join(cv.METHODS)}.")
-    return list(dict.fromkeys(chosen))
+    return list(chosen)
 
 
 def _dimensions(given: str | None) -> tuple[int, ...] | None:
@@ -207,7 +216,16 @@ def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[s
     return kind, train
 
 
+def _check_comparable(data: cv.datasets.Dataset) -> None:
+    if len(data.views.names) < 2:
+        raise ValueError(f"there is one view, {data.views.names[0]!r}: matching across views needs two or more.")
+    if len(np.unique(data.y)) < 2:
+        raise ValueError("all samples are of one class, in which every match is right: use two classes or more.")
+
+
 def _folder(path: Path) -> Path:
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -233,7 +251,12 @@ def _run(cells: Sequence[Cell], load: Loader, store: Path, workers: int, retry: 
         def tell(done: int, total: int, cell: Cell, record: Record) -> None:
             bar.update(task, completed=done, total=total, description=f"{cell.method}, split {cell.repeat + 1}")
 
-        records = run(cells, load, opened, workers=workers, progress=tell, retry_failed=retry)
+        try:
+            records = run(cells, load, opened, workers=workers, progress=tell, retry_failed=retry)
+        except KeyboardInterrupt:
+            bar.stop()
+            err.print("stopped; what was finished is stored, and the same command goes on from there.")
+            raise typer.Exit(130) from None
     return dict(zip(cells, records, strict=True))
 
 

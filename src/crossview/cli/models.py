@@ -25,6 +25,7 @@ from crossview.cli.app import (
     app,
     check_output,
     err,
+    method_name,
     one_line_errors,
     open_data,
     out,
@@ -73,6 +74,7 @@ def fit(
     """Fit a method with given parameters, and save the model."""
     with one_line_errors():
         check_output(output)
+        method = method_name(method)
         loaded = open_data(data, folder, case)
         pooled = len(set(loaded.views.n_features)) == 1
         steps = [cv.ViewScaler(pooled), *([] if pca is None else [cv.ViewPCA(pca, pooled)])]
@@ -98,6 +100,7 @@ def tune(
     """Search for a method's parameters by cross-validation, fit the best, and save the model."""
     with one_line_errors():
         check_output(output)
+        method = method_name(method)
         loaded = open_data(data, folder, case)
         search = cv.tune(
             method,
@@ -115,7 +118,10 @@ def tune(
             print(json.dumps(found, default=float))
         else:
             chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
-            out.print(f"{method}: {search.best_score_:.1%} in cross-validation with {plain(chosen)}", highlight=False)
+            out.print(
+                f"{method}: accuracy {search.best_score_:.1%} in cross-validation, with {plain(chosen)}",
+                highlight=False,
+            )
             out.print(f"saved as {output}", highlight=False)
 
 
@@ -213,7 +219,8 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
             "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
         }
         if isinstance(fitted, cv.EmbeddingSearchCV):
-            facts |= {"metric": fitted.best_params_["metric"], "score": fitted.best_score_}
+            facts |= {name: fitted.best_params_[name] for name in ("pca", "metric") if name in fitted.best_params_}
+            facts[fitted.scoring] = round(float(fitted.best_score_), 4)
         if as_json:
             print(json.dumps(facts))
             return

@@ -307,8 +307,19 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
 def _there(settings: Sequence[Setting], lacks: Lacks) -> tuple[list[Setting], tuple[str, ...]]:
     """The settings whose data are there, and what is said of the others."""
     reasons = {setting: lacks(setting.data, setting.options) for setting in settings}
-    missing = tuple(f"{setting} cannot run: {reason}" for setting, reason in reasons.items() if reason)
+    alike: dict[tuple[str, str], list[Setting]] = {}
+    for setting, reason in reasons.items():
+        if reason:
+            alike.setdefault((setting.data, reason), []).append(setting)
+    missing = tuple(f"{_together(found)} cannot run: {reason}" for (_, reason), found in alike.items())
     return [setting for setting in settings if not reasons[setting]], missing
+
+
+def _together(settings: Sequence[Setting]) -> str:
+    """Settings of one data set."""
+    if len(settings) == 1:
+        return str(settings[0])
+    return f"{settings[0].data} cases {', '.join(str(setting.case) for setting in settings)}"
 
 
 def _cases(settings: Sequence[Setting], effort: Effort) -> list[Setting]:

@@ -85,6 +85,8 @@ def read(path: PathLike) -> bytes:
     from crossview import __version__
 
     name = os.fspath(path)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no file {name}: check the name.")
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ModelFileError(f"{name} is not a file: give the name of one that crossview.save wrote.")
     with open(path, "rb") as file:

@@ -71,7 +71,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     param_grid : dict of str to sequence
         Values to try.
     pca : sequence of int, optional
-        Dimensions of the PCA to try; those that the data do not allow are left out. None: no PCA.
+        Dimensions of the PCA to try. In the place of those larger than the number of features, that number is tried;
+        more than there are samples are left out. None: no PCA.
     pooled : bool or "auto"
         Whether scaler and PCA treat the samples of all views as one set, as the paper does for images of one kind, or
         every view by itself, as unlike sensors want. By default the former, if the views have equal numbers of
@@ -186,6 +187,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for _, test in splits:
             if len(np.unique(labels[test])) < 2:
                 raise ValueError("a fold has one class to test with, in which every match is right: use fewer folds.")
+        if dimensions[0] > (most := min(*checked.n_features, min(len(train) for train, _ in splits) - 1)):
+            dimensions = [most]
         candidates = self._candidates(grid, checked, splits)
         folds = [self._fold(checked, labels, train, test, candidates) for train, test in splits]
         groups_of_candidates = self._groups(candidates)
@@ -299,8 +302,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.pca is not None:
             seen = [views.mask[train].sum(axis=0) for train, _ in splits]
             samples = min(int(count.sum() if self.pooled_ else count.min()) for count in seen)
-            possible = min(*views.n_features, samples)
-            grid = grid | {"pca": [k for k in sorted(self.pca) if k <= possible] or [possible]}
+            features = min(views.n_features)
+            tried = {k for k in self.pca if k <= min(features, samples)} or {min(features, samples)}
+            if max(self.pca) > features and features < samples:
+                tried.add(features)  # all of them: what is too much to ask for is not to mean less than there is
+            grid = grid | {"pca": sorted(tried)}
         if self.n_iter is None or self.n_iter >= len(ParameterGrid(grid)):
             return list(ParameterGrid(grid))
         return list(ParameterSampler(grid, self.n_iter, random_state=self.random_state))

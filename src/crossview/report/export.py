@@ -132,10 +132,9 @@ def report_markdown(report: Report, figures: bool) -> str:
     if report.command:
         parts.append(f"```\n{report.command}\n```")
     for section in report.sections:
-        parts.append(f"## {_markdown(section.title)}")
-        parts += [f"- {_markdown(line)}" for line in section.text.splitlines() if line]
-        for item in section.items:
-            parts += _item_markdown(item, figures)
+        found = [f"- {_markdown(line)}" for line in section.text.splitlines() if line]
+        found += [part for item in section.items for part in _item_markdown(item, figures)]
+        parts += [f"## {_markdown(section.title)}", *found] if found else []
     return "\n\n".join(part for part in parts if part).replace("\n\n- ", "\n- ") + "\n"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import cos, radians, sin
 from typing import NamedTuple
 
+from crossview.embeddings.methods import METHODS
 from crossview.report.document import Bars, Curves, Report
 
 __all__ = [
@@ -132,7 +134,7 @@ def _channels(colour: str) -> list[int]:
 
 
 class Palette:
-    """Numbers for the names of a page's series, in the order in which they first come.
+    """Numbers for the names of series: those of methods are the same in every report, others come in their order.
 
     Parameters
     ----------
@@ -141,7 +143,10 @@ class Palette:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._numbers = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        known = {name: k for k, name in enumerate(METHODS)}
+        names = list(dict.fromkeys(names))
+        others = (k for k in count() if k not in {known.get(name) for name in names})
+        self._numbers = {name: known[name] if name in known else next(others) for name in names}
 
     @classmethod
     def of(cls, report: Report) -> Palette:

@@ -22,6 +22,10 @@ _GROUPS = {
     "weights": ("lambda_intra", "λ1", "lambda_inter", "λ2"),
     "neighbours": ("n_within", "p1", "n_between", "p2"),
 }
+_OTHERS = (
+    "Accuracy on test samples. The other parameters have the paper's default values; PCA dimension, number of "
+    "components and kernel width were chosen on training samples."
+)
 _MEAN = "Mean accuracy over the ordered pairs of views, ± standard deviation over repeats."
 
 
@@ -84,8 +88,8 @@ def cmc_curves(panel: Panel, results: Results) -> list[Item]:
         if curves:
             title = f"Cumulative match curves, {column}"
             caption = (
-                "How many of the probes have a sample of their class among the nearest of the gallery, averaged over "
-                "the ordered pairs of views."
+                "How many of the probes have their class among so many nearest classes of the gallery, averaged over "
+                "the ordered pairs of views. A class is as near as its nearest sample."
             )
             frames.append(Curves(f"{panel.key}-cmc-{number}", title, curves, "rank", "probes found, %", caption))
     return frames
@@ -100,7 +104,7 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
         shown.append(ResultTable(key, f"{title}: Euclidean distance, as in the paper", panel.columns, euclidean, _MEAN))
         key, title = f"{key}-chosen", f"{title}: the distance chosen with the parameters, Euclidean or cosine"
     shown.append(ResultTable(key, title, panel.columns, chosen, _MEAN))
-    shown.append(Bars(f"{panel.key}-bars", title, panel.columns, chosen))
+    shown.append(Bars(f"{panel.key}-bars", f"{title}, as bars", panel.columns, chosen))
     if any("by_pca" in r for place in panel.places for r in _done([results[place.cell]])):
         for name, words in (("euclidean", "Euclidean distance"), ("score", "distance chosen")):
             shown.append(
@@ -229,13 +233,13 @@ def _parameters(panel: Panel, results: Results) -> list[Item]:
     for group, (y_name, y_label, x_name, x_label) in _GROUPS.items():
         maps = {row: _heat_map([r[group] for r in repeats], y_name, x_name) for row, repeats in found.items()}
         title = f"{panel.title}: {y_label} and {x_label}"
-        shown.append(HeatMaps(f"{panel.key}-{group}", title, maps, x_label, y_label))
+        shown.append(HeatMaps(f"{panel.key}-{group}", title, maps, x_label, y_label, _OTHERS))
     curves = {}
     for row, repeats in found.items():
         scores = np.array([[100 * point["score"] for point in r["beta"]] for r in repeats])
         betas = [point["beta"] for point in repeats[0]["beta"]]
         curves[row] = Curve(betas, scores.mean(axis=0).tolist(), scores.std(axis=0).tolist())
-    return [*shown, Curves(f"{panel.key}-beta", f"{panel.title}: β", curves, "β")]
+    return [*shown, Curves(f"{panel.key}-beta", f"{panel.title}: β", curves, "β", caption=_OTHERS)]
 
 
 def _heat_map(repeats: Sequence[Sequence[Mapping[str, float]]], y_name: str, x_name: str) -> HeatMap:
