@@ -43,6 +43,9 @@ _CORES = int(cpu_count())
 MethodsOption = Annotated[
     str | None, typer.Option(metavar="A,B,…", help=f"Methods, of {', '.join(cv.METHODS)}; all when left out.")
 ]
+ScoringOption = Annotated[
+    str, typer.Option(metavar="accuracy|average_precision", help="What folds are scored by in searches.")
+]
 WorkersOption = Annotated[int, typer.Option(min=1, help="Processes, each of one thread.")]
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results and the report are kept.")
@@ -90,6 +93,7 @@ def compare(
         str | None, typer.Option(metavar="K,L,…", help="PCA dimensions to try; 'none' for no PCA.")
     ] = "10,20,40,80,160",
     draws: Annotated[int, typer.Option(min=0, help="Combinations that a search tries; 0 tries all.")] = _DRAWS,
+    scoring: ScoringOption = "accuracy",
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
     workers: WorkersOption = _CORES,
     retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
@@ -119,6 +123,7 @@ def compare(
             how,
             _dimensions(pca),
             draws or None,
+            scoring,
         )
         store = _folder(output) / "results.db"
         load = Loader(folder)
@@ -145,6 +150,7 @@ def reproduce(
     cases: Annotated[
         str | None, typer.Option(metavar="1,2,…", help="Cases of tables that have several; all when left out.")
     ] = None,
+    scoring: ScoringOption = "accuracy",
     workers: WorkersOption = _CORES,
     retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
     static: StaticOption = True,
@@ -156,7 +162,7 @@ def reproduce(
     run. Stopped at any time, the same command goes on where it was.
     """
     with one_line_errors():
-        effort = _effort(quick, repeats, draws, methods, cases)
+        effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring)
         load = Loader(folder)
         wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
         experiments = [plan(name, effort, load.lacks) for name in wanted]

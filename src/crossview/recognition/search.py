@@ -81,8 +81,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Distances to try.
     scoring : {"accuracy", "average_precision"}
         What folds are scored by: mACC, or the mean average precision over ordered pairs of views. With few classes in
-        a fold nearly all nearest neighbours are right, and chance decides between candidates; the precision, which
-        looks at all ranks, still tells them apart.
+        a fold nearly all nearest neighbours are right, and chance decides between candidates; the precision still
+        tells them apart. But it asks for all samples of a class to be near, where accuracy asks for one.
     n_iter : int, optional
         How many candidates, combinations of PCA dimension and parameters but for ``n_components``, to draw; None tries
         all.

@@ -109,14 +109,14 @@ def comparison_table(panel: Panel, results: Results) -> ResultTable:
         "accuracy": entries(panel, results, lambda r: r["score"]),
         "Euclidean only": entries(panel, results, lambda r: r.get("euclidean", r)["score"]),
         "among 5 nearest classes": entries(panel, results, lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)]),
-        "validation precision": entries(panel, results, lambda r: r["best_score"]),
+        "in validation": entries(panel, results, lambda r: r["best_score"]),
     }
     rows: dict[str, list[Entry]] = {row: [part[row][0] for part in parts.values()] for row in panel.rows}
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
         "ordered pairs of views, ± standard deviation over random splits. Parameters, the distance among them, were "
-        "chosen on training samples only, by the precision in the last column, the mean average precision in "
-        "cross-validation. Euclidean only: with that distance."
+        "chosen on training samples only, by the last column, their score in cross-validation. Euclidean only: with "
+        "that distance."
     )
     return ResultTable(panel.key, panel.title, list(parts), rows, caption)
 
