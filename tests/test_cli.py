@@ -6,26 +6,12 @@ import json
 import numpy as np
 import pyarrow.parquet
 import pytest
+from commands import run
 from methods import make
-from typer.testing import CliRunner
 
 import crossview as cv
-from crossview.cli import app
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
-
-
-def runner():
-    try:
-        return CliRunner(mix_stderr=False)  # older releases show errors among the output unless told not to
-    except TypeError:
-        return CliRunner()
-
-
-def run(*arguments, status=0):
-    result = runner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == status, result.output
-    return result
 
 
 @pytest.fixture

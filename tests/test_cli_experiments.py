@@ -12,29 +12,15 @@ import time
 
 import numpy as np
 import pytest
+from commands import run
 from methods import make
-from typer.testing import CliRunner
 
 import crossview as cv
-from crossview.cli import app
 from crossview.cli.experiments import _methods, _places
 from crossview.report import Entry
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
 SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
-
-
-def runner():
-    try:
-        return CliRunner(mix_stderr=False)  # older releases show errors among the output unless told not to
-    except TypeError:
-        return CliRunner()
-
-
-def run(*arguments, status=0):
-    result = runner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == status, result.output
-    return result
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 import crossview as cv
 from crossview.experiments import Split
 from crossview.experiments.loading import Loader
+from crossview.experiments.plans import comparison
 from crossview.experiments.protocols import (
     EXPERIMENTS,
     LETTER,
     QUICK,
     Effort,
-    comparison,
     plan,
     published,
 )

@@ -5,7 +5,8 @@ import pytest
 
 import crossview as cv
 from crossview.experiments import Record, Split, run_cell
-from crossview.experiments.protocols import LETTER, QUICK, Effort, Experiment, comparison, plan
+from crossview.experiments.plans import Experiment, comparison
+from crossview.experiments.protocols import LETTER, QUICK, Effort, plan
 from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
 from crossview.report.compose import comparison_report, comparison_table, reproduction_report
 from crossview.report.results import items

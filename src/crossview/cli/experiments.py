@@ -31,7 +31,8 @@ from crossview.cli.app import (
 )
 from crossview.experiments import Cell, Record, Split, Store, run
 from crossview.experiments.loading import Loader
-from crossview.experiments.protocols import EXPERIMENTS, QUICK, TWO_VIEWS, Effort, comparison, plan
+from crossview.experiments.plans import comparison
+from crossview.experiments.protocols import EXPERIMENTS, QUICK, TWO_VIEWS, Effort, plan
 from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.compose import comparison_report, comparison_table, reproduction_report
 

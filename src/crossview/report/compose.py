@@ -13,7 +13,7 @@ import sklearn
 
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
-from crossview.experiments.protocols import Experiment, Panel
+from crossview.experiments.plans import Experiment, Panel
 from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
 from crossview.report.results import Results, cmc_curves, entries, items
 from crossview.report.showcase import Shown, embeddings, matches, show

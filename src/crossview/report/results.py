@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from crossview.experiments.cells import Cell
-from crossview.experiments.protocols import LETTER, Panel, published
+from crossview.experiments.plans import Panel
+from crossview.experiments.protocols import LETTER, published
 from crossview.experiments.store import Record
 from crossview.report.document import Bars, Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
 

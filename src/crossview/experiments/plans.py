@@ -1,0 +1,120 @@
+"""What an experiment is made of: cells, and where in a table or figure their results belong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crossview.experiments.cells import Cell, Search, Split
+
+__all__ = ["Experiment", "Panel", "Place", "comparison"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cell, and where its result belongs."""
+
+    row: str
+    column: str
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A table, or one frame of a figure.
+
+    Parameters
+    ----------
+    key : str
+        Its name, for links and files.
+    title, caption : str
+        What it shows.
+    kind : {"accuracy", "pairs", "outliers", "times", "curve", "dimensions", "parameters", "embeddings"}
+        How results are put together.
+    places : tuple of Place
+        What it is made of.
+    x_label : str
+        What columns are, where they are numbers.
+    """
+
+    key: str
+    title: str
+    kind: str
+    places: tuple[Place, ...]
+    caption: str = ""
+    x_label: str = ""
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows, in order."""
+        return list(dict.fromkeys(place.row for place in self.places))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns, in order."""
+        return list(dict.fromkeys(place.column for place in self.places))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper: its panels, and why some of it cannot be run."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells, of which several may be equal."""
+        return [place.cell for panel in self.panels for place in panel.places]
+
+
+def comparison(
+    data: str,
+    options: Mapping[str, Any],
+    methods: Sequence[str],
+    split: Split,
+    pca: Sequence[int] | None,
+    draws: int | None,
+    scoring: str = "accuracy",
+) -> Panel:
+    """All methods on one data set.
+
+    Parameters
+    ----------
+    data : str
+        Name or path of the data.
+    options : mapping of str to object
+        What to load them with.
+    methods : sequence of str
+        The methods.
+    split : Split
+        What to train with.
+    pca : sequence of int, optional
+        Dimensions of the PCA to try; None: no PCA.
+    draws : int, optional
+        How many combinations a search tries; None tries all.
+    scoring : {"accuracy", "average_precision"}
+        What folds are scored by.
+    """
+    search = Search(pca=None if pca is None else tuple(pca), n_iter=draws, scoring=scoring)
+    places = [
+        Place(
+            method,
+            data,
+            Cell(
+                data=data,
+                method=method,
+                options=options,
+                split=split,
+                repeat=repeat,
+                search=search,
+                seed=split.seed + repeat,
+            ),
+        )
+        for method in methods
+        for repeat in range(split.n_repeats)
+    ]
+    return Panel("comparison", f"Methods on {data}", "accuracy", tuple(places))
