@@ -16,8 +16,7 @@ from commands import run
 from methods import make
 
 import crossview as cv
-from crossview.cli.experiments import _methods, _places
-from crossview.report import Entry
+from crossview.cli.experiments import _methods
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
 SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
@@ -147,13 +146,6 @@ def test_an_output_that_cannot_be_made_is_refused(data, tmp_path):
     assert "is a file, not a folder: choose another --output" in result.stderr
     result = run("compare", data, "-o", tmp_path / "file" / "out", *SMALL, status=1)
     assert "choose another --output" in result.stderr
-
-
-def test_the_best_two_are_marked():
-    column = [Entry(3.0), Entry(), Entry(9.0), Entry(5.0)]
-    assert _places(column, "highest") == {2: 1, 3: 2}
-    assert _places(column, "lowest") == {0: 1, 3: 2}
-    assert _places(column, "") == {}
 
 
 @pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="CROSSVIEW_DATA is not set")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -35,6 +34,7 @@ from crossview.experiments.plans import comparison
 from crossview.experiments.protocols import EXPERIMENTS, QUICK, TWO_VIEWS, Effort, plan
 from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.compose import comparison_report, comparison_table, reproduction_report
+from crossview.report.words import best_two
 
 __all__ = ["compare", "reproduce"]
 
@@ -296,18 +296,11 @@ def _console_table(table: ResultTable) -> Table:
     shown.add_column(table.row_head)
     for column in table.columns:
         shown.add_column(plain(column), justify="right")
-    places = [_places([found[k] for found in table.rows.values()], table.best) for k in range(len(table.columns))]
-    for number, (row, found) in enumerate(table.rows.items()):
-        cells = [_cell(entry, table, places[k].get(number)) for k, entry in enumerate(found)]
+    best = best_two(table)
+    for row, found in table.rows.items():
+        cells = [_cell(entry, table, best[k].get(row)) for k, entry in enumerate(found)]
         shown.add_row(plain(row), *cells)
     return shown
-
-
-def _places(column: Sequence[Entry], best: str) -> dict[int, int]:
-    """Row → 1 for the best of a column, 2 for the second."""
-    sign = {"highest": -1.0, "lowest": 1.0}.get(best, math.nan)
-    order = sorted((sign * entry.mean, k) for k, entry in enumerate(column) if entry.mean is not None)
-    return {k: place for place, (value, k) in enumerate(order[:2], 1) if not math.isnan(value)}
 
 
 def _cell(entry: Entry, table: ResultTable, place: int | None) -> str:

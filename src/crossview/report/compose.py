@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
 
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Experiment, Panel
+from crossview.experiments.store import environment
 from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
 from crossview.report.results import Results, cmc_curves, entries, items
 from crossview.report.showcase import Shown, embeddings, matches, show
@@ -204,14 +202,7 @@ def _sentence(result: Mapping[str, Any] | None) -> str:
 def _environment(cells: Sequence[Cell], data: Dataset | None = None) -> Section:
     from crossview import __version__
 
-    facts = {
-        "crossview": __version__,
-        "Python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "platform": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-    }
+    facts = {"crossview": __version__, **environment(), "cores": str(os.cpu_count())}
     if cells:
         split, search = cells[0].split.to_dict(), cells[0].search.to_dict()
         facts["repeats"] = str(len({cell.repeat for cell in cells}))
