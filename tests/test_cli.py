@@ -76,6 +76,28 @@ def test_tables_of_one_view_each_are_matched(model, tmp_path):
     assert len(printed.stdout.splitlines()) == 41
 
 
+def test_probes_need_no_labels_and_keep_their_names(model, tmp_path):
+    lines = [",".join(["id", *(f"f{c}" for c in range(8))])]
+    lines += [f"probe-{k}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(ARRAYS[1][:5])]
+    (tmp_path / "sketch.csv").write_text("\n".join(lines))
+    np.savez(tmp_path / "gallery.npz", photo=ARRAYS[0], y=Y)
+    arguments = (model, tmp_path / "gallery.npz", tmp_path / "sketch.csv", "--gallery-view", "photo")
+    printed = run("match", *arguments, "--probe-view", "sketch", "-k", 1)
+    rows = list(csv.DictReader(printed.stdout.splitlines()))
+    assert list(rows[0]) == ["probe", "rank", "match", "match_label", "distance"]
+    assert [row["probe"] for row in rows] == [f"probe-{k}" for k in range(5)]
+    assert all(row["match_label"] == str(Y[int(row["match"])]) for row in rows)
+    assert printed.stderr == "5 probes\n"
+    run("embed", model, tmp_path / "sketch.csv", "-o", tmp_path / "z.csv")
+    (first, *_) = csv.DictReader((tmp_path / "z.csv").read_text().splitlines())
+    assert list(first) == ["view", "id", "z1", "z2", "z3", "z4"]
+    assert (first["view"], first["id"]) == ("sketch", "probe-0")
+    run("embed", model, tmp_path / "sketch.csv", "-o", tmp_path / "z.npz")
+    again = cv.datasets.load_arrays(tmp_path / "z.npz", labelled=False)
+    assert again.ids.tolist() == [f"probe-{k}" for k in range(5)]
+    assert "no column 'label'" in run("fit", tmp_path / "sketch.csv", "-o", "m", status=1).stderr
+
+
 def test_tune_saves_the_search(data, tmp_path):
     path = tmp_path / "t.model"
     found = json.loads(run("tune", data, "-o", path, "--method", "MvDA", "--draws", 3, "--folds", 3, "--json").stdout)

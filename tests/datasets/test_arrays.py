@@ -40,8 +40,8 @@ def test_npz(tmp_path):
     ("arrays", "message"),
     [
         ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or give its name as y_name"),
-        ({"y": np.arange(3)}, "has labels, but no view"),
-        ({"a": np.eye(3), "y": np.arange(4)}, "y has 4 labels, but the views have 3 rows"),
+        ({"y": np.arange(3)}, "has no view"),
+        ({"a": np.eye(3), "y": np.arange(4)}, "y has 4 entries, but the views have 3 rows"),
         ({"a": np.eye(3), "b": np.eye(4), "y": np.arange(4)}, r"data\.npz: all views need the same number of rows"),
         ({"a": np.eye(3), "y": np.eye(3)}, "y must be one label per sample"),
         ({"a": np.eye(3), "y": [1.0, np.nan, 2.0]}, "y must be one label per sample"),
@@ -91,6 +91,27 @@ def test_tables_are_joined_by_identity(tables):
     nan = np.nan
     np.testing.assert_array_equal(data.views["photo"], [[1, 2], [3, 4.5], [nan, nan], [nan, nan]])
     np.testing.assert_array_equal(data.views["sketch"], [[nan], [7], [nan], [-1000]])
+
+
+def test_labels_may_be_left_out_and_identities_are_kept(tables, tmp_path_factory):
+    assert cv.datasets.load_arrays(tables).ids.tolist() == ["x", "y", "z", "w"]
+    folder = tmp_path_factory.mktemp("unlabelled")
+    (folder / "a.csv").write_text("id,f\nu,1\nv,2\n")
+    with pytest.raises(ValueError, match="no column 'label'"):
+        cv.datasets.load_arrays(folder)
+    data = cv.datasets.load_arrays(folder, labelled=False)
+    assert (data.y.tolist(), data.ids.tolist(), data.class_names) == (["", ""], ["u", "v"], [])
+    # A label that one table has and another lacks is known.
+    (folder / "b.csv").write_text("id,label,f\nv,dog,1\nu,,2\n")
+    assert cv.datasets.load_arrays(folder, labelled=False).y.tolist() == ["", "dog"]
+    np.savez(folder / "c.npz", a=np.eye(3), id=[7, 8, 9])
+    data = cv.datasets.load_arrays(folder / "c.npz", labelled=False)
+    assert (data.view_names, data.y.tolist(), data.ids.tolist()) == (["a"], ["", "", ""], [7, 8, 9])
+    np.savez(folder / "d.npz", a=np.eye(3), id=[7, 8], y=[0, 1, 1])
+    with pytest.raises(ValueError, match="id has 2 entries, but the views have 3 rows"):
+        cv.datasets.load_arrays(folder / "d.npz")
+    np.savez(folder / "e.npz", a=np.eye(3), y=[0, 1, 1])
+    assert cv.datasets.load_arrays(folder / "e.npz").ids is None
 
 
 def test_columns_may_have_other_names(tmp_path):

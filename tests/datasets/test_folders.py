@@ -23,6 +23,7 @@ def test_pairs_by_class_and_name_and_leaves_gaps(tree):
     assert data.image_shape == (6, 4)
     np.testing.assert_array_equal(data.y, [2, 10, 10])
     assert data.class_names == ["2", "10"]
+    assert data.ids.tolist() == ["2/a", "10/a", "10/b"]
     np.testing.assert_array_equal(data.views.mask, [[True, True], [True, True], [True, False]])
     np.testing.assert_allclose(data.views["photo"][:, 0] * 255, [10, 20, 30])
     np.testing.assert_allclose(data.views["sketch"][:2] * 255, np.repeat([[110.0], [120.0]], 24, axis=1), atol=1.5)

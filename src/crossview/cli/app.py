@@ -93,14 +93,14 @@ def plain(text: str) -> str:
     return text.replace("[", "\\[")
 
 
-def open_data(data: str, folder: Path | None, case: int | None) -> cv.datasets.Dataset:
-    """The data that a command names."""
+def open_data(data: str, folder: Path | None, case: int | None, labelled: bool = True) -> cv.datasets.Dataset:
+    """The data that a command names; those to learn from must have labels."""
     source = SOURCES.get(data)
     if case is not None and (source is None or not source.cases):
         raise ValueError(f"{data} has no cases: leave --case out.")
     if source is not None and source.folder is not None and folder is None:
         raise ValueError(f"{data} is read from a copy of your own: say by --data which folder holds {source.folder}/.")
-    return open_dataset(data, folder, **({} if case is None else {"case": case}))
+    return open_dataset(data, folder, labelled=labelled, **({} if case is None else {"case": case}))
 
 
 def check_output(path: Path) -> None:

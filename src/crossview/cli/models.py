@@ -133,18 +133,25 @@ def embed(
     folder: FolderOption = None,
     case: CaseOption = None,
 ) -> None:
-    """Map samples into the common space of a saved model."""
+    """Map samples into the common space of a saved model. They need no labels."""
     with one_line_errors():
         _check_suffix(output, (".npz", ".csv", ".parquet"))
-        fitted, loaded = cv.load(model), open_data(data, folder, case)
+        fitted, loaded = cv.load(model), open_data(data, folder, case, labelled=False)
+        ids, labels = _identities(loaded), loaded.y.astype(str)
         latents = {name: _latents(fitted, loaded, name) for name in loaded.view_names}
         if output.suffix == ".npz":
             stream = io.BytesIO()
-            np.savez(stream, **latents, y=loaded.y)
+            # What `load_arrays` reads: labels and identities only where there are some.
+            arrays: dict[str, Any] = {**latents}
+            arrays |= {"y": loaded.y} if labels.any() else {}
+            arrays |= {} if loaded.ids is None else {"id": loaded.ids}
+            np.savez(stream, **arrays)
             write_atomically(output, stream.getvalue())
         else:
             rows = [
-                {"view": name, "row": k, "label": loaded.y[k]} | {f"z{c + 1}": value for c, value in enumerate(z)}
+                {"view": name, "id": ids[k]}
+                | ({"label": labels[k]} if labels.any() else {})
+                | {f"z{c + 1}": value for c, value in enumerate(z)}
                 for name, Z in latents.items()
                 for k, z in enumerate(Z)
                 if not np.isnan(z).any()
@@ -168,30 +175,28 @@ def match(
     folder: FolderOption = None,
     case: CaseOption = None,
 ) -> None:
-    """Rank the samples of a gallery, seen from one view, for probes seen from another."""
+    """Rank the samples of a gallery, seen from one view, for probes seen from another.
+
+    Samples are called by the identities that tables give them, images by class/name, and others by their row, from 0
+    on. Labels are shown where there are some; probes need none.
+    """
     with one_line_errors():
         if output is not None:
             _check_suffix(output, (".csv", ".parquet"))
         fitted = cv.load(model)
-        known, new = open_data(gallery, folder, case), open_data(probes, folder, case)
+        known, new = (open_data(data, folder, case, labelled=False) for data in (gallery, probes))
         known_rows, G = _seen(fitted, known, gallery_view)
         new_rows, P = _seen(fitted, new, probe_view)
         if k > len(G):
             raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
         metric = fitted.best_params_["metric"] if isinstance(fitted, cv.EmbeddingSearchCV) else "euclidean"
+        names, found = _described(new, "probe"), _described(known, "match")
         rows = []
         for part, distances in cv.metrics.distances_in_chunks(G, P, metric):
             nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
             for row, (probe, order) in enumerate(zip(new_rows[part], nearest, strict=True)):
                 rows += [
-                    {
-                        "probe": int(probe),
-                        "probe_label": new.y[probe],
-                        "rank": rank + 1,
-                        "match": int(known_rows[g]),
-                        "match_label": known.y[known_rows[g]],
-                        "distance": float(distances[row, g]),
-                    }
+                    {**names[probe], "rank": rank + 1, **found[known_rows[g]], "distance": float(distances[row, g])}
                     for rank, g in enumerate(order)
                 ]
         if output is None:
@@ -199,8 +204,10 @@ def match(
         else:
             _write_rows(rows, output)
         first = [row for row in rows if row["rank"] == 1]
-        right = np.mean([row["probe_label"] == row["match_label"] for row in first])
-        err.print(f"{len(first)} probes, first match of the probe's class: {right:.1%}", highlight=False)
+        told = [row for row in first if row.get("probe_label") and row.get("match_label")]
+        right = [row["probe_label"] == row["match_label"] for row in told]
+        sentence = f", first match of the probe's class: {np.mean(right):.1%}" if right else ""
+        err.print(f"{len(first)} probes{sentence}", highlight=False)
 
 
 @app.command()
@@ -251,6 +258,19 @@ def _latents(model: Any, data: cv.datasets.Dataset, view: str) -> Any:
     spread = np.full((len(X), latent.shape[1]), np.nan)
     spread[seen] = latent
     return spread
+
+
+def _identities(data: cv.datasets.Dataset) -> list[Any]:
+    """What samples are called: by the source, or by their row."""
+    return list(range(len(data.y))) if data.ids is None else data.ids.tolist()
+
+
+def _described(data: cv.datasets.Dataset, role: str) -> list[dict[str, Any]]:
+    """What is said of every sample: its identity, and its label where samples have some."""
+    labels = data.y.astype(str).tolist()
+    if not any(labels):
+        return [{role: identity} for identity in _identities(data)]
+    return [{role: identity, f"{role}_label": label} for identity, label in zip(_identities(data), labels, strict=True)]
 
 
 def _seen(model: Any, data: cv.datasets.Dataset, view: str) -> tuple[Any, Any]:

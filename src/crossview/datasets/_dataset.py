@@ -30,6 +30,8 @@ class Dataset:
         What the data are.
     citation : str
         Where they come from.
+    ids : ndarray of shape (m,), optional
+        What the source calls every sample; None if it has no names for them.
     """
 
     views: Views
@@ -38,6 +40,7 @@ class Dataset:
     image_shape: tuple[int, int] | None
     description: str
     citation: str
+    ids: NDArray[Any] | None = None
 
     @property
     def view_names(self) -> list[str]:

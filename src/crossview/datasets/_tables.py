@@ -39,7 +39,7 @@ class Table:
     labels: dict[str, str]
 
 
-def read_table(file: Path, id_column: str, label_column: str) -> Table:
+def read_table(file: Path, id_column: str, label_column: str, labelled: bool = True) -> Table:
     """Read a table.
 
     Parameters
@@ -48,8 +48,12 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
         ``.csv`` or ``.parquet``.
     id_column, label_column : str
         The columns of identities and of labels; all others are features.
+    labelled : bool
+        Whether every row must have a label; otherwise it is empty text where there is none.
     """
     columns = _read_parquet(file) if file.suffix.lower() == ".parquet" else _read_csv(file)
+    if not labelled and id_column in columns:
+        columns.setdefault(label_column, [""] * len(columns[id_column]))
     for column in (id_column, label_column):
         if column not in columns:
             raise ValueError(
@@ -62,7 +66,10 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
         raise ValueError(f"{file} has no features: add columns of numbers beside {id_column!r} and {label_column!r}.")
     if not identities:
         raise ValueError(f"{file} has no rows: add some, or remove the file.")
-    _check_identities(identities, labels, file, id_column, label_column)
+    _check_identities(identities, file, id_column)
+    if labelled and "" in labels:
+        identity = identities[labels.index("")]
+        raise ValueError(f"{file} has no {label_column} for {id_column} {identity!r}: fill it in.")
     names = list(columns)
     X = np.column_stack([_numbers(columns[name], name, file) for name in names])
     unknown = np.isnan(X)
@@ -77,17 +84,13 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
     return Table(file, dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=True)))
 
 
-def _check_identities(
-    identities: Sequence[str], labels: Sequence[str], file: Path, id_column: str, label_column: str
-) -> None:
+def _check_identities(identities: Sequence[str], file: Path, id_column: str) -> None:
     seen: set[str] = set()
-    for k, (identity, label) in enumerate(zip(identities, labels, strict=True), start=1):
+    for k, identity in enumerate(identities, start=1):
         if not identity:
             raise ValueError(f"{file} has no {id_column} in row {k}: fill it in.")
         if identity in seen:
             raise ValueError(f"{file} has {id_column} {identity!r} more than once: keep one row of it.")
-        if not label:
-            raise ValueError(f"{file} has no {label_column} for {id_column} {identity!r}: fill it in.")
         seen.add(identity)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +24,32 @@ _HELP = (
 _SUFFIXES = (".csv", ".parquet")
 
 
-def load_arrays(path: str | Path, *, y_name: str = "y", id_column: str = "id", label_column: str = "label") -> Dataset:
+def load_arrays(
+    path: str | Path,
+    *,
+    y_name: str = "y",
+    id_column: str = "id",
+    label_column: str = "label",
+    labelled: bool = True,
+) -> Dataset:
     r"""Features of one's own, from numpy's ``.npz`` or from one table per view.
 
     Parameters
     ----------
     path : str or Path
-        Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, and the
-        labels of shape (m,); or a folder with one ``.csv`` (commas, a line of names first, UTF-8) or ``.parquet``
-        file per view; or one such file, which gives one view. Rows of tables are matched by their identity: where a
-        view lacks one, or has it with no value at all, its row is NaN. Parquet needs pyarrow.
+        Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of
+        shape (m,), and identities of shape (m,), if there are some; or a folder with one ``.csv`` (commas, a line of
+        names first, UTF-8) or ``.parquet`` file per view; or one such file, which gives one view. Rows of tables are
+        matched by their identity: where a view lacks one, or has it with no value at all, its row is NaN. Parquet needs
+        pyarrow.
     y_name : str
         What the array of labels is called.
     id_column : str
-        The column of tables that identifies a sample.
+        The column of tables that identifies a sample; what the array of identities is called.
     label_column : str
         The column of tables that has the label. All other columns are features.
+    labelled : bool
+        Whether every sample must have a label, as learning wants. Otherwise a label is empty text where there is none.
 
     Returns
     -------
@@ -58,39 +69,50 @@ def load_arrays(path: str | Path, *, y_name: str = "y", id_column: str = "id", l
     """
     source = Path(path)
     if source.is_dir():
-        return _from_tables(source, id_column, label_column)
+        return _from_tables(_tables_in(source), source, id_column, label_column, labelled)
     if source.suffix.lower() in _SUFFIXES and source.exists():
-        table = read_table(source, id_column, label_column)
-        identities = list(table.labels)
-        views = paired({source.stem: table.rows}, identities)
-        return _dataset(views, as_labels([table.labels[identity] for identity in identities]), source)
+        return _from_tables([source], source, id_column, label_column, labelled)
     if source.exists():
-        return _from_npz(source, y_name)
+        return _from_npz(source, y_name, id_column, labelled)
     raise FileNotFoundError(f"there is no {source}. {_HELP}")
 
 
-def _from_npz(source: Path, y_name: str) -> Dataset:
+def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Dataset:
     arrays = _read_npz(source)
-    if y_name not in arrays:
+    if labelled and y_name not in arrays:
         raise ValueError(
             f"{source} has no array of labels {y_name!r}, only {', '.join(arrays)}: add it, or give its name as y_name."
         )
-    y = arrays.pop(y_name)
+    y = arrays.pop(y_name, None)
+    # A view that happens to be called so has two dimensions.
+    ids = arrays.pop(id_name) if id_name in arrays and arrays[id_name].ndim == 1 else None
     if not arrays:
-        raise ValueError(f"{source} has labels, but no view. {_HELP}")
-    if y.dtype.kind == "S":
-        y = np.char.decode(y, "utf-8")
-    if y.ndim != 1 or y.dtype.kind not in "biufU" or (y.dtype.kind == "f" and not np.isfinite(y).all()):
-        raise ValueError(
-            f"{source}: {y_name} must be one label per sample, whole numbers or text, got {y.dtype} of shape {y.shape}."
-        )
+        raise ValueError(f"{source} has no view. {_HELP}")
     try:
         views = Views(arrays)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-    if len(y) != len(views):
-        raise ValueError(f"{source}: {y_name} has {len(y)} labels, but the views have {len(views)} rows.")
-    return _dataset(views, y, source)
+    return _dataset(
+        views,
+        np.full(len(views), "") if y is None else _one_each("label", y, y_name, len(views), source),
+        source,
+        None if ids is None else _one_each("identity", ids, id_name, len(views), source),
+    )
+
+
+def _one_each(what: str, values: NDArray[Any], name: str, n_samples: int, source: Path) -> NDArray[Any]:
+    """Labels or identities, checked."""
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    plain = values.dtype.kind in "biufU" and (values.dtype.kind != "f" or bool(np.isfinite(values).all()))
+    if values.ndim != 1 or not plain:
+        raise ValueError(
+            f"{source}: {name} must be one {what} per sample, whole numbers or text, got {values.dtype} of shape "
+            f"{values.shape}."
+        )
+    if len(values) != n_samples:
+        raise ValueError(f"{source}: {name} has {len(values)} entries, but the views have {n_samples} rows.")
+    return values
 
 
 def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
@@ -109,37 +131,45 @@ def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
         ) from error
 
 
-def _from_tables(folder: Path, id_column: str, label_column: str) -> Dataset:
+def _tables_in(folder: Path) -> list[Path]:
     files = sorted(
         (file for file in folder.iterdir() if file.suffix.lower() in _SUFFIXES and not file.name.startswith(".")),
         key=lambda file: natural(file.name),
     )
     if not files:
         raise FileNotFoundError(f"{folder} has no .csv or .parquet file. {_HELP}")
+    return files
+
+
+def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_column: str, labelled: bool) -> Dataset:
     tables: dict[str, Table] = {}
     for file in files:
         if file.stem in tables:
-            raise ValueError(f"{folder} has two tables of the view {file.stem!r}, as .csv and .parquet: remove one.")
-        tables[file.stem] = read_table(file, id_column, label_column)
+            raise ValueError(f"{source} has two tables of the view {file.stem!r}, as .csv and .parquet: remove one.")
+        tables[file.stem] = read_table(file, id_column, label_column, labelled)
     labels: dict[str, tuple[str, Table]] = {}
     for table in tables.values():
         for identity, label in table.labels.items():
-            first, elsewhere = labels.setdefault(identity, (label, table))
-            if first != label:
+            first, elsewhere = labels.get(identity, ("", table))
+            if not first:
+                labels[identity] = label, table
+            elif label and first != label:
                 raise ValueError(
                     f"{id_column} {identity!r} has the label {first!r} in {elsewhere.file}, but {label!r} in "
                     f"{table.file}: correct one of them."
                 )
     views = paired({view: table.rows for view, table in tables.items()}, list(labels))
-    return _dataset(views, as_labels([label for label, _ in labels.values()]), folder)
+    return _dataset(views, as_labels([label for label, _ in labels.values()]), source, np.array(list(labels)))
 
 
-def _dataset(views: Views, y: NDArray[Any], source: Path) -> Dataset:
+def _dataset(views: Views, y: NDArray[Any], source: Path, ids: NDArray[Any] | None) -> Dataset:
+    names = [name for name in class_names(y) if name]
     return Dataset(
         views=views,
         y=y,
-        class_names=class_names(y),
+        class_names=names,
         image_shape=None,
-        description=f"Features in {source.name}: {len(y)} samples of {len(np.unique(y))} classes.",
+        description=f"Features in {source.name}: {len(y)} samples of {len(names)} classes.",
         citation="",
+        ids=ids,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+
 from crossview.datasets._dataset import Dataset
 from crossview.datasets._files import File, natural, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images
@@ -74,6 +76,7 @@ def load_folder(root: str | Path, size: Size = None, *, views: Sequence[str] | N
         image_shape=shape,
         description=f"Images in {Path(root).name}: {len(keys)} samples of {len(set(y.tolist()))} classes.",
         citation="",
+        ids=np.array(["/".join(key) for key in keys]),
     )
 
 

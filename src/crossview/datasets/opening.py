@@ -53,7 +53,9 @@ SOURCES: dict[str, Source] = {
 """Name → where it comes from."""
 
 
-def open_dataset(name: str | Path, folder: str | Path | None = None, **options: Any) -> Dataset:
+def open_dataset(
+    name: str | Path, folder: str | Path | None = None, *, labelled: bool = True, **options: Any
+) -> Dataset:
     """Load a data set by its name, or from a file or folder of one's own.
 
     Parameters
@@ -63,6 +65,8 @@ def open_dataset(name: str | Path, folder: str | Path | None = None, **options: 
         images (`load_folder`).
     folder : str or Path, optional
         Folder that holds the data sets that are read from a copy of one's own.
+    labelled : bool
+        Whether features of one's own must have labels.
     **options
         For the loader, for example ``case``.
 
@@ -90,4 +94,4 @@ def open_dataset(name: str | Path, folder: str | Path | None = None, **options: 
             f"{name!s} is neither a data set ({', '.join(SOURCES)}) nor a file or folder that exists."
         )
     tables = path.is_file() or any(entry.suffix in (".csv", ".parquet") for entry in path.iterdir())
-    return load_arrays(path, **options) if tables else load_folder(path, **options)
+    return load_arrays(path, labelled=labelled, **options) if tables else load_folder(path, **options)
