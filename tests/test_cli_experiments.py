@@ -155,9 +155,11 @@ def test_reproduce_runs_what_the_data_allow(tmp_path):
     result = run("reproduce", "table-2", "table-3", "figure-2d", *where)
     assert "Accuracy on CMU PIE" in result.stdout
     assert "cmu-pie case 5 cannot run" in result.stderr
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "table-2+table-3+figure-2d" / "report.html").read_text()
     assert "42.9" in page  # published
-    entries = json.loads(run("reproduce", "table-3", *where, "--json").stdout)["entries"]
+    again = json.loads(run("reproduce", "table-3", *where, "--json").stdout)
+    assert again["report"] == str(tmp_path / "table-3" / "report.html")
+    entries = again["entries"]
     assert {entry["column"] for entry in entries} == {"case 1", "case 4"}
     assert all(entry["mean"] > 20 for entry in entries)
 

@@ -160,7 +160,8 @@ def reproduce(
     """Run the paper's experiments, and write a report of published beside measured.
 
     Data sets are read from copies of your own in the folder that --data names; what is absent is named, and the rest is
-    run. Stopped at any time, the same command goes on where it was.
+    run. Stopped at any time, the same command goes on where it was. Results are shared by all commands with one
+    --output; every choice of names has its report, in a folder of that name.
     """
     with one_line_errors():
         effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring)
@@ -179,7 +180,8 @@ def reproduce(
             # A time is not measured while others compute.
             results |= _run(cells, load, store, 1 if alone else workers, retry)
         report = reproduction_report(experiments, results, load, _command(context))
-        _finish(_tables(report), results, write_report(report, output, static=static), as_json)
+        page = write_report(report, output / ("all" if "all" in names else "+".join(wanted)), static=static)
+        _finish(_tables(report), results, page, as_json)
 
 
 def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | None, cases: str | None) -> Effort:
