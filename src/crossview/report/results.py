@@ -107,38 +107,47 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
     shown.append(ResultTable(key, title, panel.columns, chosen, _MEAN))
     shown.append(Bars(f"{panel.key}-bars", f"{title}, as bars", panel.columns, chosen))
     if any("by_pca" in r for place in panel.places for r in _done([results[place.cell]])):
-        for name, words in (("euclidean", "Euclidean distance"), ("score", "distance chosen")):
+        traversed = {
+            "all": ("one for all splits", _at_best_dimension(panel, results)),
+            "every": ("one for every split", entries(panel, results, _at_own_dimension)),
+        }
+        for name, (words, found) in traversed.items():
             shown.append(
                 ResultTable(
                     f"{panel.key}-traversed-{name}",
                     f"{panel.title}: PCA dimension by test accuracy, {words}",
                     panel.columns,
-                    _traversed(panel, results, name),
-                    f"{_MEAN} The paper's own protocol: the PCA dimension of every entry is the one with the best mean "
-                    "accuracy on test samples, all else is chosen on training samples. It flatters every method; the "
-                    "tables above do not.",
+                    found,
+                    f"{_MEAN} The paper's own protocol, which can be read in two ways: its PCA dimensions are \"set to "
+                    'achieve the best classification accuracy via traversing possible dimensions", here on test '
+                    "samples; all else is chosen on training samples, and the distance is Euclidean. It flatters every "
+                    "method; the tables above do not.",
                 )
             )
     return [*shown, *cmc_curves(panel, results)]
 
 
-def _traversed(panel: Panel, results: Results, name: str) -> dict[str, list[Entry]]:
-    """As `entries`, with the PCA dimension that is best on average over the repeats."""
+def _at_best_dimension(panel: Panel, results: Results) -> dict[str, list[Entry]]:
+    """As `entries`, with the PCA dimension that is best on test samples, on average over the repeats."""
     rows: dict[str, list[Entry]] = {row: [] for row in panel.rows}
     for row, found in rows.items():
         for column in panel.columns:
             records = _records(panel, results, row, column)
-            done = [{one["pca"]: one.get(name) for one in r["by_pca"]} for r in _done(records)]
+            done = [{one["pca"]: one.get("euclidean") for one in r["by_pca"]} for r in _done(records)]
             shared = [k for k in (done[0] if done else ()) if all(r.get(k) is not None for r in done)]
             best = max(shared, key=lambda k: np.mean([r[k] for r in done]), default=None)
             printed = _published(panel.key, row, column)
-            value = _at_pca(best, name)
-            found.append(_entry(records if best is not None else [], value, 100.0, printed))
+            found.append(_entry(records if best is not None else [], _at_dimension(best), 100.0, printed))
     return rows
 
 
-def _at_pca(k: int | None, name: str) -> Value:
-    return lambda result: next(float(one[name]) for one in result["by_pca"] if one["pca"] == k)
+def _at_dimension(k: int | None) -> Value:
+    return lambda result: next(float(one["euclidean"]) for one in result["by_pca"] if one["pca"] == k)
+
+
+def _at_own_dimension(result: Mapping[str, Any]) -> float:
+    """The accuracy with the PCA dimension that is best on the test samples of this one split."""
+    return max(float(one["euclidean"]) for one in result["by_pca"] if "euclidean" in one)
 
 
 def _pairs(panel: Panel, results: Results) -> list[Item]:
