@@ -157,7 +157,7 @@ def embed(
                 if not np.isnan(z).any()
             ]
             _write_rows(rows, output)
-        err.print(f"{len(loaded.y)} samples in {len(latents)} views: {output}", highlight=False)
+        err.print(f"{len(loaded.y)} samples, seen as {plain(', '.join(latents))}: {output}", highlight=False)
 
 
 @app.command()
