@@ -108,7 +108,10 @@ def test_tune_saves_the_search(data, tmp_path):
     assert facts["steps"][-1] == "MvDA"
     assert facts["views"] == {"photo": 8, "sketch": 8}
     assert "MvDA" in run("inspect", path).stdout
-    assert "in cross-validation" in run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3).stdout
+    assert (
+        "in 3-fold cross-validation"
+        in run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3).stdout
+    )
 
 
 def test_datasets(tmp_path):
@@ -130,6 +133,7 @@ def test_datasets(tmp_path):
         (("fit", "digits", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
         (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
         (("inspect", "nowhere"), "nowhere"),
+        (("datasets", "--data", "nowhere"), "there is no folder nowhere"),
         (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
         (("match", "MODEL", "DATA", "DATA", "--gallery-view", "top", "--probe-view", "photo"), "no view 'top', only"),
         (("match", "MODEL", "DATA", "DATA", "--gallery-view", "photo", "--probe-view", "sketch", "-k", "99"), "-k 99"),
@@ -148,11 +152,54 @@ def test_version():
     assert run("--version").stdout.strip() == cv.__version__
 
 
+def test_a_matcher_maps_samples_as_its_embedding_does(data, tmp_path):
+    matcher = cv.CrossViewClassifier(cv.MvDA(3)).fit(cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}), Y)
+    cv.save(matcher.enroll(ARRAYS[0], Y, "photo"), tmp_path / "matcher.model")
+    run("embed", tmp_path / "matcher.model", data, "-o", tmp_path / "z.npz")
+    with np.load(tmp_path / "z.npz") as found:
+        np.testing.assert_allclose(found["sketch"], matcher.embedding_.transform_view(ARRAYS[1], "sketch"))
+    views = ("--gallery-view", "photo", "--probe-view", "sketch")
+    assert len(run("match", tmp_path / "matcher.model", data, data, *views, "-k", 1).stdout.splitlines()) == 91
+
+
+def test_fit_takes_no_more_components_than_there_are(data, tmp_path):
+    run("fit", data, "-o", tmp_path / "m", "--method", "MvHE")
+    assert json.loads(run("inspect", tmp_path / "m", "--json").stdout)["components"] == 8
+    result = run("fit", data, "-o", tmp_path / "m", "--method", "MvHE", "-p", "n_components=17", status=1)
+    assert "n_components=17" in result.stderr
+
+
+def test_images_are_brought_to_a_size(tmp_path):
+    from PIL import Image
+
+    random = np.random.default_rng(0)
+    for view in ("photo", "sketch"):
+        for person in range(4):
+            for k in range(3):
+                path = tmp_path / "images" / view / f"p{person}" / f"{k}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                pixels = random.integers(256, size=(6 + k, 5), dtype=np.uint8)
+                Image.fromarray(pixels).save(path)
+    folder, model = tmp_path / "images", tmp_path / "m"
+    assert "Give a size" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
+    run("fit", folder, "-o", model, "--method", "PCA", "--size", "6x5")
+    (tmp_path / "probes" / "sketch").mkdir(parents=True)
+    (folder / "sketch" / "p1" / "0.png").rename(tmp_path / "probes" / "sketch" / "new.png")
+    views = ("--gallery-view", "photo", "--probe-view", "sketch", "--size", "6x5")
+    rows = list(csv.DictReader(run("match", model, folder, tmp_path / "probes", *views).stdout.splitlines()))
+    assert {row["probe"] for row in rows} == {"new"}
+    assert rows[0]["match"].startswith("p")
+    for size, message in (("6y5", "--size must be HEIGHTxWIDTH"), ("0", "--size must be HEIGHTxWIDTH")):
+        assert message in run("fit", folder, "-o", model, "--size", size, status=1).stderr
+    assert "is no folder of images" in run("fit", "digits", "-o", model, "--size", "6", status=1).stderr
+
+
 def test_inspect_a_matcher(data, tmp_path):
     matcher = cv.CrossViewClassifier(cv.MvDA(3)).fit(cv.Views(ARRAYS), Y).enroll(ARRAYS[0], Y, 0)
     cv.save(matcher, tmp_path / "matcher.model")
     facts = json.loads(run("inspect", tmp_path / "matcher.model", "--json").stdout)
     assert (facts["model"], facts["steps"], facts["components"]) == ("CrossViewClassifier", ["MvDA"], 3)
+    assert (facts["gallery"], facts["threshold"]) == (90, None)
 
 
 def test_a_pickle_is_not_a_model(tmp_path):

@@ -69,13 +69,15 @@ def test_results_do_not_depend_on_the_number_of_workers(data, tmp_path):
 
 
 def test_a_method_that_fails_is_shown_and_does_not_stop_the_rest(tmp_path):
-    path = tmp_path / "three.npz"
-    np.savez(path, a=ARRAYS[0], b=ARRAYS[1], c=ARRAYS[0] + 1, y=Y)
-    result = run("compare", path, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PLS,MvDA")
+    path = tmp_path / "singles.npz"
+    np.savez(path, a=ARRAYS[0], b=ARRAYS[1], y=np.arange(len(Y)))  # no class twice in a view, as MULDA needs
+    result = run("compare", path, "-o", tmp_path / "out", *SMALL[2:], "--methods", "MULDA,MvDA")
     assert "failed" in result.stdout
-    assert "MCCA" in result.stderr  # which the error points to
+    assert "computations failed" in result.stderr
     assert "MvDA" in result.stdout
-    run("compare", path, "-o", tmp_path / "none", *SMALL[2:], "--methods", "PLS", status=1)
+    run("compare", path, "-o", tmp_path / "none", *SMALL[2:], "--methods", "MULDA", status=1)
+    page = (tmp_path / "none" / "report.html").read_text()
+    assert "How soon a match is found" not in page
 
 
 def test_methods_for_two_views_are_left_out_where_there_are_more(tmp_path):
@@ -85,6 +87,11 @@ def test_methods_for_two_views_are_left_out_where_there_are_more(tmp_path):
     found = json.loads(run("compare", path, "-o", tmp_path / "out", *few).stdout)
     rows = {entry["row"] for entry in found["entries"]}
     assert rows == set(cv.METHODS) - {"CCA", "KCCA", "PLS"}
+    result = run("compare", path, "-o", tmp_path / "out", *few, "--methods", "PLS", status=1)
+    assert "left out, since they take two views: PLS" in result.stderr
+    np.savez(path, a=ARRAYS[0], b=ARRAYS[1][:, :5], y=Y)
+    result = run("compare", path, "-o", tmp_path / "out", *few, "--pca", "none", "--methods", "MvDLA,MvDA")
+    assert "left out, since they want views of equal numbers of features, or a PCA: MvDLA" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -102,6 +109,7 @@ def test_methods_for_two_views_are_left_out_where_there_are_more(tmp_path):
         (["reproduce", "table-8"], "unknown experiment 'table-8': use one of table-1"),
         (["reproduce", "table-6", "--cases", "one"], "--cases must be numbers parted by commas"),
         (["reproduce", "table-6"], "none of it can run with the data that are here"),
+        (["reproduce", "table-6", "--cases", "9"], "by --cases 1 to 8 of CMU PIE or 1 to 4 of COIL-100"),
     ],
 )
 def test_wrong_input_is_told_in_a_line(arguments, message, tmp_path):

@@ -83,3 +83,15 @@ def test_too_many_components():
         cv.ViewPCA(6).fit(ARRAYS)
     with pytest.raises(ValueError, match="whole number"):
         cv.ViewPCA(0.9).fit(ARRAYS)
+
+
+def test_components_along_which_nothing_varies_are_left_out():
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=(20, 6)) for _ in range(2)]
+    for X in arrays:
+        X[:, 4] = 3.0
+        X[:, 5] = X[:, 0] - X[:, 1]
+    reduced = cv.ViewPCA(6).fit_transform(arrays)
+    assert [X.shape for X in reduced] == [(20, 4), (20, 4)]
+    np.testing.assert_allclose(reduced[0], cv.ViewPCA(4).fit_transform(arrays)[0])
+    assert [X.shape for X in cv.ViewPCA(6, pooled=False).fit_transform(arrays)] == [(20, 6), (20, 6)]

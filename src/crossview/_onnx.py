@@ -18,6 +18,7 @@ from crossview.embeddings._kernel import KernelViews
 from crossview.kernels import Kernel
 from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import Array, index_of_view
 
@@ -40,7 +41,7 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted embedding, a pipeline of `ViewScaler`, `ViewPCA` and an embedding, or a search for one.
+        A fitted embedding, a pipeline of `ViewScaler`, `ViewPCA` and an embedding, a search for one, or a matcher.
     view : int or str
         The view, by index or name.
     path : str or path
@@ -109,6 +110,9 @@ def _onnx() -> Any:
 
 def _steps(model: Any) -> list[Any]:
     """The transformers that a model is made of, one after another."""
+    if isinstance(model, CrossViewClassifier):
+        check_is_fitted(model, "embedding_")
+        return _steps(model.embedding_)
     if isinstance(model, EmbeddingSearchCV):
         check_is_fitted(model)
         return _steps(model.best_estimator_)

@@ -103,7 +103,8 @@ class ViewPCA(_ViewWise):
     Parameters
     ----------
     n_components : int
-        Number of components, at most the number of features and of samples.
+        Number of components, at most the number of features and of samples. With ``pooled``, those along which no
+        sample varies are left out.
     pooled : bool
         Find one set of components for the samples of all views together, as the paper does; the views then need equal
         numbers of features. False finds components per view.
@@ -122,7 +123,9 @@ class ViewPCA(_ViewWise):
     def _fitted(self, X: Array) -> PCA:
         wide = len(X) < X.shape[1] and 3 * self.n_components <= len(X)
         quick = _pca_of_few_samples(X, self.n_components) if wide else None
-        return PCA(self.n_components, svd_solver="full").fit(X) if quick is None else quick
+        pca = PCA(self.n_components, svd_solver="full").fit(X) if quick is None else quick
+        # Each view by itself keeps them, so that views of different ranks have equal numbers of components.
+        return _without_empty(pca) if self.pooled else pca
 
     def _check_rows(self, rows: list[Array]) -> None:
         check_count(self.n_components, "n_components", least=1)
@@ -132,6 +135,16 @@ class ViewPCA(_ViewWise):
                 f"n_components={self.n_components} is more than the {possible} that the data allow (features and "
                 f"samples): choose {possible} or fewer."
             )
+
+
+def _without_empty(pca: PCA) -> PCA:
+    """The components along which samples vary by more than rounding; one at least."""
+    size = max(pca.n_samples_, pca.n_features_in_)
+    varies = pca.singular_values_ > size * np.finfo(float).eps * pca.singular_values_[0]
+    pca.n_components_ = max(int(varies.sum()), 1)
+    for name in ("components_", "singular_values_", "explained_variance_", "explained_variance_ratio_"):
+        setattr(pca, name, getattr(pca, name)[: pca.n_components_])
+    return pca
 
 
 def _pca_of_few_samples(X: Array, k: int) -> PCA | None:

@@ -39,7 +39,7 @@ def test_npz(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or give its name as y_name"),
+        ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or, in Python, give its name as y_name"),
         ({"y": np.arange(3)}, "has no view"),
         ({"a": np.eye(3), "y": np.arange(4)}, "y has 4 entries, but the views have 3 rows"),
         ({"a": np.eye(3), "b": np.eye(4), "y": np.arange(4)}, r"data\.npz: all views need the same number of rows"),
@@ -158,7 +158,7 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
         ("id,label,c\n", r"sketch\.csv has no rows"),
         ("id,label,c,c\nw,cat,1,2\n", r"sketch\.csv has two columns called 'c'"),
         (",id,label,c\n0,w,cat,1\n", r"sketch\.csv has a column without a name.*index=False"),
-        ("id;label;c\nw;cat;1\n", r"sketch\.csv has no column 'id', only 'id;label;c'"),
+        ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas"),
         ("id,class,c\nw,cat,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c'.*label_column"),
         ("", r"sketch\.csv is empty"),
         ('id,label,c\nw,"cat,1\n', r"sketch\.csv is not a table that can be read"),

@@ -148,7 +148,7 @@ def test_the_format_that_is_not_read_is_named(pie):
         ({"gnd": np.arange(14)}, r"C27\.mat: gnd must be 15 whole numbers, .*, 14"),
         ({"gnd": np.full(15, 1.5)}, r"C27\.mat: gnd must be 15 whole numbers"),
         ({"condition": np.ones(15)}, r"C27\.mat has two images of person 1 in condition 1"),
-        ({"fea": np.zeros((15, 25))}, r"C05\.mat are 4 × 4 .*C27\.mat 5 × 5\. Give size"),
+        ({"fea": np.zeros((15, 25))}, r"C05\.mat are 4 × 4 .*C27\.mat 5 × 5\. Give a size"),
         ({"fea": "text"}, r"C27\.mat: fea must be one square image"),
     ],
 )

@@ -47,7 +47,7 @@ def test_views_are_chosen_and_ordered(tree, draw):
 
 def test_mixed_sizes_want_a_size(tree, draw):
     draw(tree / "sketch" / "10" / "b.png", 200, size=(8, 8))
-    with pytest.raises(ValueError, match=r"photo/2/a\.png is 6 × 4 .*sketch/10/b\.png is 8 × 8\. Give size"):
+    with pytest.raises(ValueError, match=r"photo/2/a\.png is 6 × 4 .*sketch/10/b\.png is 8 × 8\. Give a size"):
         cv.datasets.load_folder(tree)
     data = cv.datasets.load_folder(tree, size=3)
     assert data.views.n_features == (9, 9)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import shutil
 
+import numpy as np
 import pytest
 
-from crossview.report import write_report
+from crossview.report import Facts, Match, MatchBrowser, Probe, Report, Section, write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests in a browser need playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -211,6 +212,31 @@ def test_a_legend_hides_and_shows_a_curve(page):
     assert group.is_visible()
 
 
+@pytest.mark.parametrize("selector", ["#match-curves .legend button", "#spaces .legend button"])
+def test_a_legend_says_that_it_can_be_pressed(visit, path, selector):
+    border = "button => getComputedStyle(button).borderTopColor"
+    clear = "rgba(0, 0, 0, 0)"
+    page = visit(path)
+    button = page.locator(selector).first
+    rest = button.evaluate(border)
+    assert rest != clear
+    assert button.evaluate("button => getComputedStyle(button).cursor") == "pointer"
+    assert button.get_attribute("title")
+    button.hover()
+    assert button.evaluate(border) != rest
+    page.mouse.move(5, 5)
+    assert button.evaluate(border) == rest
+    page.locator("#match-curves .plot").focus()
+    button.focus()  # after a key, and so in sight
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    assert button.evaluate(border) != rest
+    page.emulate_media(media="print")
+    page.locator("#match-curves .plot").focus()
+    assert button.evaluate(border) == clear
+    assert visit(path, java_script_enabled=False).locator(selector).first.evaluate(border) == clear
+
+
 def test_bars_say_their_values_and_stand_out_in_all_panels(page, report):
     entry = report.sections[0].items[1].series["KMvHE"][0]
     page.mouse.move(*centre(page, '#accuracy-bars g[data-series="14"] .bar'))
@@ -284,6 +310,56 @@ def test_probes_are_leafed_through_and_filtered(page, report):
     assert f"{wrong[0].matches[0].distance:.3f}" in cards.first.inner_text()
     browser.get_by_label("probes").select_option(label="right only")
     assert place.inner_text().startswith(f"probe 1 of {len(probes) - len(wrong)}")
+
+
+@pytest.fixture(scope="module")
+def matched(tmp_path_factory):
+    """Pages of one probe each, by its number of matches."""
+    image = np.zeros((1, 16, 8), dtype=np.uint8)
+
+    def written(count):
+        probes = {"KMvHE": [Probe(0, "0", [Match(0, "0", 0.1 * rank) for rank in range(count)])]}
+        report = Report("t", "s", [Section("s", [MatchBrowser("m", "t", image, probes)])])
+        return write_report(report, tmp_path_factory.mktemp("matched"), static=False)
+
+    return written
+
+
+def rows_of(page, within):
+    """How many cards there are in each row."""
+    tops = page.locator(f"{within} .ranked .card").evaluate_all(
+        "cards => cards.map((card) => Math.round(card.getBoundingClientRect().top))"
+    )
+    return [tops.count(top) for top in sorted(set(tops))]
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "rows"),
+    [
+        (8, 1280, [8]),
+        (8, 1200, [8]),
+        (8, 970, [8]),
+        (8, 700, [8]),
+        (8, 390, [4, 4]),
+        (10, 1200, [10]),
+        (12, 1200, [8, 4]),
+        (12, 390, [4, 4, 4]),
+        (5, 390, [3, 2]),
+        (6, 390, [3, 3]),
+        (9, 390, [3, 3, 3]),
+    ],
+)
+def test_matches_stand_in_even_rows(visit, matched, count, width, rows):
+    page = visit(matched(count), width=width)
+    assert rows_of(page, ".browser") == rows
+    assert page.locator(".browser .ranked .picture").first.bounding_box()["width"] > 40
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_matches_stand_in_a_row_on_paper(visit, matched):
+    page = visit(matched(8), width=718)  # A4 between the margins of a browser
+    page.emulate_media(media="print")
+    assert rows_of(page, ".firsts") == [8]
 
 
 def test_pictures_are_shown(page):
@@ -364,6 +440,43 @@ def test_print_leaves_out_what_paper_cannot_do(page):
     for selector in (".firsts", ".notes", "#environment dd", "#accuracy .mean", ".command code"):
         assert page.locator(selector).first.is_visible(), selector
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_the_legends_of_an_embedding_stay_together_on_paper(page):
+    page.emulate_media(media="print")
+    style = page.locator("#spaces .legends").evaluate("legends => ({ ...getComputedStyle(legends) })")
+    assert (style["breakInside"], style["breakAfter"]) == ("avoid", "avoid")
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_the_contents_follow_a_long_page(visit, tmp_path, motion):
+    rows = {f"name {k}": "value" for k in range(20)}
+    sections = [
+        Section(f"section {k}", [Facts(f"facts-{k}-{j}", f"Facts {k}, {j}", rows) for j in range(8)]) for k in range(8)
+    ]
+    page = visit(write_report(Report("t", "s", sections), tmp_path, static=False), reduced_motion=motion)
+    seen = """(id) => {
+      const link = document.querySelector(`.toc a[href="#${id}"]`);
+      const [frame, box] = [link.closest(".toc"), link].map((part) => part.getBoundingClientRect());
+      return link.matches("[aria-current]") && box.top >= Math.max(frame.top, 0)
+        && box.bottom <= Math.min(frame.bottom, innerHeight);
+    }"""
+    for key in ("facts-3-4", "facts-7-6", "facts-0-0"):
+        there = page.evaluate(
+            """(id) => {
+              document.getElementById(id).scrollIntoView({ behavior: "instant" });
+              return scrollY;
+            }""",
+            key,
+        )
+        page.wait_for_function(seen, arg=key)
+        assert page.evaluate("scrollY") == there
+
+
+def test_contents_that_are_in_sight_stay_where_they_are(page):
+    page.locator("#matches").scroll_into_view_if_needed()
+    page.locator(".toc a[aria-current]").first.wait_for()
+    assert page.locator(".toc").evaluate("contents => contents.scrollTop") == 0
 
 
 def test_without_a_script_everything_is_there(visit, path):

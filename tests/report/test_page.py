@@ -27,6 +27,7 @@ from crossview.report import (
     Section,
     write_report,
 )
+from crossview.report.charts import x_ticks
 from crossview.report.matches import png
 from crossview.report.page import render
 from crossview.report.palette import CLASS_COLOURS, SERIES_COLOURS, Palette
@@ -263,6 +264,26 @@ def test_ticks_are_round_and_enclose():
         assert found[-1] >= high
         assert 2 <= len(found) <= 9
     assert ticks_log(2, 200) == [2, 5, 10, 20, 50, 100, 200]
+
+
+@pytest.mark.parametrize(
+    ("x", "found"),
+    [
+        (range(1, 11), list(range(1, 11))),
+        (range(1, 21), [1, 5, 10, 15, 20]),
+        (range(1, 51), [1, 10, 20, 30, 40, 50]),
+        ([1, 2], [1, 2]),
+        ([3], [3]),
+        ([48, 100, 200, 300], [48, 100, 150, 200, 250, 300]),  # no room for 50
+        ([0.37, 1.5, 2.0], [0.5, 1.0, 1.5, 2.0]),
+    ],
+)
+def test_whole_numbers_have_a_tick_at_the_first(x, found):
+    item = Curves("c", "t", {"m": Curve(list(x), [1.0] * len(x)), "n": Curve([], [])}, "rank")
+    assert x_ticks(item) == found
+    drawing = page_of(item)
+    shown = re.findall(r'y="360.0" class="mid tick">([^<]+)<', drawing)
+    assert shown == [f"{tick:g}" for tick in found]
 
 
 def test_coordinates_are_short():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,8 +20,10 @@ __all__ = [
     "JsonOption",
     "MethodOption",
     "ModelArgument",
+    "SizeOption",
     "app",
     "check_output",
+    "data_options",
     "err",
     "method_name",
     "one_line_errors",
@@ -35,6 +37,7 @@ app = typer.Typer(
     invoke_without_command=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # in which lines of a paragraph flow
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out, err = Console(), Console(stderr=True)
@@ -62,6 +65,9 @@ DataArgument = Annotated[
 ]
 FolderOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder that holds coil-100/, cmu-pie/ and so on.")
+]
+SizeOption = Annotated[
+    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Bring the images of a folder to this size, 48x48 say.")
 ]
 CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
@@ -93,14 +99,32 @@ def plain(text: str) -> str:
     return text.replace("[", "\\[")
 
 
-def open_data(data: str, folder: Path | None, case: int | None, labelled: bool = True) -> cv.datasets.Dataset:
+def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any]:
+    """What the data that a command names are loaded with."""
+    source = SOURCES.get(data)
+    options: dict[str, Any] = {}
+    if case is not None:
+        if source is None or not source.cases:
+            raise ValueError(f"{data} has no cases: leave --case out.")
+        options["case"] = case
+    if size is not None:
+        if source is not None or not Path(data).is_dir():
+            raise ValueError(f"{data} is no folder of images: leave --size out.")
+        sides = size.lower().split("x")
+        if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
+            raise ValueError(f"--size must be HEIGHTxWIDTH, 48x48 say, got {size!r}.")
+        options["size"] = [int(sides[0]), int(sides[-1])]
+    return options
+
+
+def open_data(
+    data: str, folder: Path | None, case: int | None = None, size: str | None = None, labelled: bool = True
+) -> cv.datasets.Dataset:
     """The data that a command names; those to learn from must have labels."""
     source = SOURCES.get(data)
-    if case is not None and (source is None or not source.cases):
-        raise ValueError(f"{data} has no cases: leave --case out.")
     if source is not None and source.folder is not None and folder is None:
         raise ValueError(f"{data} is read from a copy of your own: say by --data which folder holds {source.folder}/.")
-    return open_dataset(data, folder, labelled=labelled, **({} if case is None else {"case": case}))
+    return open_dataset(data, folder, labelled=labelled, **data_options(data, case, size))
 
 
 def check_output(path: Path) -> None:

@@ -20,7 +20,9 @@ from crossview.cli.app import (
     CaseOption,
     FolderOption,
     JsonOption,
+    SizeOption,
     app,
+    data_options,
     err,
     method_name,
     one_line_errors,
@@ -31,7 +33,7 @@ from crossview.cli.app import (
 from crossview.experiments import Cell, Record, Split, Store, run
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import comparison
-from crossview.experiments.protocols import EXPERIMENTS, QUICK, TWO_VIEWS, Effort, plan
+from crossview.experiments.protocols import EXPERIMENTS, POOLED, QUICK, TWO_VIEWS, Effort, plan
 from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.compose import comparison_report, comparison_table, reproduction_report
 from crossview.report.words import best_two
@@ -101,6 +103,7 @@ def compare(
     static: StaticOption = True,
     folder: FolderOption = None,
     case: CaseOption = None,
+    size: SizeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
@@ -109,17 +112,15 @@ def compare(
     """
     with one_line_errors():
         chosen = _methods(methods)
-        loaded = open_data(data, folder, case)
+        loaded = open_data(data, folder, case, size)
         output = output or Path("crossview-compare") / Path(data).stem
         _check_comparable(loaded)
         how = Split(*_split(loaded, split, train), repeats, seed)
         how.rows(np.asarray(loaded.y), 0)  # so that a split that cannot be made is told before the work
-        if methods is None and len(loaded.views.names) > 2:
-            chosen = [name for name in chosen if name not in TWO_VIEWS]
-            err.print(f"left out, since they take two views: {', '.join(TWO_VIEWS)}", highlight=False)
+        chosen = _applicable(chosen, loaded, pca)
         panel = comparison(
             data,
-            {} if case is None else {"case": case},
+            data_options(data, case, size),
             chosen,
             how,
             _dimensions(pca),
@@ -153,6 +154,7 @@ def reproduce(
     ] = None,
     scoring: ScoringOption = "accuracy",
     workers: WorkersOption = _CORES,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the splits.")] = 0,
     retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
     static: StaticOption = True,
     as_json: JsonOption = False,
@@ -164,7 +166,7 @@ def reproduce(
     --output; every choice of names has its report, in a folder of that name.
     """
     with one_line_errors():
-        effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring)
+        effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring, seed=seed)
         load = Loader(folder)
         wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
         experiments = [plan(name, effort, load.lacks) for name in wanted]
@@ -172,7 +174,8 @@ def reproduce(
             where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
             err.print(f"{plain(reason)} ({where})", highlight=False, soft_wrap=True, style="yellow")
         if not any(experiment.cells for experiment in experiments):
-            raise ValueError("none of it can run with the data that are here: say by --data where yours are.")
+            hint = "" if cases is None else ", and by --cases 1 to 8 of CMU PIE or 1 to 4 of COIL-100"
+            raise ValueError(f"none of it can run with the data that are here: say by --data where yours are{hint}.")
         store = _folder(output) / "results.db"
         results: dict[Cell, Record] = {}
         for alone in (False, True):
@@ -225,6 +228,21 @@ def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[s
     return kind, train
 
 
+def _applicable(methods: Sequence[str], data: cv.datasets.Dataset, pca: str | None) -> list[str]:
+    """The methods that can do with such views."""
+    reasons: dict[str, str] = {}
+    if len(data.views.names) > 2:
+        reasons |= dict.fromkeys(TWO_VIEWS, "take two views")
+    if len(set(data.views.n_features)) > 1 and _dimensions(pca) is None:
+        reasons |= dict.fromkeys(POOLED, "want views of equal numbers of features, or a PCA")
+    for reason in dict.fromkeys(reasons.values()):
+        if names := [name for name in methods if reasons.get(name) == reason]:
+            err.print(f"left out, since they {reason}: {', '.join(names)}", highlight=False)
+    if not (kept := [name for name in methods if name not in reasons]):
+        raise ValueError("none of these methods can do with such views: choose others by --methods.")
+    return kept
+
+
 def _check_comparable(data: cv.datasets.Dataset) -> None:
     if len(data.views.names) < 2:
         raise ValueError(f"there is one view, {data.views.names[0]!r}: matching across views needs two or more.")
@@ -259,6 +277,8 @@ def _run(cells: Sequence[Cell], load: Loader, store: Path, workers: int, retry: 
 
         def tell(done: int, total: int, cell: Cell, record: Record) -> None:
             bar.update(task, completed=done, total=total, description=f"{cell.method}, split {cell.repeat + 1}")
+            if not err.is_terminal and 10 * done // total > 10 * (done - 1) // total:
+                err.print(f"{done} of {total} computed", highlight=False)
 
         try:
             records = run(cells, load, opened, workers=workers, progress=tell, retry_failed=retry)

@@ -22,6 +22,7 @@ from crossview.cli.app import (
     JsonOption,
     MethodOption,
     ModelArgument,
+    SizeOption,
     app,
     check_output,
     err,
@@ -41,6 +42,9 @@ __all__ = ["datasets", "embed", "fit", "inspect", "match", "tune"]
 @app.command()
 def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
     """List what can be loaded, where from, and what is present here."""
+    with one_line_errors():
+        if data is not None and not data.is_dir():
+            raise NotADirectoryError(f"there is no folder {data}: say by --data which one holds coil-100/ and so on.")
     rows = []
     for name, source in SOURCES.items():
         here = source.folder is None or (data is not None and (data / source.folder).is_dir())
@@ -70,15 +74,20 @@ def fit(
     pca: Annotated[int | None, typer.Option(help="Reduce every view to so many dimensions first.")] = None,
     folder: FolderOption = None,
     case: CaseOption = None,
+    size: SizeOption = None,
 ) -> None:
     """Fit a method with given parameters, and save the model."""
     with one_line_errors():
         check_output(output)
         method = method_name(method)
-        loaded = open_data(data, folder, case)
+        loaded = open_data(data, folder, case, size)
         pooled = len(set(loaded.views.n_features)) == 1
         steps = [cv.ViewScaler(pooled), *([] if pca is None else [cv.ViewPCA(pca, pooled)])]
         model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
+        kernel = "kernel" in model.get_params()
+        most = len(loaded.views) - 1 if kernel else min(pca or len(loaded.views), *loaded.views.n_features)
+        if model.n_components > most and not any(item.startswith("n_components=") for item in parameter or []):
+            model.set_params(n_components=most)
         pipeline = make_pipeline(*steps, model).fit(loaded.views, loaded.y)
         cv.save(pipeline, output)
         err.print(f"{method} fitted on {plain(repr(loaded.views))}: {output}", highlight=False)
@@ -95,13 +104,14 @@ def tune(
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
     folder: FolderOption = None,
     case: CaseOption = None,
+    size: SizeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Search for a method's parameters by cross-validation, fit the best, and save the model."""
     with one_line_errors():
         check_output(output)
         method = method_name(method)
-        loaded = open_data(data, folder, case)
+        loaded = open_data(data, folder, case, size)
         search = cv.tune(
             method,
             loaded.views,
@@ -119,7 +129,8 @@ def tune(
         else:
             chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
             out.print(
-                f"{method}: accuracy {search.best_score_:.1%} in cross-validation, with {plain(chosen)}",
+                f"{method}: accuracy {search.best_score_:.1%} in {search.n_splits_}-fold cross-validation, with "
+                f"{plain(chosen)}",
                 highlight=False,
             )
             out.print(f"saved as {output}", highlight=False)
@@ -132,11 +143,12 @@ def embed(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .npz, .csv or .parquet file.")],
     folder: FolderOption = None,
     case: CaseOption = None,
+    size: SizeOption = None,
 ) -> None:
     """Map samples into the common space of a saved model. They need no labels."""
     with one_line_errors():
         _check_suffix(output, (".npz", ".csv", ".parquet"))
-        fitted, loaded = cv.load(model), open_data(data, folder, case, labelled=False)
+        fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False)
         ids, labels = _identities(loaded), loaded.y.astype(str)
         latents = {name: _latents(fitted, loaded, name) for name in loaded.view_names}
         if output.suffix == ".npz":
@@ -174,6 +186,7 @@ def match(
     k: Annotated[int, typer.Option("-k", min=1, help="How many matches of every probe.")] = 5,
     folder: FolderOption = None,
     case: CaseOption = None,
+    size: SizeOption = None,
 ) -> None:
     """Rank the samples of a gallery, seen from one view, for probes seen from another.
 
@@ -184,12 +197,12 @@ def match(
         if output is not None:
             _check_suffix(output, (".csv", ".parquet"))
         fitted = cv.load(model)
-        known, new = (open_data(data, folder, case, labelled=False) for data in (gallery, probes))
+        known, new = (open_data(data, folder, case, size, labelled=False) for data in (gallery, probes))
         known_rows, G = _seen(fitted, known, gallery_view)
         new_rows, P = _seen(fitted, new, probe_view)
         if k > len(G):
             raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
-        metric = fitted.best_params_["metric"] if isinstance(fitted, cv.EmbeddingSearchCV) else "euclidean"
+        metric = _metric(fitted)
         names, found = _described(new, "probe"), _described(known, "match")
         rows = []
         for part, distances in cv.metrics.distances_in_chunks(G, P, metric):
@@ -228,6 +241,8 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
         if isinstance(fitted, cv.EmbeddingSearchCV):
             facts |= {name: fitted.best_params_[name] for name in ("pca", "metric") if name in fitted.best_params_}
             facts[fitted.scoring] = round(float(fitted.best_score_), 4)
+        if isinstance(loaded, cv.CrossViewClassifier):
+            facts |= {"gallery": len(getattr(loaded, "gallery_", ())), "threshold": _jsonable(loaded.threshold_)}
         if as_json:
             print(json.dumps(facts))
             return
@@ -258,6 +273,13 @@ def _latents(model: Any, data: cv.datasets.Dataset, view: str) -> Any:
     spread = np.full((len(X), latent.shape[1]), np.nan)
     spread[seen] = latent
     return spread
+
+
+def _metric(model: Any) -> str:
+    """The distance that a model was tuned for."""
+    if isinstance(model, cv.CrossViewClassifier):
+        return model.metric or _metric(model.embedding_)
+    return str(model.best_params_["metric"]) if isinstance(model, cv.EmbeddingSearchCV) else "euclidean"
 
 
 def _identities(data: cv.datasets.Dataset) -> list[Any]:

@@ -78,7 +78,7 @@ def read_images(
         one, another, *_ = first.values()
         raise ValueError(
             f"images are of different sizes: {one} is {height} × {width} (height × width), {another} is "
-            f"{other[0][0]} × {other[0][1]}. Give size to bring all to one."
+            f"{other[0][0]} × {other[0][1]}. Give a size to bring all to one."
         )
     return images, (height, width)
 
@@ -93,10 +93,10 @@ def resize_images(images: Array, size: tuple[int, int] | None) -> Array:
 
 def _pillow() -> Any:
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
         raise ImportError("reading and resizing images needs Pillow: pip install 'crossview[images]'.") from error
-    return SimpleNamespace(Image=Image, ImageOps=ImageOps)
+    return SimpleNamespace(Image=Image, ImageOps=ImageOps, UnidentifiedImageError=UnidentifiedImageError)
 
 
 def _grey(read: Callable[[], bytes], label: str, size: tuple[int, int] | None) -> Array:
@@ -114,7 +114,8 @@ def _grey(read: Callable[[], bytes], label: str, size: tuple[int, int] | None) -
             return _values(pillow, grey, size)
     except Exception as error:
         # A decoder that meets rubbish raises whatever it happens to stumble over; the user needs the file's name.
-        raise ValueError(f"{label} is not an image that can be read ({error}): replace it.") from error
+        reason = "no format that is known" if isinstance(error, pillow.UnidentifiedImageError) else error
+        raise ValueError(f"{label} is not an image that can be read ({reason}): replace it.") from error
 
 
 def _deep(pillow: Any, values: NDArray[Any]) -> Any:

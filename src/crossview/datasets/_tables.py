@@ -57,8 +57,8 @@ def read_table(file: Path, id_column: str, label_column: str, labelled: bool = T
     for column in (id_column, label_column):
         if column not in columns:
             raise ValueError(
-                f"{file} has no column {column!r}, only {', '.join(map(repr, columns))}: add it, or say by id_column "
-                "and label_column what identities and labels are called."
+                f"{file} has no column {column!r}, only {', '.join(map(repr, columns))}: add it, or, in Python, say by "
+                "id_column and label_column what identities and labels are called."
             )
     identities = [_text(value) for value in columns.pop(id_column)]
     labels = [_text(value) for value in columns.pop(label_column)]
@@ -103,6 +103,8 @@ def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
     if not lines:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
     header, *rows = lines
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise ValueError(f"{file} has one column, {header[0]!r}: save it with commas between the columns.")
     _check_header(header, file)
     for k, row in enumerate(rows, start=1):
         if len(row) != len(header):

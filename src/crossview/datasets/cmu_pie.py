@@ -119,7 +119,7 @@ def _check_alike(poses: Sequence[Pose]) -> None:
         if other.shape != one.shape:
             raise ValueError(
                 f"images are of different sizes: those of {one.label} are {one.shape[0]} × {one.shape[1]} (height × "
-                f"width), those of {other.label} {other.shape[0]} × {other.shape[1]}. Give size to bring all to one."
+                f"width), those of {other.label} {other.shape[0]} × {other.shape[1]}. Give a size to bring all to one."
             )
         if other.has_conditions != one.has_conditions:
             with_, without = (one, other) if one.has_conditions else (other, one)

@@ -21,7 +21,9 @@ _HELP = (
 )
 
 
-def load_folder(root: str | Path, size: Size = None, *, views: Sequence[str] | None = None) -> Dataset:
+def load_folder(
+    root: str | Path, size: Size = None, *, views: Sequence[str] | None = None, labelled: bool = True
+) -> Dataset:
     """Images of one's own, one folder per view and in it one per class.
 
     Parameters
@@ -34,6 +36,9 @@ def load_folder(root: str | Path, size: Size = None, *, views: Sequence[str] | N
         Height and width to which images are brought, with antialiasing. Without it, all must be of one size.
     views : sequence of str, optional
         The views to read, in this order; all, by name, when left out.
+    labelled : bool
+        Whether every image must be in a folder of its class, as learning wants. Otherwise ``<view>/<sample>.png`` is
+        one whose class is not known, and its label is empty text.
 
     Returns
     -------
@@ -57,7 +62,7 @@ def load_folder(root: str | Path, size: Size = None, *, views: Sequence[str] | N
     """
     wanted = check_size(size)
     with open_files(root, _HELP) as files:
-        found = _by_place(files, root)
+        found = _by_place(files, root, labelled)
         names = sorted({place[0] for place in found}, key=natural) if views is None else list(views)
         for view in names:
             if not any(place[0] == view for place in found):
@@ -72,16 +77,16 @@ def load_folder(root: str | Path, size: Size = None, *, views: Sequence[str] | N
     return Dataset(
         views=paired(samples, keys),
         y=y,
-        class_names=class_names(y),
+        class_names=[name for name in class_names(y) if name],
         image_shape=shape,
         description=f"Images in {Path(root).name}: {len(keys)} samples of {len(set(y.tolist()))} classes.",
         citation="",
-        ids=np.array(["/".join(key) for key in keys]),
+        ids=np.array(["/".join(filter(None, key)) for key in keys]),
     )
 
 
-def _by_place(files: Sequence[File], root: str | Path) -> dict[tuple[str, str, str], File]:
-    """Images by view, class and name without its ending."""
+def _by_place(files: Sequence[File], root: str | Path, labelled: bool) -> dict[tuple[str, str, str], File]:
+    """Images by view, class, which may be empty where there need be none, and name without its ending."""
     images = [(path, read) for path, read in files if is_image(path[-1])]
     if not images:
         raise FileNotFoundError(f"{root} has no images. {_HELP}")
@@ -89,6 +94,8 @@ def _by_place(files: Sequence[File], root: str | Path) -> dict[tuple[str, str, s
     above = 1 if all(len(path) == 4 and path[0] == images[0][0][0] for path, _ in images) else 0
     found: dict[tuple[str, str, str], File] = {}
     for path, read in images:
+        if len(path) == 2 and not labelled:
+            path = (path[0], "", path[1])
         if len(path) != 3 + above:
             raise ValueError(f"{root} has an image in the wrong place, {'/'.join(path)}. {_HELP}")
         view, label, name = path[above:]

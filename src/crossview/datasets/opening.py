@@ -42,7 +42,7 @@ class Source:
 
 
 SOURCES: dict[str, Source] = {
-    "digits": Source(load_digits, None, "handwritten digits, left half against right half; comes with crossview"),
+    "digits": Source(load_digits, None, "handwritten digits, left half against right half; comes with scikit-learn"),
     "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
     "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
     "coil100": Source(load_coil100, "coil-100", "COIL-100: objects on a turntable", (1, 2, 3, 4)),
@@ -66,7 +66,7 @@ def open_dataset(
     folder : str or Path, optional
         Folder that holds the data sets that are read from a copy of one's own.
     labelled : bool
-        Whether features of one's own must have labels.
+        Whether data of one's own must have labels.
     **options
         For the loader, for example ``case``.
 
@@ -87,11 +87,16 @@ def open_dataset(
         if folder is None:
             raise ValueError(f"{name} is read from a copy of your own: say which folder holds {source.folder}/.")
         root = Path(folder) / str(source.folder)
-        return source.load(root if root.exists() else folder, **options)
+        if root.exists():
+            return source.load(root, **options)
+        try:
+            return source.load(folder, **options)  # it may be the copy itself
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{folder} has no folder {source.folder}. {error}") from error
     path = Path(name)
     if not path.exists():
         raise FileNotFoundError(
             f"{name!s} is neither a data set ({', '.join(SOURCES)}) nor a file or folder that exists."
         )
     tables = path.is_file() or any(entry.suffix in (".csv", ".parquet") for entry in path.iterdir())
-    return load_arrays(path, labelled=labelled, **options) if tables else load_folder(path, **options)
+    return (load_arrays if tables else load_folder)(path, labelled=labelled, **options)

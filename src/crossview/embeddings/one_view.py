@@ -14,7 +14,7 @@ __all__ = ["transform_view"]
 
 
 def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
-    """Map samples of one view by a fitted embedding, a pipeline of crossview's estimators, or a search.
+    """Map samples of one view by a fitted embedding, a pipeline of crossview's estimators, a search, or a matcher.
 
     Parameters
     ----------
@@ -30,6 +30,7 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
     latent : ndarray of shape (t, d)
         The samples in the common space.
     """
+    model = getattr(model, "embedding_", model)  # of a matcher
     model = getattr(model, "best_estimator_", model)  # of a search, scikit-learn's among them
     steps = [step for _, step in model.steps if step != "passthrough"] if isinstance(model, Pipeline) else [model]
     for step in steps:

@@ -17,7 +17,7 @@ from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Experiment, Panel, Place
 
-__all__ = ["EXPERIMENTS", "LETTER", "QUICK", "TWO_VIEWS", "Effort", "Setting", "plan", "published"]
+__all__ = ["EXPERIMENTS", "LETTER", "POOLED", "QUICK", "TWO_VIEWS", "Effort", "Setting", "plan", "published"]
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Maker: TypeAlias = "Callable[[Effort, Lacks], Experiment]"
@@ -25,6 +25,9 @@ Draw: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"
 
 TWO_VIEWS = ("CCA", "KCCA", "PLS")
 """Methods for two views only."""
+
+POOLED = ("PCA", "LDA", "DLA", "MvDLA")
+"""Methods that treat the samples of all views as one set, and so want equal numbers of features."""
 
 LETTER = "by the letter of the paper"
 """What rows end in that time the paper's algorithm as it is printed."""
@@ -117,6 +120,12 @@ class Setting:
     def options(self) -> dict[str, Any]:
         """What the data are loaded with."""
         return {} if self.case is None else {"case": self.case}
+
+    @property
+    def title(self) -> str:
+        """What the data are called in the paper."""
+        name = {"cmu-pie": "CMU PIE", "coil100": "COIL-100"}.get(self.data, self.data.upper())
+        return name if self.case is None else f"{name}, case {self.case}"
 
     def __str__(self) -> str:
         return self.data if self.case is None else f"{self.data} case {self.case}"
@@ -275,22 +284,24 @@ def _outliers(name: str, title: str, setting: Setting, shares: Sequence[int]) ->
 
 def _times(name: str, title: str) -> Maker:
     """Seconds that a fit takes, by this package and by the paper's algorithm to the letter."""
-    cases = {"case 1": 2, "case 4": 3, "case 7": 5, "case 8": 7}
+    cases = {1: 2, 4: 3, 7: 5, 8: 7}
 
     def make(effort: Effort, lacks: Lacks) -> Experiment:
         places = []
-        for column, n_views in cases.items():
-            options = {"n_views": n_views}
-            for method in _MULTI_VIEW:
+        wanted = {case: n for case, n in cases.items() if not effort.cases or case in effort.cases}
+        for case, n_views in wanted.items():
+            column, options = f"case {case}", {"n_views": n_views}
+            for method in [name for name in _MULTI_VIEW if name in effort.methods]:
                 cell = Cell(data="paper-sizes", method=method, options=options, task="time")
                 places.append(Place(method, column, cell))
-            joint = {"constraint": "joint"}
-            cell = Cell(data="paper-sizes", method="MCCA", options=options, parameters=joint, task="time")
-            places.append(Place("MCCA, one constraint for all views", column, cell))
-            for method in ("MvHE", "KMvHE"):
+            if "MCCA" in effort.methods:
+                joint = {"constraint": "joint"}
+                cell = Cell(data="paper-sizes", method="MCCA", options=options, parameters=joint, task="time")
+                places.append(Place("MCCA, one constraint for all views", column, cell))
+            for method in [name for name in ("MvHE", "KMvHE") if name in effort.methods]:
                 cell = Cell(data="paper-sizes", method=method, options=options, task="literal-time")
                 places.append(Place(f"{method} {LETTER}", column, cell))
-        return Experiment(name, title, (Panel(name, title, "times", tuple(places)),))
+        return Experiment(name, title, _panels(Panel(name, title, "times", tuple(places))))
 
     return make
 
@@ -303,7 +314,7 @@ def _figure(name: str, title: str, draw: Draw, cmu_pie: bool = True, coil: bool 
         if cmu_pie and _cmu_pie(5) not in there and lacks("cmu-pie", {"case": 4}) is None:
             there.insert(0, _cmu_pie(4))
             missing += ("case 4 of cmu-pie is shown in the place of case 5",)
-        panels = [draw(f"{name}-{setting.data}", f"{title}, {setting}", setting, effort) for setting in there]
+        panels = [draw(f"{name}-{setting.data}", f"{title}: {setting.title}", setting, effort) for setting in there]
         return Experiment(name, title, _panels(*panels), missing)
 
     return make

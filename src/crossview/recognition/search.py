@@ -110,6 +110,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Their mean score over the folds.
     best_index_ : int
         Their row in ``cv_results_``.
+    n_splits_ : int
+        How many folds there were.
     pooled_ : bool
         Whether samples of all views were scaled and reduced as one set.
     cv_results_ : dict of str to ndarray
@@ -184,6 +186,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f"{type(model).__name__} has no parameter {name!r} to search for.")
         dimensions = sorted(grid.pop("n_components", [model.get_params()["n_components"]]))
         splits = list(self._splitter(labels).split(checked, labels, groups))
+        self.n_splits_ = len(splits)
         for _, test in splits:
             if len(np.unique(labels[test])) < 2:
                 raise ValueError("a fold has one class to test with, in which every match is right: use fewer folds.")

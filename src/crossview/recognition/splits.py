@@ -203,7 +203,11 @@ def _count(n_train: float, total: int, what: str, *, least: int) -> int:
     if isinstance(n_train, bool | np.bool_) or not isinstance(n_train, Real) or not np.isfinite(float(n_train)):
         raise ValueError(f"n_train must be a number of {what}, or their share, got {n_train!r}.")
     count = max(least, min(total - least, round(n_train * total))) if 0 < n_train < 1 else n_train
-    if count != int(count) or not least <= count <= total - least:
+    if count != int(count):
+        raise ValueError(f"n_train={n_train!r} is neither a whole number of {what} nor a share between 0 and 1.")
+    if total < 2 * least:
+        raise ValueError(f"{total} {what} are too few to be split: there must be {2 * least} at least.")
+    if not least <= count <= total - least:
         raise ValueError(
             f"n_train={n_train!r} of {total} {what} leaves fewer than {least} to train with, or to test with: "
             f"give a share between 0 and 1, or a whole number from {least} to {total - least}."

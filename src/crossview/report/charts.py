@@ -18,6 +18,7 @@ _ROW, _BARS_WIDTH = 20.0, 420.0
 _WIDTH, _HEIGHT = 640.0, 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 620.0, 14.0, 338.0
 _MOST_MARKERS = 14
+_FEW = 10  # steps between whole numbers that all have room for a tick
 _MANY = 8  # curves whose bands would hide each other
 
 
@@ -123,12 +124,23 @@ def _bar(row: int, name: str, entry: Entry, palette: Palette, scale: Scale, digi
 
 
 def x_ticks(item: Curves) -> list[float]:
-    """Ticks of the horizontal axis, between the ends of the curves."""
-    low, high = extent(x for curve in item.curves.values() for x in curve.x)
+    """Ticks of the horizontal axis, between the ends of the curves.
+
+    Whole numbers, ranks say, have a tick at the first of them, and at each where there are few.
+    """
+    places = {float(x) for curve in item.curves.values() for x in curve.x}
+    low, high = extent(places)
     if item.log_x and low <= 0:
         raise ValueError(f"curves {item.key!r} have x = {low:g}, which has no logarithm: use log_x=False.")
-    found = ticks_log(low, high) if item.log_x else [t for t in ticks(low, high, 6) if low <= t <= high]
-    return found or [low]
+    if item.log_x:
+        return ticks_log(low, high) or [low]
+    if not all(x.is_integer() for x in places):
+        return [t for t in ticks(low, high, 6) if low <= t <= high] or [low]
+    if high - low <= _FEW:
+        return [low + k for k in range(int(high - low) + 1)]
+    found = ticks(low, high, 6)
+    room = (found[1] - found[0]) / 2
+    return [low, *(t for t in found if low + room <= t <= high)]
 
 
 def y_ticks(item: Curves) -> list[float]:
@@ -181,7 +193,8 @@ def curves(item: Curves, palette: Palette) -> Markup:
         for name, curve in item.curves.items()
     ]
     body = plot(drawing, item.title, points, mark=(13, 13, 6.5))
-    legend = el("div", *(_legend_entry(k, name, palette) for k, name in enumerate(item.curves)), class_="legend series")
+    entries = (_legend_entry(k, name, palette) for k, name in enumerate(item.curves))
+    legend = el("div", *entries, class_="legend series", role="group", aria_label="curves")
     return figure(
         item.key,
         item.title,
@@ -248,7 +261,8 @@ def _axes(item: Curves, x_scale: Scale, y_scale: Scale, x_axis: Sequence[float],
 
 def _legend_entry(k: int, name: str, palette: Palette) -> Markup:
     mark = key_mark(palette.marker(name), palette.css_class(name), palette.dash(name))
-    return el("button", mark, el("span", name), type="button", aria_pressed="true", data_row=k)
+    title = "hide or show this curve"
+    return el("button", mark, el("span", name), type="button", title=title, aria_pressed="true", data_row=k)
 
 
 def _curve_words(item: Curves, digits: int) -> str:

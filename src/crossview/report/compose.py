@@ -43,12 +43,13 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
     accuracy = {row: found[:1] for row, found in table.rows.items()}
     sections = [
         Section("Accuracy", [table, Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)]),
-        Section("How soon a match is found", cmc_curves(panel, results)),
     ]
     if shown:
+        sections.append(Section("How soon a match is found", cmc_curves(panel, results)))
         caption = (
-            "Test samples of the first split, of up to eight classes, in the first two components of each method. "
-            "Methods use more components than two: a picture without order may still match well."
+            "Test samples of the first split, of up to eight classes, in the two directions in which they extend most "
+            "in the common space of each method. It has more dimensions than two: a picture without order may still "
+            "match well."
         )
         sections.append(
             Section("Common spaces", [embeddings("embeddings", "Embeddings in the plane", shown, data, caption)])
@@ -70,13 +71,14 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
         )
     }
     times = ResultTable(
-        "times", "Training times", ["a fit", "the search"], seconds, "Seconds.", unit="s", best="lowest", digits=3
+        "times", "Training times", ["a fit", "the search"], seconds, "Seconds.", unit="s", best="lowest", digits=4
     )
     sections.append(Section("Time", [times]))
     chosen = {row: _sentence(results[cell].result) for row, cell in first.items() if results[cell].result}
-    sections.append(
-        Section("Parameters", [Facts("chosen", "Chosen on the training samples of the first split", chosen)])
-    )
+    if chosen:
+        sections.append(
+            Section("Parameters", [Facts("chosen", "Chosen on the training samples of the first split", chosen)])
+        )
     sections.append(_environment([place.cell for place in panel.places], data))
     winner = next(iter(_best(accuracy, shown)), None)
     result = next((results[cell].result for cell in first.values() if results[cell].result), None)
@@ -113,8 +115,9 @@ def comparison_table(panel: Panel, results: Results) -> ResultTable:
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
         "ordered pairs of views, ± standard deviation over random splits. Parameters, the distance among them, were "
-        "chosen on training samples only, by the last column, their score in cross-validation. Euclidean only: with "
-        "that distance."
+        "chosen on training samples only, by the last column, their score in cross-validation: it tells parameters "
+        "apart, but is no forecast, since folds have fewer samples to choose among. Euclidean only: with that "
+        "distance."
     )
     return ResultTable(panel.key, panel.title, list(parts), rows, caption)
 
@@ -204,17 +207,23 @@ def _environment(cells: Sequence[Cell], data: Dataset | None = None) -> Section:
 
     facts = {"crossview": __version__, **environment(), "cores": str(os.cpu_count())}
     if cells:
-        split, search = cells[0].split.to_dict(), cells[0].search.to_dict()
+        search = cells[0].search.to_dict()
         facts["repeats"] = str(len({cell.repeat for cell in cells}))
-        facts["split"] = ", ".join(f"{name} = {split[name]}" for name in ("kind", "n_train", "seed"))
+        splits = {(cell.data, cell.split.kind, cell.split.n_train, cell.split.seed): None for cell in cells}
+        facts["split"] = "; ".join(
+            f"{name}: {n_train} {kind}{' of every class' * (kind == 'samples')} to train with, seed {seed}"
+            for name, kind, n_train, seed in splits
+        )
         facts["search"] = ", ".join(f"{name} = {value}" for name, value in search.items() if name != "grid")
     if data is not None:
         facts["data"] = f"{data.views!r}; {len(np.unique(data.y))} classes"
-        facts["source"] = data.citation
+        facts |= {"source": data.citation} if data.citation else {}
     return Section("Environment", [Facts("environment", "What computed this", facts)])
 
 
 def _head(experiment: Experiment) -> str:
-    """The title, with the number that tables have in the paper."""
+    """The title, with the number that tables have in the paper, or the name that figures have here."""
     kind, _, number = experiment.name.partition("-")
-    return f"Table {number} of the paper: {experiment.title}" if kind == "table" else experiment.title
+    if kind == "table":
+        return f"Table {number} of the paper: {experiment.title}"
+    return f"{experiment.title} ({experiment.name})"

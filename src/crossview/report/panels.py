@@ -243,10 +243,11 @@ def _unit(points: np.ndarray) -> np.ndarray:
 def _embedding_legend(labels: Sequence[str], views: Sequence[str]) -> Markup:
     square = MARKERS[1]
     classes = [
-        _highlighter("c", c, label, key_mark(square, f"k{c % len(CLASS_COLOURS)}")) for c, label in enumerate(labels)
+        _highlighter("class", c, label, key_mark(square, f"k{c % len(CLASS_COLOURS)}"))
+        for c, label in enumerate(labels)
     ]
     shapes = [
-        _highlighter("v", v, view, key_mark(VIEW_MARKERS[v % len(VIEW_MARKERS)], "plain"))
+        _highlighter("view", v, view, key_mark(VIEW_MARKERS[v % len(VIEW_MARKERS)], "plain"))
         for v, view in enumerate(views)
     ]
     return el("div", _choices("view", shapes), _choices("class", classes), class_="legends")
@@ -258,4 +259,6 @@ def _choices(name: str, buttons: Sequence[Markup]) -> Markup:
 
 
 def _highlighter(kind: str, k: int, name: str, mark: Markup) -> Markup:
-    return el("button", mark, el("span", name), type="button", aria_pressed="false", data_kind=kind, data_k=k)
+    title = f"make this {kind} stand out, or no longer"
+    data = {"data_kind": kind[0], "data_k": k}
+    return el("button", mark, el("span", name), type="button", title=title, aria_pressed="false", **data)

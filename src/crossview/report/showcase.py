@@ -69,7 +69,7 @@ def show(cell: Cell, result: Mapping[str, Any], data: Dataset) -> Shown:
 
 
 def embeddings(key: str, title: str, shown: Mapping[str, Shown], data: Dataset, caption: str = "") -> Embeddings:
-    """The first two components of every method, side by side.
+    """The common space of every method, along the two directions in which it extends most, side by side.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def embeddings(key: str, title: str, shown: Mapping[str, Shown], data: Dataset, 
         labels = np.asarray(data.y)[one.rows]
         classes = np.unique(labels)[:_CLASSES]
         chosen = np.concatenate([np.flatnonzero(labels == label)[:_PER_CLASS] for label in classes])
-        points, views, names, ids = [], [], [], []
+        spots, views, names, ids = [], [], [], []
         for view, Z, seen in zip(one.latents.names, one.latents.arrays, one.latents.mask.T, strict=True):
             here = chosen[seen[chosen]]
-            points.append(_plane(Z[here]))
+            spots.append(Z[here])
             views += [view] * len(here)
             names += [_class_name(data, label) for label in labels[here]]
             ids += [f"sample {row}" for row in one.rows[here]]
-        panels[name] = Embedding2D(np.vstack(points), views, names, ids)
+        panels[name] = Embedding2D(_plane(np.vstack(spots)), views, names, ids)
     return Embeddings(key, title, panels, caption)
 
 
@@ -158,8 +158,11 @@ class _Pictures:
 
 
 def _plane(Z: Array) -> Array:
-    """The first two components; a second of zeros where there is one."""
-    return Z[:, :2] if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])
+    """The first two principal components; a second of zeros where there is one."""
+    centred = Z - Z.mean(axis=0)
+    if centred.shape[1] > 2:
+        centred = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
+    return centred if centred.shape[1] > 1 else np.column_stack([centred, np.zeros(len(centred))])
 
 
 def _class_name(data: Dataset, label: Any) -> str:

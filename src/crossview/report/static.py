@@ -223,7 +223,9 @@ def _matches(figure: Any, item: MatchBrowser, palette: Palette) -> None:
     each = max(1, _MOST_PROBES // max(len(item.probes), 1))
     lines = [(name, probe) for name, probes in item.probes.items() for probe in probes[:each]]
     columns = 1 + min(max((len(probe.matches) for _, probe in lines), default=0), _MOST_MATCHES)
-    figure.set_size_inches(0.8 * columns + 1.4, 1.05 * max(len(lines), 1))
+    heads = {name: fill(clip(name, 120), 18) for name in item.probes}
+    longest = max((len(line) for head in heads.values() for line in head.splitlines()), default=0)
+    figure.set_size_inches(0.8 * columns + 0.5 + 0.065 * longest, 1.05 * max(len(lines), 1))
     axes = figure.subplots(max(len(lines), 1), columns, squeeze=False)
     for ax in axes.flat:
         ax.set(xticks=[], yticks=[])
@@ -231,7 +233,7 @@ def _matches(figure: Any, item: MatchBrowser, palette: Palette) -> None:
     for row, (name, probe) in zip(axes, lines, strict=False):
         row[0].imshow(item.images[probe.image], cmap="gray", vmin=0, vmax=255)
         row[0].set_xlabel(clip(probe.label, 12), fontsize=7, labelpad=2)
-        row[0].set_ylabel(fill(_short(name), 14), fontsize=7, rotation=0, ha="right", va="center")
+        row[0].set_ylabel(heads[name], fontsize=7, rotation=0, ha="right", va="center")
         for ax, match in zip(row[1:], probe.matches, strict=False):
             right = match.label == probe.label
             colour = _RIGHT if right else _WRONG

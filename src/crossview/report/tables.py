@@ -126,9 +126,9 @@ def _explanation(table: ResultTable) -> str:
     unit = f", {table.unit}" if table.unit else ""
     parts = [f"Measured mean{' ± standard deviation' if any(finite(entry.sd) for entry in entries) else ''}{unit}."]
     if any(finite(entry.published) for entry in entries):
-        parts.append(
-            "Below it the published figure, and measured less published, also in published standard deviations."
-        )
+        known = any(finite(entry.deviations) for entry in entries)
+        more = ", also in published standard deviations" if known else ""
+        parts.append(f"Below it the published figure, and measured less published{more}.")
     if any(_is_far(entry) for entry in entries):
         parts.append("A difference of two or more of these is coloured.")
     if any(finite(entry.loss) for entry in entries):

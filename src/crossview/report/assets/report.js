@@ -276,13 +276,25 @@
     draw();
   }
 
-  // The contents show where one is.
+  // The contents show where one is, and keep it in sight; the page itself stays where it is.
+  const contents = document.querySelector(".toc");
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  const follow = () => {
+    const current = contents.querySelector("[aria-current]");
+    if (!current || contents.scrollHeight <= contents.clientHeight) return;
+    const [frame, box] = [contents, current].map((part) => part.getBoundingClientRect());
+    const [top, bottom] = [Math.max(frame.top, 0), Math.min(frame.bottom, innerHeight)];
+    if (box.top >= top + box.height && box.bottom <= bottom - box.height) return;
+    const by = (box.top + box.bottom - top - bottom) / 2;
+    contents.scrollBy({ top: by, behavior: still.matches ? "auto" : "smooth" });
+  };
   const links = new Map(all(".toc ol ol a").map((link) => [link.getAttribute("href").slice(1), link]));
   const watch = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       if (isIntersecting) links.get(target.id).setAttribute("aria-current", "true");
       else links.get(target.id).removeAttribute("aria-current");
     }
+    follow();
   }, { rootMargin: "-20% 0px -60% 0px" });
   for (const id of links.keys()) watch.observe(document.getElementById(id));
 })();
