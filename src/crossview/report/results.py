@@ -202,7 +202,7 @@ def _times(panel: Panel, results: Results) -> list[Item]:
     printed = {row: found for row, found in printed.items() if any(entry.mean is not None for entry in found)}
     rows = {row: [replace(entry, published=None) for entry in found] for row, found in rows.items()}
     caption = "Seconds of a fit, the median of several, in one thread."
-    elsewhere = "Seconds, of another machine and other software: the table above is not to be compared with it."
+    elsewhere = "Seconds, on another machine and with other software."
     ratios = {}
     for row in panel.rows:
         if row.endswith(LETTER):
