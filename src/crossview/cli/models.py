@@ -149,20 +149,20 @@ def embed(
     with one_line_errors():
         _check_suffix(output, (".npz", ".csv", ".parquet"))
         fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False)
-        ids, labels = _identities(loaded), loaded.y.astype(str)
+        ids, labels = _identities(loaded), _labels(loaded)
         latents = {name: _latents(fitted, loaded, name) for name in loaded.view_names}
         if output.suffix == ".npz":
             stream = io.BytesIO()
             # What `load_arrays` reads: labels and identities only where there are some.
             arrays: dict[str, Any] = {**latents}
-            arrays |= {"y": loaded.y} if labels.any() else {}
+            arrays |= {} if labels is None else {"y": loaded.y}
             arrays |= {} if loaded.ids is None else {"id": loaded.ids}
             np.savez(stream, **arrays)
             write_atomically(output, stream.getvalue())
         else:
             rows = [
                 {"view": name, "id": ids[k]}
-                | ({"label": labels[k]} if labels.any() else {})
+                | ({} if labels is None else {"label": labels[k]})
                 | {f"z{c + 1}": value for c, value in enumerate(z)}
                 for name, Z in latents.items()
                 for k, z in enumerate(Z)
@@ -217,8 +217,8 @@ def match(
         else:
             _write_rows(rows, output)
         first = [row for row in rows if row["rank"] == 1]
-        told = [row for row in first if row.get("probe_label") and row.get("match_label")]
-        right = [row["probe_label"] == row["match_label"] for row in told]
+        told = [(str(row.get("probe_label", "")), str(row.get("match_label", ""))) for row in first]
+        right = [probe == found for probe, found in told if probe and found]
         sentence = f", first match of the probe's class: {np.mean(right):.1%}" if right else ""
         err.print(f"{len(first)} probes{sentence}", highlight=False)
 
@@ -287,10 +287,16 @@ def _identities(data: cv.datasets.Dataset) -> list[Any]:
     return list(range(len(data.y))) if data.ids is None else data.ids.tolist()
 
 
+def _labels(data: cv.datasets.Dataset) -> list[Any] | None:
+    """The classes of all samples, empty where one is not known; None if none is."""
+    labels: list[Any] = data.y.tolist()
+    return labels if any(str(label) for label in labels) else None
+
+
 def _described(data: cv.datasets.Dataset, role: str) -> list[dict[str, Any]]:
     """What is said of every sample: its identity, and its label where samples have some."""
-    labels = data.y.astype(str).tolist()
-    if not any(labels):
+    labels = _labels(data)
+    if labels is None:
         return [{role: identity} for identity in _identities(data)]
     return [{role: identity, f"{role}_label": label} for identity, label in zip(_identities(data), labels, strict=True)]
 
