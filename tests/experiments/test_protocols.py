@@ -145,6 +145,8 @@ def test_figures_have_the_papers_points():
     sizes = {panel.key: panel.columns for panel in plan("figure-train-size", Effort(repeats=1), everything).panels}
     assert sizes["figure-train-size-cmu-pie"] == [str(n) for n in range(20, 46, 5)]
     assert sizes["figure-train-size-coil100"] == [str(n) for n in range(30, 71, 5)]
+    coarse = {panel.key: panel.columns for panel in plan("figure-train-size", QUICK, everything).panels}
+    assert coarse["figure-train-size-coil100"] == ["30", "45", "60", "70"]
 
 
 def test_quick_is_less_of_the_same():

@@ -335,7 +335,7 @@ def _pca(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
 
 def _train_size(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
     first = 20 if setting.data == "cmu-pie" else 30
-    sizes = range(first, setting.n_train + 1, 15 if effort.coarse else 5)
+    sizes = [*range(first, setting.n_train, 15 if effort.coarse else 5), setting.n_train]
     places = [
         Place(method, str(n), cell)
         for method in _methods(setting, effort, ("PCA", *_MULTI_VIEW))
