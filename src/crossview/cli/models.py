@@ -35,6 +35,8 @@ from crossview.cli.app import (
 from crossview.datasets.opening import SOURCES
 from crossview.embeddings.one_view import transform_view
 from crossview.persistence import write_atomically
+from crossview.recognition.matcher import chosen_metric
+from crossview.recognition.pipelines import reducers
 
 __all__ = ["datasets", "embed", "fit", "inspect", "match", "tune"]
 
@@ -82,13 +84,12 @@ def fit(
         method = method_name(method)
         loaded = open_data(data, folder, case, size)
         pooled = len(set(loaded.views.n_features)) == 1
-        steps = [cv.ViewScaler(pooled), *([] if pca is None else [cv.ViewPCA(pca, pooled)])]
         model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
         kernel = "kernel" in model.get_params()
         most = len(loaded.views) - 1 if kernel else min(pca or len(loaded.views), *loaded.views.n_features)
         if model.n_components > most and not any(item.startswith("n_components=") for item in parameter or []):
             model.set_params(n_components=most)
-        pipeline = make_pipeline(*steps, model).fit(loaded.views, loaded.y)
+        pipeline = make_pipeline(*reducers(pca, pooled), model).fit(loaded.views, loaded.y)
         cv.save(pipeline, output)
         err.print(f"{method} fitted on {plain(repr(loaded.views))}: {output}", highlight=False)
 
@@ -202,10 +203,9 @@ def match(
         new_rows, P = _seen(fitted, new, probe_view)
         if k > len(G):
             raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
-        metric = _metric(fitted)
         names, found = _described(new, "probe"), _described(known, "match")
         rows = []
-        for part, distances in cv.metrics.distances_in_chunks(G, P, metric):
+        for part, distances in cv.metrics.distances_in_chunks(G, P, chosen_metric(fitted)):
             nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
             for row, (probe, order) in enumerate(zip(new_rows[part], nearest, strict=True)):
                 rows += [
@@ -273,13 +273,6 @@ def _latents(model: Any, data: cv.datasets.Dataset, view: str) -> Any:
     spread = np.full((len(X), latent.shape[1]), np.nan)
     spread[seen] = latent
     return spread
-
-
-def _metric(model: Any) -> str:
-    """The distance that a model was tuned for."""
-    if isinstance(model, cv.CrossViewClassifier):
-        return model.metric or _metric(model.embedding_)
-    return str(model.best_params_["metric"]) if isinstance(model, cv.EmbeddingSearchCV) else "euclidean"
 
 
 def _identities(data: cv.datasets.Dataset) -> list[Any]:

@@ -55,5 +55,5 @@ def as_labels(names: Sequence[str]) -> NDArray[Any]:
 
 
 def class_names(y: NDArray[Any]) -> list[str]:
-    """Names of the classes, in sorted order of their labels."""
-    return [str(label) for label in np.unique(y)]
+    """Names of the classes, in sorted order of their labels; empty text is none."""
+    return [str(label) for label in np.unique(y) if str(label)]

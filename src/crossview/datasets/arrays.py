@@ -164,7 +164,7 @@ def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_colu
 
 
 def _dataset(views: Views, y: NDArray[Any], source: Path, ids: NDArray[Any] | None) -> Dataset:
-    names = [name for name in class_names(y) if name]
+    names = class_names(y)
     return Dataset(
         views=views,
         y=y,

@@ -77,7 +77,7 @@ def load_folder(
     return Dataset(
         views=paired(samples, keys),
         y=y,
-        class_names=[name for name in class_names(y) if name],
+        class_names=class_names(y),
         image_shape=shape,
         description=f"Images in {Path(root).name}: {len(keys)} samples of {len(set(y.tolist()))} classes.",
         citation="",

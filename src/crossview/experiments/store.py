@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import sqlite3
 import threading
 import time
@@ -22,13 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-import numpy as np
-import scipy
-import sklearn
-
+from crossview.experiments.environment import environment
 from crossview.experiments.owners import Owner
 
-__all__ = ["PathLike", "Record", "Store", "StoreError", "environment"]
+__all__ = ["PathLike", "Record", "Store", "StoreError"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -478,17 +474,6 @@ class Store:
 
     def _log(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
-
-
-def environment() -> dict[str, str]:
-    """What computes here: versions of Python and of packages, and the platform."""
-    return {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "platform": platform.platform(),
-    }
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:

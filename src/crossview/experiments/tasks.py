@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_info
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, grid, plain
 from crossview.experiments.timing import time_cell, time_literal_cell
-from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.metrics import accuracy_by_dimension, cmc, cross_view_accuracy
-from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, first_features, tune
+from crossview.recognition.pipelines import first_features, reducers
+from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, tune
 from crossview.recognition.splits import permute_labels
 from crossview.views import Array, Views
 
@@ -97,11 +97,9 @@ class _Tuned:
     @cached_property
     def reduced(self) -> tuple[Views, Views]:
         """The samples to train with and to test with, scaled, and reduced as far as any of the candidates wants."""
-        steps: list[ViewScaler | ViewPCA] = [ViewScaler(self.search.pooled_)]
-        if self.search.pca is not None:
-            most = max(params["pca"] for params in self.search.cv_results_["params"])
-            steps.append(ViewPCA(most, self.search.pooled_))
-        reduce = make_pipeline(*steps)
+        candidates = self.search.cv_results_["params"]
+        most = None if self.search.pca is None else max(params["pca"] for params in candidates)
+        reduce = make_pipeline(*reducers(most, self.search.pooled_))
         return reduce.fit_transform(self.views[self.train]), reduce.transform(self.views[self.test])
 
     def latents(self, params: Mapping[str, Any]) -> tuple[Views, float]:

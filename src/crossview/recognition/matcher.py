@@ -17,7 +17,7 @@ from crossview.recognition.metrics import distances_in_chunks
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import Array, ViewInput
 
-__all__ = ["CrossViewClassifier"]
+__all__ = ["CrossViewClassifier", "chosen_metric"]
 
 
 class CrossViewClassifier(BaseEstimator):
@@ -151,8 +151,8 @@ class CrossViewClassifier(BaseEstimator):
         if k > len(gallery):
             raise ValueError(f"n_neighbors={k} is more than the {len(gallery)} samples in the gallery: enrol more.")
         # Distances are differences of squares: far from zero they would be lost in rounding.
-        origin = gallery.mean(axis=0) if self._metric() == "euclidean" else 0.0
-        search = NearestNeighbors(n_neighbors=k, metric=self._metric(), algorithm="brute").fit(gallery - origin)
+        origin = gallery.mean(axis=0) if chosen_metric(self) == "euclidean" else 0.0
+        search = NearestNeighbors(n_neighbors=k, metric=chosen_metric(self), algorithm="brute").fit(gallery - origin)
         distances, indices = search.kneighbors(probes - origin)
         return distances, indices
 
@@ -211,7 +211,7 @@ class CrossViewClassifier(BaseEstimator):
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         labels, distances = [], []
-        for _, block in distances_in_chunks(gallery[order], probes, self._metric()):
+        for _, block in distances_in_chunks(gallery[order], probes, chosen_metric(self)):
             nearest = np.minimum.reduceat(block, starts, axis=1)
             first = np.argsort(nearest, axis=1, kind="stable")[:, :k]
             labels.append(classes[first])
@@ -246,7 +246,7 @@ class CrossViewClassifier(BaseEstimator):
         if len(labels) != len(probes):
             raise ValueError(f"y has {len(labels)} labels for {len(probes)} samples: give one label per row.")
         nearest = []
-        for rows, block in distances_in_chunks(gallery, probes, self._metric()):
+        for rows, block in distances_in_chunks(gallery, probes, chosen_metric(self)):
             others = np.where(self.gallery_labels_ == labels[rows][:, None], np.inf, block)
             nearest.append(others.min(axis=1))
         impostors = np.sort(np.concatenate(nearest))
@@ -288,16 +288,20 @@ class CrossViewClassifier(BaseEstimator):
             raise ValueError("the gallery is empty: call enroll first.")
         return self.gallery_
 
-    def _metric(self) -> str:
-        if self.metric is not None:
-            return self.metric
-        return (
-            str(self.embedding_.best_params_["metric"])
-            if isinstance(self.embedding_, EmbeddingSearchCV)
-            else "euclidean"
-        )
-
     def _unknown_label(self) -> Any:
         if self.unknown_label is not None:
             return self.unknown_label
         return "unknown" if self.gallery_labels_.dtype.kind in "OU" else -1
+
+
+def chosen_metric(model: Any) -> str:
+    """The distance for a model's common space: what a matcher was given or a search has found; else the Euclidean.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    """
+    if isinstance(model, CrossViewClassifier):
+        return model.metric or chosen_metric(model.embedding_)
+    return str(model.best_params_["metric"]) if isinstance(model, EmbeddingSearchCV) else "euclidean"

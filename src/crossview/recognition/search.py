@@ -23,8 +23,8 @@ from crossview.embeddings._parts import HybridWeights
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.one_view import transform_view
-from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
+from crossview.recognition.pipelines import first_features, reducers, tuned_pipeline
 from crossview.recognition.splits import ClassKFold
 from crossview.views import Array, ViewInput, Views
 
@@ -315,10 +315,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return list(ParameterSampler(grid, self.n_iter, random_state=self.random_state))
 
     def _fold(self, views: Views, y: NDArray[Any], train: Rows, test: Rows, candidates: Sequence[Candidate]) -> _Fold:
-        steps = [ViewScaler(self.pooled_)]
-        if self.pca is not None:
-            steps.append(ViewPCA(max(c["pca"] for c in candidates), self.pooled_))
-        reduce = make_pipeline(*steps)
+        most = None if self.pca is None else max(c["pca"] for c in candidates)
+        reduce = make_pipeline(*reducers(most, self.pooled_))
         return _Fold(reduce.fit_transform(views[train]), y[train], reduce.transform(views[test]), y[test])
 
     def _groups(self, candidates: Sequence[Candidate]) -> list[list[int]]:
@@ -547,35 +545,3 @@ def tune(
     if method in ("MvHE", "KMvHE"):
         return HybridSearchCV("rbf" if method == "KMvHE" else None, grid, **options).fit(views, y)
     return EmbeddingSearchCV(METHODS[method](), grid, **options).fit(views, y)
-
-
-def tuned_pipeline(model: Embedding, params: Mapping[str, Any], pooled: bool) -> Pipeline:
-    """Scaler, PCA if any, and a method, with the parameters that a search has found, not fitted.
-
-    Parameters
-    ----------
-    model : Embedding
-        The method.
-    params : dict
-        Its parameters, with ``pca`` and ``metric``, as in ``best_params_``.
-    pooled : bool
-        Whether scaler and PCA treat the samples of all views as one set.
-    """
-    own = {name: value for name, value in params.items() if name not in ("pca", "metric")}
-    reduce = [ViewPCA(params["pca"], pooled)] if "pca" in params else []
-    return make_pipeline(ViewScaler(pooled), *reduce, clone(model).set_params(**own))
-
-
-def first_features(views: Views, k: int | None) -> Views:
-    """The first k features of every view.
-
-    Parameters
-    ----------
-    views : Views
-        Principal components, say.
-    k : int, optional
-        How many; None for all.
-    """
-    if k is None:
-        return views
-    return Views([X[:, :k] for X in views.arrays], names=views.names, mask=views.mask)

@@ -10,8 +10,8 @@ import numpy as np
 
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
+from crossview.experiments.environment import environment
 from crossview.experiments.plans import Experiment, Panel
-from crossview.experiments.store import environment
 from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
 from crossview.report.results import Results, cmc_curves, entries, items
 from crossview.report.showcase import Shown, embeddings, matches, show

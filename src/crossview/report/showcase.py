@@ -15,7 +15,7 @@ from crossview.datasets import Dataset
 from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell
 from crossview.recognition.metrics import distances_in_chunks
-from crossview.recognition.search import tuned_pipeline
+from crossview.recognition.pipelines import tuned_pipeline
 from crossview.recognition.splits import permute_labels
 from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
 from crossview.views import Array, Views
