@@ -9,6 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview.recognition.matcher import chosen_metric
 
 DATA = cv.datasets.load_digits()
 TRAIN, TEST = slice(0, 500), slice(500, 900)
@@ -112,7 +113,7 @@ def test_embedding_may_be_a_pipeline_or_a_search():
         model = cv.CrossViewClassifier(embedding).fit(DATA.views[TRAIN], Y[TRAIN])
         model.enroll(LEFT[TRAIN], Y[TRAIN], "left")
         assert model.score(RIGHT[TEST], Y[TEST], "right") > 0.4
-        assert model._metric() == ("cosine" if embedding is search else "euclidean")
+        assert chosen_metric(model) == ("cosine" if embedding is search else "euclidean")
 
 
 def test_clone_has_no_gallery(enrolled):
