@@ -72,6 +72,21 @@ def matrix_j(m, n):
     return J
 
 
+def smallest_in_span(S, arrays):
+    """Eigenpairs of S among directions that lie, view by view, in the span of the samples; ascending.
+
+    What is compared where data have not full rank: a literal eigenproblem also finds directions in which no sample
+    varies, at an eigenvalue of zero.
+    """
+    bases = []
+    for X in arrays:
+        _, singular, Vt = np.linalg.svd(X)
+        bases.append(Vt[: np.sum(singular > max(X.shape) * np.finfo(float).eps * singular[0])].T)
+    B = scipy.linalg.block_diag(*bases)
+    values, U = np.linalg.eigh(B.T @ S @ B)
+    return values, B @ U
+
+
 def _patch_matrix(m, n, centre, members, theta):
     """S L S' of one patch, with its explicit selection matrix."""
     p = len(theta)

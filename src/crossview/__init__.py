@@ -7,7 +7,7 @@
 True
 """
 
-from crossview import datasets, plot
+from crossview import datasets, exceptions, plot
 from crossview._onnx import export_onnx
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
@@ -19,9 +19,11 @@ from crossview.embeddings.projection import PCA
 from crossview.persistence import load, save
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition import metrics
+from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
-from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, tune
+from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit, permute_labels
+from crossview.recognition.tuning import tune
 from crossview.views import Views
 
 __version__ = "0.1.0"
@@ -41,9 +43,9 @@ __all__ = [
     "SEARCH_SPACES",
     "ClassKFold",
     "ClassSplit",
+    "Committee",
     "CrossViewClassifier",
     "EmbeddingSearchCV",
-    "HybridSearchCV",
     "KMvHE",
     "MvDA",
     "MvDAVC",
@@ -55,6 +57,7 @@ __all__ = [
     "ViewScaler",
     "Views",
     "datasets",
+    "exceptions",
     "export_onnx",
     "load",
     "metrics",

@@ -18,6 +18,7 @@ from crossview.embeddings._kernel import KernelViews
 from crossview.kernels import Kernel
 from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import Array, index_of_view
@@ -41,7 +42,8 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted embedding, a pipeline of `ViewScaler`, `ViewPCA` and an embedding, a search for one, or a matcher.
+        A fitted embedding, a pipeline of `ViewScaler`, `ViewPCA` and an embedding, a committee of these, a search for
+        one, or a matcher.
     view : int or str
         The view, by index or name.
     path : str or path
@@ -68,29 +70,26 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     ...     cv.export_onnx(model, "left", f"{folder}/left.onnx")
     """
     onnx = _onnx()
-    *before, embedding = _steps(model)
-    names: list[str] = embedding.view_names_
+    fitted = _fitted(model)
+    members = [_steps(member) for member in (fitted.members_ if isinstance(fitted, Committee) else [fitted])]
+    first = members[0][0]
+    names: list[str] = first.view_names_
     v = index_of_view(view, names)
-    affine = _Affine.nothing([*before, embedding][0].n_features_[v])
-    for step in before:
-        affine = affine.then(*_preprocessing(step, v))
-    kernel = _kernel(embedding, v)
-    graph = _Graph(onnx, np.float32 if kernel is None else np.float64)
-    if kernel is None:
-        origin, matrix, offset = _linear(embedding, v)
-        latent = graph.affine(graph.input, affine.then(origin, matrix))
+    double = any(_kernel(steps[-1], v) is not None for steps in members)
+    graph = _Graph(onnx, np.float64 if double else np.float32)
+    latents = [_latent(graph, steps, v) for steps in members]
+    if isinstance(fitted, Committee):
+        latent = graph.node("Concat", *(graph.normalised(latent) for latent in latents), axis=1)
     else:
-        values = graph.kernel(graph.affine(graph.input, affine), kernel, embedding.landmarks_[v])
-        latent = graph.node("MatMul", values, graph.constant(embedding.projections_[v]))
-        offset = embedding.offsets_[v]
-    if offset.any():
-        latent = graph.node("Sub", latent, graph.constant(offset))
+        latent = latents[0]
     from crossview import __version__
 
-    proto = graph.proto(latent, affine.origin.shape[1], embedding._n_outputs(v), __version__)
+    width = sum(steps[-1]._n_outputs(v) for steps in members)
+    proto = graph.proto(latent, first.n_features_[v], width, __version__)
+    estimators = [[type(step).__name__ for step in steps] for steps in members]
     metadata = {
         "crossview_version": __version__,
-        "estimators": json.dumps([type(step).__name__ for step in (*before, embedding)]),
+        "estimators": json.dumps(estimators if isinstance(fitted, Committee) else estimators[0]),
         "view": names[v],
         "view_names": json.dumps(names),
     }
@@ -108,14 +107,38 @@ def _onnx() -> Any:
         raise ImportError("export to ONNX needs onnx: pip install 'crossview[onnx]'.") from error
 
 
-def _steps(model: Any) -> list[Any]:
-    """The transformers that a model is made of, one after another."""
+def _fitted(model: Any) -> Any:
+    """The embedding, pipeline or committee that a search or a matcher holds."""
     if isinstance(model, CrossViewClassifier):
         check_is_fitted(model, "embedding_")
-        return _steps(model.embedding_)
+        return _fitted(model.embedding_)
     if isinstance(model, EmbeddingSearchCV):
         check_is_fitted(model)
-        return _steps(model.best_estimator_)
+        return _fitted(model.best_estimator_)
+    if isinstance(model, Committee):
+        check_is_fitted(model)
+    return model
+
+
+def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
+    """Add what one embedding does, after the steps before it, to a graph."""
+    *before, embedding = steps
+    affine = _Affine.nothing(steps[0].n_features_[v])
+    for step in before:
+        affine = affine.then(*_preprocessing(step, v))
+    kernel = _kernel(embedding, v)
+    if kernel is None:
+        origin, matrix, offset = _linear(embedding, v)
+        latent = graph.affine(graph.input, affine.then(origin, matrix))
+    else:
+        values = graph.kernel(graph.affine(graph.input, affine), kernel, embedding.landmarks_[v])
+        latent = graph.node("MatMul", values, graph.constant(embedding.projections_[v]))
+        offset = embedding.offsets_[v]
+    return graph.node("Sub", latent, graph.constant(offset)) if offset.any() else latent
+
+
+def _steps(model: Any) -> list[Any]:
+    """The transformers that an embedding or a pipeline is made of, one after another."""
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps if step not in (None, "passthrough")]
     else:
@@ -174,10 +197,9 @@ class _Affine:
 
 def _preprocessing(step: ViewScaler | ViewPCA, v: int) -> tuple[Array, Array, Array]:
     """Origin, matrix and inverse of a step before the embedding."""
-    fitted = step.transformers_[v]
     if isinstance(step, ViewScaler):
-        return fitted.mean_, 1.0 / fitted.scale_, fitted.scale_
-    return fitted.mean_, fitted.components_.T, fitted.components_
+        return step.means_[v], 1.0 / step.scales_[v], step.scales_[v]
+    return step.means_[v], step.components_[v].T, step.components_[v]
 
 
 def _kernel(embedding: Embedding, v: int) -> Kernel | None:

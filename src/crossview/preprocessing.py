@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from sklearn.decomposition import PCA
+from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from crossview._blas import product
-from crossview.embeddings._base import MultiViewTransformer, check_count, check_flag
+from crossview._blas import cross_product, inner_products, product
+from crossview.embeddings._base import MultiViewTransformer, check_choice, check_count, check_flag
 from crossview.views import Array, ViewInput, Views
 
 __all__ = ["ViewPCA", "ViewScaler"]
 
-_NEGLIGIBLE = 1e-8  # share of the largest variance: below, rounding of products of samples would be felt
+_SQUARES_LOSE = 1e-8  # share of the largest variance below which products of samples lose a component to rounding
 
 
 class _ViewWise(MultiViewTransformer):
-    """One scikit-learn transformer per view, or one fitted on the samples of all views."""
+    """An affine map per view, learnt from that view or from the samples of all views.
 
-    transformers_: list[Any]
+    A subclass defines `_learn`, which takes one set of samples and gives a map, and `_store`, which keeps one per view.
+    """
 
-    def __init__(self, pooled: bool = True) -> None:
-        self.pooled = pooled
-
-    def _fitted(self, X: Array) -> Any:
-        raise AssertionError("a subclass defines the transformer")
+    pooled: bool | str
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Learn from the training views.
@@ -45,56 +44,101 @@ class _ViewWise(MultiViewTransformer):
         self
             Fitted.
         """
-        check_flag(self.pooled, "pooled")
+        self._check()
         checked = Views(views)
         for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
             if not seen:
-                raise ValueError(f"view {name!r} has no sample to learn from: leave it out.")
+                raise ValueError(f"view {name!r} has no samples to learn from: leave it out.")
         rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, checked.mask.T, strict=True)]
-        if self.pooled:
-            if len(set(checked.n_features)) > 1:
-                raise ValueError(
-                    f"views with {', '.join(map(str, checked.n_features))} features cannot be pooled: "
-                    f"use {type(self).__name__}(pooled=False) for one per view."
-                )
-            rows = [np.concatenate(rows)]
-        self._check_rows(rows)
-        fitted = [self._fitted(X) for X in rows]
-        self.transformers_ = fitted * checked.shape[1] if self.pooled else fitted
+        self.pooled_ = self._is_pooled(checked)
+        self._store([self._learn(np.concatenate(rows))] * len(rows) if self.pooled_ else [*map(self._learn, rows)])
         self._remember(checked)
         return self
 
-    def _check_rows(self, rows: list[Array]) -> None:
-        """Refuse what the transformer could not learn from."""
+    def _is_pooled(self, views: Views) -> bool:
+        equal = len(set(views.n_features)) == 1
+        if self.pooled == "auto":
+            return equal
+        check_flag(self.pooled, "pooled")
+        if self.pooled and not equal:
+            raise ValueError(
+                f"views with {', '.join(map(str, views.n_features))} features cannot be pooled: "
+                f"use {type(self).__name__}(pooled=False) to treat each view by itself."
+            )
+        return bool(self.pooled)
 
-    def _n_outputs(self, v: int) -> int:
-        return len(self.transformers_[v].get_feature_names_out())
+    def _check(self) -> None:
+        """Refuse parameters that make no sense."""
 
-    def _map(self, X: Array, v: int) -> Array:
-        mapped: Array = self.transformers_[v].transform(X)
-        return mapped
+    def _learn(self, X: Array) -> Any:
+        raise AssertionError("a subclass defines the map")
+
+    def _store(self, maps: Sequence[Any]) -> None:
+        raise AssertionError("a subclass defines the map")
 
 
 class ViewScaler(_ViewWise):
-    """Standardise every feature to zero mean and unit variance.
+    """Centre views and bring them to a common scale.
 
     Parameters
     ----------
-    pooled : bool
-        Take mean and variance over the samples of all views together, which then need equal numbers of features;
-        False takes them per view.
+    by : {"feature", "view"} or None
+        ``"feature"`` gives every feature unit variance. ``"view"`` divides a whole view by one number, so that its
+        features have unit variance on average and keep their relative variances: use it where these carry
+        information, as those of principal components do. None leaves the views as they are.
+    pooled : bool or "auto"
+        Whether ``by="feature"`` takes mean and variance over the samples of all views together, which suits images of
+        one kind and needs views of equal width, or per view. ``"auto"`` pools views of equal width.
+
+    Attributes
+    ----------
+    means_, scales_ : list of ndarray, each of shape (D_v,)
+        What is subtracted from the features of each view, and what they are divided by.
+    pooled_ : bool
+        Whether the samples of all views were pooled.
 
     Examples
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
-    >>> scaled = cv.ViewScaler(pooled=False).fit_transform(data.views)
+    >>> scaled = cv.ViewScaler(by="feature", pooled=False).fit_transform(data.views)
     >>> print(f"{scaled['right'].var(axis=0).max():.3f}")
+    1.000
+    >>> scaled = cv.ViewScaler(by="view").fit_transform(data.views)
+    >>> print(f"{scaled['right'].var(axis=0).mean():.3f}")
     1.000
     """
 
-    def _fitted(self, X: Array) -> StandardScaler:
-        return StandardScaler().fit(X)
+    means_: list[Array]
+    scales_: list[Array]
+
+    def __init__(self, by: str | None = "feature", pooled: bool | str = "auto") -> None:
+        self.by = by
+        self.pooled = pooled
+
+    def _check(self) -> None:
+        if self.by is not None:
+            check_choice(self.by, "by", ("feature", "view"))
+
+    def _is_pooled(self, views: Views) -> bool:
+        return super()._is_pooled(views) and self.by == "feature"
+
+    def _learn(self, X: Array) -> tuple[Array, Array]:
+        if self.by is None:
+            return np.zeros(X.shape[1]), np.ones(X.shape[1])
+        scaler = StandardScaler().fit(X)
+        if self.by == "feature":
+            return scaler.mean_, scaler.scale_
+        return scaler.mean_, np.full(X.shape[1], np.sqrt(scaler.var_.mean()) or 1.0)
+
+    def _store(self, maps: Sequence[tuple[Array, Array]]) -> None:
+        self.means_, self.scales_ = [mean for mean, _ in maps], [scale for _, scale in maps]
+
+    def _n_outputs(self, v: int) -> int:
+        return len(self.means_[v])
+
+    def _map(self, X: Array, v: int) -> Array:
+        return (X - self.means_[v]) / self.scales_[v]
 
 
 class ViewPCA(_ViewWise):
@@ -102,70 +146,124 @@ class ViewPCA(_ViewWise):
 
     Parameters
     ----------
-    n_components : int
-        Number of components, at most the number of features and of samples. With ``pooled``, those along which no
-        sample varies are left out.
-    pooled : bool
-        Find one set of components for the samples of all views together, as the paper does; the views then need equal
-        numbers of features. False finds components per view.
+    n_components : int, float or None
+        At most this many components of each view; a view with fewer keeps all it has, so a narrow view does not limit a
+        wide one. A number between 0 and 1 keeps as many as explain that share of a view's variance. None keeps all.
+        Components along which no training sample varies are never kept.
+    pooled : bool or "auto"
+        Whether to find one set of components for the samples of all views, as the paper does, which needs views of
+        equal width, or one per view. ``"auto"`` pools views of equal width.
+
+    Attributes
+    ----------
+    means_ : list of ndarray, each of shape (D_v,)
+        What is subtracted from each view.
+    components_ : list of ndarray, each of shape (k_v, D_v)
+        The components of each view, one per row.
+    explained_variance_ratio_ : list of ndarray, each of shape (k_v,)
+        Share of a view's variance along each component.
+    pooled_ : bool
+        Whether the samples of all views were pooled.
 
     Examples
     --------
     >>> import crossview as cv
     >>> cv.ViewPCA(10).fit_transform(cv.datasets.load_digits().views)
     Views(1797 samples; left: 10 features, right: 10 features)
+    >>> cv.ViewPCA(0.9, pooled=False).fit_transform(cv.datasets.load_digits().views)
+    Views(1797 samples; left: 11 features, right: 12 features)
     """
 
-    def __init__(self, n_components: int = 80, pooled: bool = True) -> None:
-        super().__init__(pooled)
+    means_: list[Array]
+    components_: list[Array]
+    explained_variance_ratio_: list[Array]
+
+    _refits: ClassVar[tuple[str, ...]] = ("n_components",)
+
+    def __init__(self, n_components: float | None = 80, pooled: bool | str = "auto") -> None:
         self.n_components = n_components
+        self.pooled = pooled
 
-    def _fitted(self, X: Array) -> PCA:
-        wide = len(X) < X.shape[1] and 3 * self.n_components <= len(X)
-        quick = _pca_of_few_samples(X, self.n_components) if wide else None
-        pca = PCA(self.n_components, svd_solver="full").fit(X) if quick is None else quick
-        # Each view by itself keeps them, so that views of different ranks have equal numbers of components.
-        return _without_empty(pca) if self.pooled else pca
+    def _check(self) -> None:
+        k = self.n_components
+        share = isinstance(k, Real) and not isinstance(k, bool | np.bool_) and 0 < k < 1
+        if k is not None and not share:
+            check_count(k, "n_components", least=1)
 
-    def _check_rows(self, rows: list[Array]) -> None:
-        check_count(self.n_components, "n_components", least=1)
-        possible = min(min(X.shape) for X in rows)
-        if self.n_components > possible:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {possible} that the data allow (features and "
-                f"samples): choose {possible} or fewer."
-            )
+    def _learn(self, X: Array) -> tuple[Array, Array, Array]:
+        few = None if self.n_components is None or self.n_components < 1 else int(self.n_components)
+        mean = X.mean(axis=0)
+        components, shares = _principal_components(X - mean, few)
+        k = _count(shares, self.n_components)
+        return mean, components[:k], shares[:k]
+
+    def _store(self, maps: Sequence[tuple[Array, Array, Array]]) -> None:
+        self.means_ = [mean for mean, _, _ in maps]
+        self.components_ = [components for _, components, _ in maps]
+        self.explained_variance_ratio_ = [shares for _, _, shares in maps]
+
+    def _n_outputs(self, v: int) -> int:
+        return len(self.components_[v])
+
+    def _map(self, X: Array, v: int) -> Array:
+        return product(X - self.means_[v], np.ascontiguousarray(self.components_[v].T))
+
+    def _refitter(
+        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
+    ) -> Callable[[Mapping[str, Any]], Self]:
+        """The first components of a PCA are the PCA with fewer: one decomposition serves all numbers of them."""
+        numbers = [setting.get("n_components", self.n_components) for setting in settings]
+        most = None if any(k is None or k < 1 for k in numbers) else max(numbers)
+        fitted: ViewPCA = clone(self).set_params(n_components=most).fit(views)
+        maps = list(zip(fitted.means_, fitted.components_, fitted.explained_variance_ratio_, strict=True))
+
+        def refit(setting: Mapping[str, Any]) -> Any:
+            cut = clone(self).set_params(**setting)
+            cut._check()
+            cut.pooled_ = fitted.pooled_
+            counts = [_count(shares, cut.n_components) for _, _, shares in maps]
+            cut._store([(mean, C[:k], s[:k]) for (mean, C, s), k in zip(maps, counts, strict=True)])
+            cut._remember(views)
+            return cut
+
+        return refit
 
 
-def _without_empty(pca: PCA) -> PCA:
-    """The components along which samples vary by more than rounding; one at least."""
-    size = max(pca.n_samples_, pca.n_features_in_)
-    varies = pca.singular_values_ > size * np.finfo(float).eps * pca.singular_values_[0]
-    pca.n_components_ = max(int(varies.sum()), 1)
-    for name in ("components_", "singular_values_", "explained_variance_", "explained_variance_ratio_"):
-        setattr(pca, name, getattr(pca, name)[: pca.n_components_])
-    return pca
+def _count(shares: Array, wanted: float | None) -> int:
+    """How many of the components that there are to keep."""
+    if wanted is None or not len(shares):
+        return len(shares)
+    if wanted >= 1:
+        return min(int(wanted), len(shares))
+    return min(int(np.searchsorted(np.cumsum(shares), wanted, side="right")) + 1, len(shares))
 
 
-def _pca_of_few_samples(X: Array, k: int) -> PCA | None:
-    """The first k principal components by products of samples, several times faster than by singular values.
+def _principal_components(X: Array, few: int | None) -> tuple[Array, Array]:
+    """Components of centred samples along which they vary, one per row, and the share of variance along each.
 
-    Products square the singular values, and so lose the small ones: None, if some of the k are among these.
+    They come from products of samples or of features, whichever are fewer, several times faster than from singular
+    values. Products square the singular values, and so lose the small ones to rounding: where small ones are wanted,
+    the singular values are computed.
     """
-    mean = X.mean(axis=0)
-    centred = X - mean
-    products = product(centred, centred.T)
-    values, U = scipy.linalg.eigh(products, subset_by_index=[len(X) - k, len(X) - 1], check_finite=False)
-    values, U = values[::-1], U[:, ::-1]
-    if values[-1] <= _NEGLIGIBLE * values[0]:
-        return None
-    components = product(U.T, centred) / np.sqrt(values)[:, None]
+    m, D = X.shape
+    total = float(np.einsum("ij,ij->", X, X)) or 1.0
+    most = min(m, D) if few is None else min(few, m, D)
+    products = inner_products(X, X) if m < D else cross_product(X, X)
+    order = len(products)
+    values, V = scipy.linalg.eigh(products, subset_by_index=[order - most, order - 1], check_finite=False)
+    values, V = values[::-1], V.T[::-1]
+    kept = int(np.sum(values > _SQUARES_LOSE * values[0]))
+    if 0 < kept >= min(most, m - 1):  # centred samples vary along no more than m - 1 directions
+        if m < D:
+            V = product(np.ascontiguousarray(V[:kept]), X) / np.sqrt(values[:kept])[:, None]
+        return _with_signs(V[:kept]), values[:kept] / total
+    _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+    varies = singular > max(m, D) * np.finfo(np.float64).eps * singular[0]
+    kept = min(max(int(varies.sum()), 1), most)
+    return _with_signs(Vt[:kept]), np.square(singular[:kept]) / total
+
+
+def _with_signs(components: Array) -> Array:
+    """The components with their largest entries positive."""
     largest = np.take_along_axis(components, abs(components).argmax(axis=1)[:, None], axis=1)
-    total, freedom = np.trace(products), len(X) - 1
-    pca = PCA(k, svd_solver="full")
-    pca.mean_, pca.components_ = mean, components * np.sign(largest)
-    pca.n_samples_, pca.n_features_in_, pca.n_components_ = len(X), X.shape[1], k
-    pca.singular_values_ = np.sqrt(values)
-    pca.explained_variance_, pca.explained_variance_ratio_ = values / freedom, values / total
-    pca.noise_variance_ = float((total - values.sum()) / freedom / (len(X) - k))
-    return pca
+    return components * np.where(largest < 0.0, -1.0, 1.0)

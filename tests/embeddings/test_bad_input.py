@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import crossview as cv
@@ -105,8 +106,6 @@ def test_parameters(cls, parameters, match):
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"n_components": 25}, "more than the 24 landmarks"),
-        ({"n_components": 7, "n_landmarks": 3}, "more than the 6 landmarks"),
         ({"kernel": "rfb"}, "unknown kernel 'rfb'"),
         ({"kernel": None}, "unknown kernel None"),
         ({"gamma": 0.0}, "gamma must be a finite number above 0"),
@@ -127,29 +126,36 @@ def test_kernel_parameters(parameters, match):
         cv.KMvHE(**{"n_components": 2} | parameters).fit([X1, X2], Y)
 
 
-def test_too_many_components():
-    with pytest.raises(ValueError, match="n_components=8 is more than the 7 features of all views together"):
-        cv.MvHE(8).fit([X1, X2], Y)
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("wide", "rank"),
+    [(X1, 4), (RNG.normal(size=(12, 20)), 11), (np.c_[X1, np.ones(12)], 4), (np.c_[X1, X1[:, 0] + X1[:, 1]], 4)],
+)
+@pytest.mark.parametrize("model", [cv.MvHE(100), cv.KMvHE(100, kernel="linear")], ids=repr)
+def test_components_are_capped_at_the_directions_in_which_samples_vary(model, wide, rank):
+    fitted = clone(model).fit([wide, X2], Y)
+    assert fitted.n_components_ == rank + 3
+    spread = sum(np.square(Z).sum(axis=0) for Z in fitted.transform([wide, X2]))
+    assert (spread > 1e-10).all()
 
 
 @pytest.mark.heavy
-def test_too_many_components_for_the_rank():
-    with pytest.raises(ValueError, match="n_components=8 is more than the 7 dimensions"):
-        cv.KMvHE(8, kernel="linear").fit([X1, X2], Y)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("wide", [RNG.normal(size=(12, 20)), np.c_[X1, np.ones(12)], np.c_[X1, X1[:, 0] + X1[:, 1]]])
-def test_components_along_which_nothing_varies_are_warned_of(wide):
-    with pytest.warns(UserWarning, match=r"components lie where no training sample varies.*ViewPCA") as caught:
-        cv.MvHE(7).fit([wide, X2], Y)
-    assert caught[0].filename == __file__
+@pytest.mark.parametrize("cls", [cv.MvHE, cv.KMvHE, cv.MvDLA])
+def test_components_that_set_views_apart_are_left_out(cls):
+    """By default; a number gives what the formula gives."""
+    views = [X1[:, :3], X2]
+    everything, kept = cls(100).fit(views, Y), cls().fit(views, Y)
+    assert 1 <= kept.n_components_ < everything.n_components_
+    a, b = everything.transform(views)
+    opposed = 2 * (a * b).sum(axis=0) < -0.1 * (a**2 + b**2).sum(axis=0)
+    assert kept.n_components_ == max(opposed.argmax(), 1)
+    np.testing.assert_allclose(kept.projections_[0], everything.projections_[0][:, : kept.n_components_])
 
 
 @pytest.mark.heavy
 def test_values_too_large():
     for model, scale in ((cv.MvHE(2), 1e200), (cv.MvHE(2, lambda_inter=1.7e308), 1e3)):
-        with pytest.raises(ValueError, match="values too large"):
+        with pytest.raises(ValueError, match="too large"):
             model.fit([X1 * scale, X2 * scale], Y)
 
 

@@ -5,16 +5,47 @@ import warnings
 import numpy as np
 import pytest
 from methods import make
+from scipy.stats import uniform
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import crossview as cv
+from crossview.exceptions import NotApplicableError
+from crossview.recognition.splits import folds, matching_folds
+from crossview.recognition.tuning import search_space, standard_pipeline
 
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
 VIEWS = cv.Views(ARRAYS)
 FOLDS = cv.ClassKFold(3, random_state=0)
+HOLES = np.ones((90, 3), dtype=bool)
+HOLES[::5, 1] = HOLES[3::7, 2] = False
+
+
+def assert_scores_of_grid_search(estimator, grid, views=VIEWS, y=Y, cv_=FOLDS, metric="euclidean"):
+    """The search's scores are those of scikit-learn's, one fit after another."""
+    ours = cv.EmbeddingSearchCV(estimator, grid, metrics=[metric], cv=cv_).fit(views, y)
+
+    def score(model, views, y):
+        return cv.metrics.mean_accuracy(model.transform(views), y, metric)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitFailedWarning)
+        warnings.filterwarnings("ignore", message=".*test scores are non-finite")
+        theirs = GridSearchCV(estimator, grid, cv=cv_, scoring=score).fit(views, y)
+
+    def rows(results):
+        keys = [tuple(sorted(params.items(), key=lambda item: item[0])) for params in results["params"]]
+        return dict(zip(map(repr, keys), results["mean_test_score"], strict=True))
+
+    found, wanted = rows(ours.cv_results_), rows(theirs.cv_results_)
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        assert found[key] == pytest.approx(value, abs=1e-12, nan_ok=True), key
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1e-12)
+    return ours
 
 
 @pytest.mark.parametrize(
@@ -25,79 +56,20 @@ FOLDS = cv.ClassKFold(3, random_state=0)
         (cv.GMA(), {"mu": [0.1, 1.0], "n_components": [2, 6, 20]}),
         (cv.MULDA(), {"mu": [0.1, 1.0], "n_components": [2, 6]}),
         (cv.LDA(), {"pooled": [True, False], "n_components": [2, 6]}),
+        (cv.MvDLA(), {"n_within": [3, 8], "n_components": [2, 6]}),
         (cv.MvHE(), {"beta": [0.03, 0.3], "n_components": [2, 4]}),
         (cv.KMvHE(), {"gamma_scale": [0.3, 1.0], "n_components": [2, 4]}),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, dict) else "",
 )
-def test_scores_are_those_of_grid_search(model, grid):
-    """What is fitted once for many numbers of components scores as what is fitted for each."""
-    ours = cv.EmbeddingSearchCV(model, grid, pca=[4, 8], metrics=["euclidean"], cv=FOLDS).fit(VIEWS, Y)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_scores_are_those_of_grid_search(model, grid, metric):
+    """What is fitted once for many settings scores as what is fitted for each."""
     name = type(model).__name__.lower()
-    steps = make_pipeline(cv.ViewScaler(), cv.ViewPCA(), model)
-    theirs = {"viewpca__n_components": [4, 8], **{f"{name}__{key}": values for key, values in grid.items()}}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitFailedWarning)
-        warnings.filterwarnings("ignore", message=".*test scores are non-finite")
-        search = GridSearchCV(steps, theirs, cv=FOLDS).fit(VIEWS, Y)
-    scores = {
-        tuple(sorted((key.split("__")[1] if "viewpca" not in key else "pca", v) for key, v in params.items())): score
-        for params, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True)
-    }
-    assert len(scores) == len(ours.cv_results_["params"])
-    for params, score in zip(ours.cv_results_["params"], ours.cv_results_["mean_test_score"], strict=True):
-        wanted = scores[tuple(sorted((key, value) for key, value in params.items() if key != "metric"))]
-        assert score == pytest.approx(wanted, abs=1e-12, nan_ok=True)
-    assert ours.best_score_ == pytest.approx(np.nanmax(search.cv_results_["mean_test_score"]), abs=1e-12)
-
-
-def test_best_is_refitted_with_its_distance():
-    search = cv.tune("GMA", VIEWS, Y, pca=[6], n_iter=5, n_folds=3)
-    results = search.cv_results_
-    assert len(results["params"]) == 5 * len(cv.SEARCH_SPACES["GMA"]["n_components"]) * 2
-    assert results["rank_test_score"][search.best_index_] == 1
-    literal = [1 + (results["mean_test_score"] > score).sum() for score in results["mean_test_score"]]
-    np.testing.assert_array_equal(results["rank_test_score"], literal)
-    assert results["mean_test_score"][search.best_index_] == np.nanmax(results["mean_test_score"])
-    by_hand = search.pipeline(search.best_params_).fit(VIEWS, Y)
-    expected = cv.metrics.mean_accuracy(by_hand.transform(VIEWS), Y, search.best_params_["metric"])
-    assert search.score(VIEWS, Y) == expected
-
-
-def test_folds_in_parallel_give_the_same():
-    one, two = (cv.tune("MvDA", VIEWS, Y, pca=[6], n_folds=3, n_jobs=n) for n in (1, 2))
-    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
-
-
-def test_views_of_unequal_widths_are_reduced_each_by_itself():
-    arrays, y = make(m=90, sizes=(12, 7), n_classes=18)
-    search = cv.tune("MvDA", arrays, y, pca=[5, 9], n_folds=3, n_iter=3)
-    assert set(search.cv_results_["param_pca"]) == {5, 7}  # all features of the smaller view, in the place of nine
-    k = search.best_params_["pca"]
-    assert [len(W) for W in search.best_estimator_[-1].projections_] == [k, k]
-
-
-def test_mistakes():
-    with pytest.raises(ValueError, match="unknown method 'MVDA': use one of PCA, LDA"):
-        cv.tune("MVDA", VIEWS, Y)
-    with pytest.raises(ValueError, match=r"no combination .* can be fitted in every fold: CCA takes 2 views, got 3"):
-        cv.tune("CCA", VIEWS, Y, n_folds=3)
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        cv.tune("MvDA", VIEWS, None)
-    with pytest.raises(ValueError, match="pooled must be True or False, got 'yes'"):
-        cv.tune("MvDA", VIEWS, Y, pooled="yes")
-    with pytest.raises(ValueError, match="a fold has one class to test with"):
-        cv.tune("MvDA", VIEWS, Y, cv=[(np.flatnonzero(Y), np.flatnonzero(Y == 0))])
-    with pytest.warns(FitFailedWarning, match=r"6 of 12 fits failed; the last: reg must be a finite number"):
-        cv.tune("MvDA", VIEWS, Y, {"reg": [-1.0, 0.1]}, pca=[4, 6], n_folds=3)
-    with pytest.raises(ValueError, match="MvDA has no parameter 'beta' to search for"):
-        cv.tune("MvDA", VIEWS, Y, {"beta": [1.0]})
-    with pytest.raises(ValueError, match="cv must be one of 'auto', 'classes', 'samples', got 'folds'"):
-        cv.tune("MvDA", VIEWS, Y, cv="folds")
-    with pytest.raises(ValueError, match="metrics must be one of 'euclidean', 'cosine', got 'manhattan'"):
-        cv.tune("MvDA", VIEWS, Y, metrics=["manhattan"])
-    with pytest.raises(ValueError, match="beta must be a finite number of 0 or more, got -1"):
-        cv.HybridSearchCV(grid={"beta": [-1]}).fit(VIEWS, Y)
+    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(), model)
+    grid = {f"{name}__{key}": values for key, values in grid.items()}
+    grid |= {"viewscaler__by": ["feature", "view"], "viewpca__n_components": [4, 8, 0.9, None]}
+    assert_scores_of_grid_search(pipeline, grid, metric=metric)
 
 
 WEIGHTS = {
@@ -107,78 +79,167 @@ WEIGHTS = {
     "beta": [0.03, 0.3],
     "n_within": [0, 2],
     "n_between": [3, 7],
-    "n_components": [1, 2, 3, 5, 40],
+    "n_components": [1, 3, 40],
 }
 
 
-@pytest.mark.parametrize("kernel", [None, "rbf"])
-@pytest.mark.parametrize("incomplete", [False, True])
-def test_hybrid_search_scores_are_those_of_one_fit_after_another(kernel, incomplete):
-    """Reused neighbours, scatter parts and eigenvectors change nothing, but for the time."""
-    mask = np.ones((90, 3), dtype=bool)
-    if incomplete:
-        mask[::5, 1] = mask[3::7, 2] = False
-    views = cv.Views(ARRAYS, mask=mask)
-    grid = WEIGHTS if kernel is None else {"gamma_scale": [0.3, 1.0], "beta": [0.03, 0.3], "n_components": [2, 5]}
-    options = {"pca": [6, 10], "cv": FOLDS}
-    fast = cv.HybridSearchCV(kernel, grid, **options).fit(views, Y)
-    model = cv.MvHE() if kernel is None else cv.KMvHE()
-    slow = cv.EmbeddingSearchCV(model, grid, **options).fit(views, Y)
-    assert fast.cv_results_["params"] == slow.cv_results_["params"]
-    for name in ("mean_test_score", "split1_test_score", "rank_test_score"):
-        np.testing.assert_allclose(fast.cv_results_[name], slow.cv_results_[name], atol=1e-12)
-    assert fast.best_params_ == slow.best_params_
-    assert np.isnan(fast.cv_results_["mean_test_score"]).any() == (kernel is None)
-    assert fast.score(views, Y) == slow.score(views, Y)
+@pytest.mark.parametrize("views", [VIEWS, cv.Views(ARRAYS, mask=HOLES)], ids=["complete", "incomplete"])
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (cv.MvHE(), WEIGHTS),
+        (cv.KMvHE(), {"gamma_scale": [0.3, 1.0], "beta": [0.03, 0.3], "n_within": [1, 2], "n_components": [2, 5]}),
+        (cv.KMvHE(n_landmarks=30), {"beta": [0.03, 0.3], "n_landmarks": [20, 30], "n_components": [2, 5]}),
+    ],
+    ids=["MvHE", "KMvHE", "landmarks"],
+)
+def test_cheap_refits_change_nothing(model, grid, views):
+    """Reused neighbours and scatter parts give the scores of one fit after another, without a pipeline, too."""
+    assert_scores_of_grid_search(model, grid, views)
 
 
-def test_hybrid_search_with_no_argument():
+def test_lists_of_grids():
+    pipeline = make_pipeline(cv.ViewPCA(6), cv.MvDA())
+    grids = [{"mvda__reg": [0.1, 1.0]}, {"viewpca__n_components": [4], "mvda__n_components": [2, 3]}]
+    search = assert_scores_of_grid_search(pipeline, grids)
+    assert search.cv_results_["param_viewpca__n_components"].tolist() == [None, None, 4, 4]
+
+
+def test_a_passthrough_step_is_passed_through():
+    pipeline = make_pipeline(cv.ViewScaler(), "passthrough", cv.MvDA())
+    assert_scores_of_grid_search(pipeline, {"viewscaler__by": [None, "view"], "mvda__reg": [0.1]})
+
+
+@pytest.mark.parametrize("method", ["KMvHE", "KCCA"])
+def test_precomputed_kernels_are_split_by_rows_and_columns(method):
+    arrays = ARRAYS[:2]
+    kernels = [rbf_kernel(X, gamma=0.1) for X in arrays]
+    grid = {"n_components": [2, 4], **({"beta": [0.03, 0.3]} if method == "KMvHE" else {"reg": [0.1, 1.0]})}
+    searches = []
+    for model, views in (
+        (cv.METHODS[method](kernel="precomputed"), kernels),
+        (cv.METHODS[method](gamma=0.1), arrays),
+    ):
+        searches.append(cv.EmbeddingSearchCV(model, grid, cv=FOLDS).fit(views, Y))
+    ready, named = searches
+    np.testing.assert_allclose(ready.cv_results_["mean_test_score"], named.cv_results_["mean_test_score"], atol=0.02)
+    assert ready.best_estimator_.transform(kernels)[0].shape == (90, ready.best_params_["n_components"])
+
+
+def test_best_params_pass_through_set_params():
+    search = cv.tune("KMvHE", VIEWS, Y, n_iter=6, n_folds=3)
+    again = standard_pipeline("KMvHE").set_params(**search.best_params_).fit(VIEWS, Y)
+    for a, b in zip(again.transform(VIEWS).arrays, search.transform(VIEWS).arrays, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8)
+    assert search.score(VIEWS, Y) == cv.metrics.mean_accuracy(again.transform(VIEWS), Y, search.best_metric_)
+
+
+def test_results_are_ranked():
+    search = cv.tune("GMA", VIEWS, Y, n_iter=5, n_folds=3)
+    results = search.cv_results_
+    assert len(results["params"]) == 5 * len(cv.SEARCH_SPACES["GMA"]["n_components"]) * 2
+    assert results["rank_test_score"][search.best_index_] == 1
+    literal = [1 + (results["mean_test_score"] > score).sum() for score in results["mean_test_score"]]
+    np.testing.assert_array_equal(results["rank_test_score"], literal)
+    assert results["mean_test_score"][search.best_index_] == search.best_score_ == np.nanmax(results["mean_test_score"])
+    assert search.best_metric_ == results["metric"][search.best_index_]
+
+
+def test_folds_in_parallel_give_the_same():
+    one, two = (cv.tune("MvDA", VIEWS, Y, n_iter=6, n_folds=3, n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+
+
+def test_a_wide_view_keeps_its_width_next_to_a_narrow_one():
+    arrays, y = make(m=90, sizes=(30, 3), n_classes=18)
+    grid = search_space("MvDA", [30, 3])
+    assert grid["viewpca__n_components"] == [None, 20]
+    search = cv.tune("MvDA", arrays, y, {"viewpca__n_components": [20], "mvda__reg": [0.1]}, n_folds=3)
+    assert [len(W) for W in search.best_estimator_[-1].projections_] == [20, 3]
+    search = cv.tune("MvHE", arrays, y, {"mvhe__n_components": [10]}, n_folds=3)
+    assert [W.shape for W in search.best_estimator_[-1].projections_] == [(30, 10), (3, 10)]
+
+
+def test_own_parameters_are_among_those_drawn():
+    pipeline = make_pipeline(cv.ViewPCA(6), cv.MvDA(reg=0.7))
+    search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [*np.logspace(-3, 2, 40), 0.7]}, n_iter=4, cv=FOLDS)
+    search.fit(VIEWS, Y)
+    assert len(search.cv_results_["params"]) == 8
+    assert search.cv_results_["params"][0]["mvda__reg"] == 0.7
+
+
+def test_distributions():
+    grid = {"reg": uniform(0.1, 1.0), "n_components": [2, 4]}
+    with pytest.raises(ValueError, match="param_grid has a distribution: say how many settings to draw, by n_iter"):
+        cv.EmbeddingSearchCV(cv.MvDA(), grid).fit(VIEWS, Y)
+    search = cv.EmbeddingSearchCV(cv.MvDA(), grid, n_iter=3, metrics=["cosine"], cv=FOLDS).fit(VIEWS, Y)
+    drawn = search.cv_results_["param_reg"][2:]
+    assert len(set(drawn)) == 2
+    assert all(0.1 <= reg <= 1.1 for reg in drawn)
+
+
+def test_mistakes():
+    with pytest.raises(ValueError, match="unknown method 'MVDA': use one of PCA, LDA"):
+        cv.tune("MVDA", VIEWS, Y)
+    with pytest.raises(NotApplicableError, match="no setting can be fitted in every fold: CCA takes 2 views, got 3"):
+        cv.tune("CCA", VIEWS, Y, n_folds=3)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        cv.tune("MvDA", VIEWS, None)
+    with pytest.raises(ValueError, match="a fold has one class to test with"):
+        cv.tune("MvDA", VIEWS, Y, cv=[(np.flatnonzero(Y), np.flatnonzero(Y == 0))])
+    with pytest.warns(FitFailedWarning, match=r"3 of 6 fits failed; the last: reg must be a finite number"):
+        cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [-1.0, 0.1]}, n_folds=3)
+    with pytest.warns(FitFailedWarning, match=r"3 of 6 fits failed; the last: beta must be a finite number"):
+        cv.tune("MvHE", VIEWS, Y, {"mvhe__beta": [-1.0, 0.1]}, n_folds=3)
+    with pytest.raises(ValueError, match="'beta' is no parameter of the estimator to search for: use one of"):
+        cv.tune("MvDA", VIEWS, Y, {"beta": [1.0]})
+    with pytest.raises(ValueError, match="'memory' is no parameter of the estimator"):
+        cv.tune("MvDA", VIEWS, Y, {"memory": ["cache"]})
+    with pytest.raises(ValueError, match="cv must be one of 'auto', 'classes', 'samples', got 'folds'"):
+        cv.tune("MvDA", VIEWS, Y, cv="folds")
+    with pytest.raises(ValueError, match="metrics must be one of 'euclidean', 'cosine', got 'manhattan'"):
+        cv.tune("MvDA", VIEWS, Y, metrics=["manhattan"])
+    with pytest.raises(ValueError, match="metrics is empty"):
+        cv.tune("MvDA", VIEWS, Y, metrics=[])
+    with pytest.raises(ValueError, match="members must be a whole number, 1 or more, got 0"):
+        cv.tune("MvDA", VIEWS, Y, members=0)
+    with pytest.raises(ValueError, match="scoring must be one of"):
+        cv.tune("MvDA", VIEWS, Y, scoring="luck")
+    with pytest.raises(ValueError, match="mvda__n_components must be a whole number, 1 or more, got 0"):
+        cv.tune("MvDA", VIEWS, Y, {"mvda__n_components": [0, 2]})
+    with pytest.raises(TypeError, match="the search needs an embedding, or a pipeline that ends in one, got ViewPCA"):
+        cv.EmbeddingSearchCV(cv.ViewPCA(), {}).fit(VIEWS, Y)
+    with pytest.raises(TypeError, match="StandardScaler is no multi-view transformer"):
+        cv.EmbeddingSearchCV(make_pipeline(StandardScaler(), cv.MvDA()), {}).fit(VIEWS, Y)
+
+
+def test_no_search_worse_than_none():
     data = cv.datasets.load_digits()
-    search = cv.HybridSearchCV(n_iter=30).fit(data.views[:300], data.y[:300])
-    plain = make_pipeline(cv.ViewPCA(20), cv.MvHE()).fit(data.views[:300], data.y[:300])
-    assert search.score(data.views[300:], data.y[300:]) > plain.score(data.views[300:], data.y[300:]) + 0.1
-
-
-def test_folds_are_of_classes_where_there_are_many():
-    few, many = np.repeat(np.arange(5), 18), np.repeat(np.arange(45), 2)
-    search = cv.HybridSearchCV()
-    for y, are_classes in ((few, False), (many, True)):
-        leaks = [bool(set(y[train]) & set(y[test])) for train, test in search._splitter(y).split(y, y)]
-        assert leaks == [not are_classes] * 5
+    search = cv.tune("MvHE", data.views[:300], data.y[:300])
+    plain = cv.MvHE().fit(data.views[:300], data.y[:300])
+    assert search.score(data.views[300:], data.y[300:]) > plain.score(data.views[300:], data.y[300:])
 
 
 def test_progress_bar(capsys):
-    cv.tune("MvDA", VIEWS, Y, {"reg": [0.1]}, pca=[6], n_folds=3, progress=True)
+    cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, n_folds=3, progress=True)
     assert "Searching for MvDA" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("folds", [3, list(FOLDS.split(Y, Y)), FOLDS])
-def test_folds_as_scikit_learn_takes_them(folds):
-    assert cv.tune("MvDA", VIEWS, Y, {"reg": [0.1]}, pca=[6], cv=folds).best_score_ > 0.5
+@pytest.mark.parametrize("given", [3, list(FOLDS.split(Y, Y)), FOLDS])
+def test_folds_as_scikit_learn_takes_them(given):
+    search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, cv=given)
+    assert search.best_score_ > 0.5
+    assert search.folds_of_ == "given"
+    assert search.n_splits_ == 3
 
 
 def test_groups_reach_the_splitter():
-    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, pca=[6], cv=GroupKFold(3))
+    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=GroupKFold(3))
     assert search.fit(VIEWS, Y, groups=Y).best_score_ > 0.5
 
 
-def test_dimensions_of_the_pca_are_those_that_all_folds_allow():
-    arrays, _ = make(m=90, sizes=(100, 100), n_classes=18)
-    y = np.repeat(np.arange(6), [70, 4, 4, 4, 4, 4])
-    search = cv.tune("MvDA", arrays, y, {"reg": [0.1]}, pca=[10, 30, 90], cv=cv.ClassKFold(3, random_state=0))
-    assert sorted({params["pca"] for params in search.cv_results_["params"]}) == [10, 30]
-
-
-def test_unlike_views_can_be_scaled_each_by_itself():
-    unlike = [ARRAYS[0], 1000 * ARRAYS[1] + 5000]
-    together, apart = (cv.tune("LDA", unlike, Y, pca=[6], n_folds=3, pooled=pooled) for pooled in ("auto", False))
-    assert together.pooled_
-    assert not apart.pooled_
-    assert apart.best_score_ > together.best_score_ + 0.05
-
-
 def test_one_view_alone():
-    search = cv.tune("MvDA", VIEWS, Y, {"reg": [0.1]}, pca=[6], n_folds=3)
+    search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, n_folds=3)
     np.testing.assert_allclose(search.transform_view(ARRAYS[1], 1), search.transform(VIEWS).arrays[1])
     np.testing.assert_allclose(cv.transform_view(search.best_estimator_, ARRAYS[1], 1), search.transform(ARRAYS)[1])
     with pytest.raises(TypeError, match="StandardScaler cannot map one view alone"):
@@ -191,27 +252,46 @@ def test_one_view_alone():
 )
 def test_folds_are_made_of_what_there_is(classes, samples, kind, n_folds):
     y = np.repeat(np.arange(classes), samples)
-    splitter = cv.EmbeddingSearchCV(cv.PCA(), {})._splitter(y)
-    assert type(splitter).__name__ == {"classes": "ClassKFold", "samples": "StratifiedKFold"}[kind]
-    folds = list(splitter.split(y, y))
-    assert len(folds) == n_folds
-    for train, test in folds:
+    splitter, found = folds("auto", y, 5, 0)
+    assert found == kind
+    assert isinstance(splitter, {"classes": cv.ClassKFold, "samples": StratifiedKFold}[kind])
+    parts = list(splitter.split(y, y))
+    assert len(parts) == n_folds
+    for train, test in parts:
         assert len(np.unique(y[test])) >= 2
         assert set(y[train]).isdisjoint(y[test]) == (kind == "classes")
 
 
-def test_too_few_samples_for_folds_are_refused():
-    with pytest.raises(ValueError, match="too few samples to make folds of"):
-        cv.EmbeddingSearchCV(cv.PCA(), {})._splitter(np.arange(3))
-    with pytest.raises(ValueError, match="5 folds of samples want a class of so many, the largest has 4: use fewer"):
-        cv.EmbeddingSearchCV(cv.PCA(), {}, cv="samples")._splitter(np.repeat(np.arange(30), 4))
+def test_folds_of_what_was_asked_for():
+    y = np.repeat(np.arange(30), 4)
+    for kind, n_folds in (("classes", 5), ("samples", 4)):
+        search = cv.tune("MvDA", make(m=120, n_classes=30)[0], y, {"mvda__reg": [0.1]}, cv=kind)
+        assert (search.folds_of_, search.n_splits_) == (kind, n_folds)
+    with pytest.raises(ValueError, match="folds of samples need at least two samples of every class"):
+        folds("samples", np.arange(9), 5, 0)
+    with pytest.raises(ValueError, match="folds of classes need at least four classes"):
+        folds("classes", np.repeat(np.arange(3), 5), 5, 0)
+
+
+@pytest.mark.parametrize(
+    ("split", "y", "kind"),
+    [
+        ("classes", np.repeat(np.arange(30), 4), "classes"),
+        ("samples", np.repeat(np.arange(30), 4), "samples"),
+        ("samples", np.arange(30), "classes"),  # one sample of every class: there are no folds of samples
+        ("classes", np.repeat(np.arange(3), 5), "samples"),
+    ],
+)
+def test_folds_match_the_split(split, y, kind):
+    assert matching_folds(split, y) == kind
 
 
 @pytest.mark.parametrize("method", ["MvDA", "MvHE"])
 def test_folds_can_be_scored_by_precision(method):
     data = cv.datasets.make_turntable(16, size=10)
-    grid = {"n_components": [2, 4], **({"reg": [0.1]} if method == "MvDA" else {"beta": [0.1]})}
-    options = {"pca": [6], "metrics": ["cosine"], "scoring": "average_precision", "n_folds": 3, "cv": "classes"}
+    name = method.lower()
+    grid = {f"{name}__n_components": [2, 4], f"{name}__{'reg' if method == 'MvDA' else 'beta'}": [0.1]}
+    options = {"metrics": ["cosine"], "scoring": "average_precision", "n_folds": 3, "cv": "classes"}
     search = cv.tune(method, data.views, data.y, grid, **options)
     for fold, (train, test) in enumerate(cv.ClassKFold(3, 0).split(data.views, data.y)):
         for row, params in enumerate(search.cv_results_["params"]):
@@ -220,16 +300,40 @@ def test_folds_can_be_scored_by_precision(method):
             assert search.cv_results_[f"split{fold}_test_score"][row] == pytest.approx(wanted[0], abs=1e-12)
 
 
-def test_an_unknown_scoring_is_refused():
-    with pytest.raises(ValueError, match="scoring must be one of"):
-        cv.EmbeddingSearchCV(cv.PCA(), {}, scoring="luck").fit(ARRAYS, Y)
+def test_refit_gives_what_a_fit_gives():
+    search = cv.tune("MvHE", VIEWS, Y, n_iter=6, n_folds=3)
+    rows = [0, 5, 11]
+    for row, fitted in zip(rows, search.refit(rows, VIEWS, Y), strict=True):
+        alone = search.pipeline(search.cv_results_["params"][row]).fit(VIEWS, Y)
+        for a, b in zip(fitted.transform(ARRAYS), alone.transform(ARRAYS), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-8)
 
 
-def test_all_features_are_tried_where_more_were_asked_for():
-    search = cv.tune("PCA", ARRAYS, Y, {"n_components": [2]}, pca=[5, 40], n_folds=3)
-    assert sorted(set(search.cv_results_["param_pca"])) == [5, 12]
+class TestCommittee:
+    def test_members_are_the_best_different_settings(self):
+        search = cv.tune("MvDA", VIEWS, Y, n_folds=3, n_iter=12, members=5)
+        results = search.cv_results_
+        assert len(search.members_) == len(search.best_estimator_.members_) == 5
+        assert (results["metric"][search.members_] == "cosine").all()
+        scores = results["mean_test_score"][search.members_]
+        assert (np.diff(scores) <= 0).all()
+        settings = [
+            repr(sorted((k, v) for k, v in results["params"][row].items() if k != "mvda__n_components"))
+            for row in search.members_
+        ]
+        assert len(set(settings)) == 5
+        assert scores[0] == np.nanmax(results["mean_test_score"][results["metric"] == "cosine"])
+        assert search.best_metric_ == "euclidean"
 
+    def test_score_is_that_of_the_committee_over_the_folds(self):
+        search = cv.tune("MvHE", VIEWS, Y, n_iter=6, members=3, cv=FOLDS)
+        params = [search.cv_results_["params"][row] for row in search.members_]
+        scores = []
+        for train, test in FOLDS.split(Y, Y):
+            committee = cv.Committee([search.pipeline(one) for one in params]).fit(VIEWS[train], Y[train])
+            scores.append(committee.score(VIEWS[test], Y[test]))
+        assert search.best_score_ == pytest.approx(np.mean(scores), abs=1e-12)
 
-def test_numbers_of_components_are_cut_to_what_there_is():
-    search = cv.tune("CCA", [X[:, :3] for X in ARRAYS[:2]], Y, n_folds=3)
-    assert set(search.cv_results_["param_n_components"]) == {3}
+    def test_fewer_settings_than_members(self):
+        search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3, members=8)
+        assert len(search.members_) == 2

@@ -30,24 +30,36 @@ from crossview.cli.app import (
     out,
     plain,
 )
-from crossview.experiments import Cell, Record, Split, Store, run
+from crossview.exceptions import NotApplicableError
+from crossview.experiments import Cell, Record, Search, Split, Store, run
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import comparison
-from crossview.experiments.protocols import EXPERIMENTS, POOLED, QUICK, TWO_VIEWS, Effort, plan
+from crossview.experiments.protocols import EXPERIMENTS, QUICK, Effort, plan
 from crossview.report import Entry, Report, ResultTable, write_report
-from crossview.report.compose import comparison_report, comparison_table, reproduction_report
-from crossview.report.words import best_two
+from crossview.report.compose import (
+    AT_CHANCE,
+    comparison_report,
+    comparison_summary,
+    comparison_tables,
+    reproduction_report,
+)
+from crossview.report.words import absent, best_two
 
 __all__ = ["compare", "reproduce"]
 
-_DRAWS = 12
+_DRAWS = 24
+_COMMITTEES = "MvHE,KMvHE"
 _CORES = int(cpu_count())
+_MOST_COLUMNS = 6  # of a table in a terminal; the page has wider ones
 
 MethodsOption = Annotated[
     str | None, typer.Option(metavar="A,B,…", help=f"Methods, of {', '.join(cv.METHODS)}; all when left out.")
 ]
 ScoringOption = Annotated[
     str, typer.Option(metavar="accuracy|average_precision", help="What folds are scored by in searches.")
+]
+MembersOption = Annotated[
+    int, typer.Option(min=1, help="Members of a committee of the best settings of a search; 1 for no committees.")
 ]
 WorkersOption = Annotated[int, typer.Option(min=1, help="Processes, each of one thread.")]
 OutputOption = Annotated[
@@ -92,10 +104,26 @@ def compare(
         float | None,
         typer.Option(min=0, help="Classes, or samples of every class, to train with; a share if below 1."),
     ] = None,
+    scaling: Annotated[
+        str,
+        typer.Option(
+            metavar="feature,view,none",
+            help="Scalings to try: unit variance for every feature, one factor per view, or none.",
+        ),
+    ] = "feature,view",
     pca: Annotated[
-        str | None, typer.Option(metavar="K,L,…", help="PCA dimensions to try; 'none' for no PCA.")
-    ] = "10,20,40,80,160",
-    draws: Annotated[int, typer.Option(min=0, help="Combinations that a search tries; 0 tries all.")] = _DRAWS,
+        str | None,
+        typer.Option(
+            metavar="K,L,…",
+            help="Numbers of principal components per view to try; 'none' keeps all. By default 20, 40, 80 and 160, "
+            "and all of them if no view has more than 320 features.",
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(min=0, help="Settings that a search tries; 0 tries all.")] = _DRAWS,
+    members: MembersOption = 8,
+    committees: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Methods to show as committees, too; 'all' for all of them.")
+    ] = _COMMITTEES,
     scoring: ScoringOption = "accuracy",
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
     workers: WorkersOption = _CORES,
@@ -117,22 +145,21 @@ def compare(
         _check_comparable(loaded)
         how = Split(*_split(loaded, split, train), repeats, seed)
         how.rows(np.asarray(loaded.y), 0)  # so that a split that cannot be made is told before the work
-        chosen = _applicable(chosen, loaded, pca)
-        panel = comparison(
-            data,
-            data_options(data, case, size),
-            chosen,
-            how,
-            _dimensions(pca),
-            draws or None,
-            scoring,
+        search = Search(
+            pca=_dimensions(pca),
+            scaling=_scalings(scaling),
+            n_iter=draws or None,
+            scoring=scoring,
+            members=members,
         )
+        together = _methods(None if committees.lower() == "all" else committees)
+        panel = comparison(data, data_options(data, case, size), chosen, how, search, together)
         store = _folder(output) / "results.db"
         load = Loader(folder)
         results = _run([place.cell for place in panel.places], load, store, workers, retry)
-        table = comparison_table(panel, results)
+        tables = comparison_tables(panel, results)
         page = write_report(comparison_report(panel, results, loaded, _command(context)), output, static=static)
-        _finish([table], results, page, as_json)
+        _finish(tables, results, page, as_json, comparison_summary(panel, results))
 
 
 @app.command()
@@ -152,6 +179,7 @@ def reproduce(
     cases: Annotated[
         str | None, typer.Option(metavar="1,2,…", help="Cases of tables that have several; all when left out.")
     ] = None,
+    members: MembersOption = 1,
     scoring: ScoringOption = "accuracy",
     workers: WorkersOption = _CORES,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits.")] = 0,
@@ -166,7 +194,7 @@ def reproduce(
     --output; every choice of names has its report, in a folder of that name.
     """
     with one_line_errors():
-        effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring, seed=seed)
+        effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring, members=members, seed=seed)
         load = Loader(folder)
         wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
         experiments = [plan(name, effort, load.lacks) for name in wanted]
@@ -204,8 +232,18 @@ def _methods(given: str | None) -> list[str]:
     return list(chosen)
 
 
-def _dimensions(given: str | None) -> tuple[int, ...] | None:
-    return None if given is None or given.lower() == "none" else _numbers(given, "--pca")
+def _dimensions(given: str | None) -> tuple[int | None, ...] | None:
+    if given is None:
+        return None
+    parts = [part.strip().lower() for part in given.split(",")]
+    return tuple(None if part == "none" else _numbers(part, "--pca")[0] for part in parts)
+
+
+def _scalings(given: str) -> tuple[str | None, ...]:
+    parts = [part.strip().lower() for part in given.split(",")]
+    if unknown := [part for part in parts if part not in ("feature", "view", "none")]:
+        raise ValueError(f"--scaling must be feature, view or none, or several of them, got {unknown[0]!r}.")
+    return tuple(dict.fromkeys(None if part == "none" else part for part in parts))
 
 
 def _numbers(given: str, option: str) -> tuple[int, ...]:
@@ -226,21 +264,6 @@ def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[s
         # There are often few labels; and kernel methods grow with the third power of the number of samples.
         train = 0.7 if kind == "classes" else (20 if counts.min() >= 40 else 0.5)
     return kind, train
-
-
-def _applicable(methods: Sequence[str], data: cv.datasets.Dataset, pca: str | None) -> list[str]:
-    """The methods that can do with such views."""
-    reasons: dict[str, str] = {}
-    if len(data.views.names) > 2:
-        reasons |= dict.fromkeys(TWO_VIEWS, "take two views")
-    if len(set(data.views.n_features)) > 1 and _dimensions(pca) is None:
-        reasons |= dict.fromkeys(POOLED, "want views of equal numbers of features, or a PCA")
-    for reason in dict.fromkeys(reasons.values()):
-        if names := [name for name in methods if reasons.get(name) == reason]:
-            err.print(f"left out, since they {reason}: {', '.join(names)}", highlight=False)
-    if not (kept := [name for name in methods if name not in reasons]):
-        raise ValueError("none of these methods can do with such views: choose others by --methods.")
-    return kept
 
 
 def _check_comparable(data: cv.datasets.Dataset) -> None:
@@ -289,9 +312,12 @@ def _run(cells: Sequence[Cell], load: Loader, store: Path, workers: int, retry: 
     return dict(zip(cells, records, strict=True))
 
 
-def _finish(tables: Sequence[ResultTable], results: dict[Cell, Record], page: Path, as_json: bool) -> None:
+def _finish(
+    tables: Sequence[ResultTable], results: dict[Cell, Record], page: Path, as_json: bool, summary: str = ""
+) -> None:
     """Print what was found, and where the report is."""
-    failed = [record for record in results.values() if record.status == "failed"]
+    unfinished = [record for record in results.values() if record.status == "failed"]
+    failed = [record for record in unfinished if (record.error or {}).get("type") != NotApplicableError.__name__]
     if as_json:
         rows = [
             {"table": table.key, "row": row, "column": column, **vars(entry)}
@@ -299,18 +325,28 @@ def _finish(tables: Sequence[ResultTable], results: dict[Cell, Record], page: Pa
             for row, found in table.rows.items()
             for column, entry in zip(table.columns, found, strict=True)
         ]
-        print(json.dumps({"report": str(page), "failed": len(failed), "entries": rows}))
+        print(json.dumps({"report": str(page), "failed": len(failed), "summary": summary, "entries": rows}))
     else:
         for table in tables:
-            out.print(_console_table(table))
+            if len(table.columns) <= _MOST_COLUMNS:
+                out.print(_console_table(table))
+        if summary:
+            out.print(plain(summary), highlight=False)
+        for line in dict.fromkeys(_told(record) for record in unfinished if record not in failed):
+            out.print(f"Not applicable: {plain(line)}", highlight=False, soft_wrap=True)
         out.print(f"report: {page}", highlight=False, soft_wrap=True)
     if failed:
-        kinds = dict.fromkeys(f"{r.cell['method']}: {(r.error or {}).get('message', '')}" for r in failed)
+        kinds = dict.fromkeys(map(_told, failed))
         err.print(f"{len(failed)} of {len(results)} computations failed; --retry tries again:", style="yellow")
         for line in kinds:
             err.print(f"  {plain(line)}", highlight=False, soft_wrap=True)
-    if results and len(failed) == len(results):
+    if results and len(unfinished) == len(results):
         raise typer.Exit(1)
+
+
+def _told(record: Record) -> str:
+    """Which method could not be run, and why."""
+    return f"{record.cell['method']}: {(record.error or {}).get('message', '')}"
 
 
 def _console_table(table: ResultTable) -> Table:
@@ -327,12 +363,14 @@ def _console_table(table: ResultTable) -> Table:
 
 def _cell(entry: Entry, table: ResultTable, place: int | None) -> str:
     if entry.mean is None:
-        return "failed" if entry.note else "–"
+        return absent(entry)
     text = f"{entry.mean:.{table.digits}f}"
     if entry.sd is not None:
         text += f" ± {entry.sd:.{table.digits}f}"
     if entry.difference is not None and table.unit == "%":
         text += f" ({entry.difference:+.{table.digits}f})"
+    if entry.note == AT_CHANCE:
+        return f"[red]{text}, chance[/]"
     return {1: f"[bold green]{text}[/]", 2: f"[underline]{text}[/]"}.get(place or 0, text)
 
 

@@ -36,7 +36,6 @@ from crossview.datasets.opening import SOURCES
 from crossview.embeddings.one_view import transform_view
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
-from crossview.recognition.pipelines import reducers
 
 __all__ = ["datasets", "embed", "fit", "inspect", "match", "tune"]
 
@@ -73,7 +72,12 @@ def fit(
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the method.")
     ] = None,
-    pca: Annotated[int | None, typer.Option(help="Reduce every view to so many dimensions first.")] = None,
+    scaling: Annotated[
+        str, typer.Option(metavar="feature|view|none", help="Scale every feature, whole views, or nothing.")
+    ] = "feature",
+    pca: Annotated[
+        int | None, typer.Option(min=1, help="Reduce every view to at most so many principal components first.")
+    ] = None,
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
@@ -83,13 +87,11 @@ def fit(
         check_output(output)
         method = method_name(method)
         loaded = open_data(data, folder, case, size)
-        pooled = len(set(loaded.views.n_features)) == 1
+        if scaling not in ("feature", "view", "none"):
+            raise ValueError(f"--scaling must be feature, view or none, got {scaling!r}.")
         model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
-        kernel = "kernel" in model.get_params()
-        most = len(loaded.views) - 1 if kernel else min(pca or len(loaded.views), *loaded.views.n_features)
-        if model.n_components > most and not any(item.startswith("n_components=") for item in parameter or []):
-            model.set_params(n_components=most)
-        pipeline = make_pipeline(*reducers(pca, pooled), model).fit(loaded.views, loaded.y)
+        scaler = cv.ViewScaler(None if scaling == "none" else scaling)
+        pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
         cv.save(pipeline, output)
         err.print(f"{method} fitted on {plain(repr(loaded.views))}: {output}", highlight=False)
 
@@ -99,8 +101,19 @@ def tune(
     data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.")],
     method: MethodOption = "KMvHE",
-    draws: Annotated[int, typer.Option(min=0, help="Try so many combinations, drawn at random; 0 tries all.")] = 50,
+    draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
     folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
+    folds_of: Annotated[
+        str,
+        typer.Option(
+            metavar="classes|samples|auto",
+            help="What folds are made of: classes, if you will match classes that are not in DATA, or samples, if you "
+            "will match further samples of the same classes. By default classes if there are 20 or more.",
+        ),
+    ] = "auto",
+    members: Annotated[
+        int, typer.Option(min=1, help="Make a committee of so many of the best settings; 1 for the best alone.")
+    ] = 1,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
     folder: FolderOption = None,
@@ -119,19 +132,29 @@ def tune(
             loaded.y,
             n_iter=draws or None,
             n_folds=folds,
+            cv=folds_of,
+            members=members,
             n_jobs=workers,
             random_state=seed,
             progress=err.is_terminal,
         )
         cv.save(search, output)
-        found = {"method": str(method), "score": search.best_score_, "parameters": search.best_params_}
+        found = {
+            "method": str(method),
+            "score": search.best_score_,
+            "folds_of": search.folds_of_,
+            "metric": search.best_metric_,
+            "parameters": search.best_params_,
+            "members": [search.cv_results_["params"][row] for row in search.members_],
+        }
         if as_json:
             print(json.dumps(found, default=float))
         else:
             chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
+            who = method if members == 1 else f"{method} × {len(search.members_)}"
             out.print(
-                f"{method}: accuracy {search.best_score_:.1%} in {search.n_splits_}-fold cross-validation, with "
-                f"{plain(chosen)}",
+                f"{who}: accuracy {search.best_score_:.1%} in cross-validation over {search.n_splits_} folds of "
+                f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {plain(chosen)}",
                 highlight=False,
             )
             out.print(f"saved as {output}", highlight=False)
@@ -230,16 +253,18 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
         loaded = cv.load(model)
         fitted = loaded.embedding_ if isinstance(loaded, cv.CrossViewClassifier) else loaded
         best = fitted.best_estimator_ if isinstance(fitted, cv.EmbeddingSearchCV) else fitted
-        steps = [step for _, step in best.steps] if isinstance(best, Pipeline) else [best]
+        first = best.members_[0] if isinstance(best, cv.Committee) else best
+        steps = [step for _, step in first.steps] if isinstance(first, Pipeline) else [first]
         facts: dict[str, Any] = {
             "model": type(loaded).__name__,
             "steps": [type(step).__name__ for step in steps],
             "views": dict(zip(steps[0].view_names_, steps[0].n_features_, strict=True)),
-            "components": int(steps[-1].projections_[0].shape[1]) if hasattr(steps[-1], "projections_") else None,
+            "components": getattr(best[-1] if isinstance(best, Pipeline) else best, "n_components_", None),
+            "members": len(best.members_) if isinstance(best, cv.Committee) else 1,
             "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
         }
         if isinstance(fitted, cv.EmbeddingSearchCV):
-            facts |= {name: fitted.best_params_[name] for name in ("pca", "metric") if name in fitted.best_params_}
+            facts |= {"metric": fitted.best_metric_, "folds of": fitted.folds_of_}
             facts[fitted.scoring] = round(float(fitted.best_score_), 4)
         if isinstance(loaded, cv.CrossViewClassifier):
             facts |= {"gallery": len(getattr(loaded, "gallery_", ())), "threshold": _jsonable(loaded.threshold_)}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -21,15 +22,20 @@ from crossview.recognition.metrics import mean_accuracy
 from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view
 
 __all__ = [
+    "AUTO_COMPONENTS",
     "Embedding",
     "MultiViewTransformer",
-    "check_components",
     "check_count",
     "check_flag",
     "check_labels",
     "check_views",
     "check_weight",
+    "wanted_components",
 ]
+
+
+AUTO_COMPONENTS = 30
+"""How many components there are at the most with ``n_components="auto"``."""
 
 
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -42,6 +48,9 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     n_features_: tuple[int, ...]
     n_features_in_: int
 
+    _refits: ClassVar[tuple[str, ...]] = ()
+    """Parameters that can change at a small part of the cost of a fit, by `_refitter`."""
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -53,6 +62,16 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         self.view_names_ = list(views.names)
         self.n_features_ = views.n_features
         self.n_features_in_ = sum(views.n_features)
+
+    def _refitter(
+        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
+    ) -> Callable[[Mapping[str, Any]], Self]:
+        """What fits copies with each of the given settings, having computed once what these share.
+
+        A search calls it with settings that differ in the parameters named in `_refits`; what is returned gives the
+        same as ``clone(self).set_params(**setting).fit(views, y)``.
+        """
+        return lambda setting: clone(self).set_params(**setting).fit(views, y)
 
     def _map(self, X: Array, v: int) -> Array:
         """Map samples of view v, every one of them seen."""
@@ -160,6 +179,12 @@ class Embedding(MultiViewTransformer):
 
     projections_: list[Array]
     means_: list[Array]
+
+    @property
+    def n_components_(self) -> int:
+        """How many components there are: ``n_components``, or as many as the method can find in the data."""
+        check_is_fitted(self)
+        return self._n_outputs(0)
 
     def _map(self, X: Array, v: int) -> Array:
         return (X - self.means_[v]) @ self.projections_[v]
@@ -284,16 +309,19 @@ def check_count(value: object, name: str, *, least: int) -> None:
         raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}.")
 
 
+def wanted_components(estimator: Any) -> int:
+    """How many components an embedding is to find, at the most; "auto" is for those that have it as their default."""
+    wanted = estimator.n_components
+    if wanted == "auto" and inspect.signature(type(estimator)).parameters["n_components"].default == "auto":
+        return AUTO_COMPONENTS
+    check_count(wanted, "n_components", least=1)
+    return int(wanted)
+
+
 def check_choice(value: object, name: str, choices: Sequence[str]) -> None:
     """Refuse what is not among the choices."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
-
-
-def check_components(wanted: int, possible: int, what: str) -> None:
-    """Refuse more components than there can be."""
-    if wanted > possible:
-        raise ValueError(f"n_components={wanted} is more than the {possible} {what}: choose {possible} or fewer.")
 
 
 def check_flag(value: object, name: str) -> None:

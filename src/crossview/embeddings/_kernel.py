@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import kernel_metrics
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 
 from crossview.embeddings._base import check_count, check_weight
 from crossview.graphs.neighbours import Indices
@@ -37,6 +37,11 @@ class KernelViews:
     offsets_: list[Array]
     projections_: list[Array]
 
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
     def _check_kernel(self, views: Views) -> None:
         """Refuse kernels and parameters that do not exist, before any work is done."""
         known = sorted(kernel_metrics())
@@ -60,10 +65,6 @@ class KernelViews:
                         f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit takes the square matrix "
                         "of kernel values between all training samples."
                     )
-
-    def _max_rank(self, views: Views) -> int:
-        """No more dimensions than landmarks."""
-        return int(np.minimum(views.mask.sum(axis=0), self.n_landmarks or len(views)).sum())
 
     def _gammas(self, n: int) -> list[Any]:
         """The kernel width of every view, as given."""

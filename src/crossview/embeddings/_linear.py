@@ -13,20 +13,21 @@ from sklearn.utils import get_tags
 from crossview.embeddings._base import (
     Embedding,
     centred,
-    check_components,
-    check_count,
     check_flag,
     check_labels,
     check_views,
     check_weight,
+    wanted_components,
 )
+from crossview.exceptions import NotApplicableError
 from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
 from crossview.views import Array, ViewInput, Views
 
-__all__ = ["LinearEmbedding", "TrainingData", "check_two_views", "count_gains", "per_view"]
+__all__ = ["LinearEmbedding", "TrainingData", "check_two_views", "count_agreeing", "count_gains", "per_view"]
 
 _NO_GAIN = 1e-12  # relative to the largest
+_OPPOSED = -0.1  # correlation below which views are set apart, and not just unrelated
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,24 @@ def count_gains(values: Array) -> int:
     return int(gains.argmin()) if not gains.all() else len(gains)
 
 
+def count_agreeing(latents: Sequence[Array]) -> int:
+    """How many components come before the first along which the views correlate negatively; at least 1.
+
+    Parameters
+    ----------
+    latents : sequence of ndarray, each of shape (m, d)
+        Training samples in the common space, centred, zero where a sample is missing.
+    """
+    squares = sum(np.square(Z).sum(axis=0) for Z in latents)
+    agreement = np.square(sum(latents)).sum(axis=0) - squares  # twice the sum of products over pairs of views
+    opposed = agreement < _OPPOSED * squares
+    return max(int(opposed.argmax()), 1) if opposed.any() else len(opposed)
+
+
 def check_two_views(views: Views, estimator: object) -> None:
     """Refuse more than two views."""
     if views.shape[1] != 2:
-        raise ValueError(
+        raise NotApplicableError(
             f"{type(estimator).__name__} takes 2 views, got {views.shape[1]}: use crossview.MCCA for more than two."
         )
 
@@ -99,7 +114,7 @@ def check_two_views(views: Views, estimator: object) -> None:
 class LinearEmbedding(Embedding):
     """Base of the linear methods. A subclass says how many components there can be, and solves its problem."""
 
-    n_components: int
+    n_components: int | str
     center: bool
     eigenvalues_: Array
 
@@ -122,7 +137,7 @@ class LinearEmbedding(Embedding):
         self
             Fitted.
         """
-        check_count(self.n_components, "n_components", least=1)
+        wanted = wanted_components(self)
         check_flag(self.center, "center")
         for name in self._weights:
             check_weight(getattr(self, name), name)
@@ -132,17 +147,9 @@ class LinearEmbedding(Embedding):
         supervised = get_tags(self).target_tags.required
         classes = check_labels(y, len(checked), self) if supervised else None
         data = self._data(checked, classes)
-        possible = self._max_components(data)
-        if self.n_components > possible and not supervised:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {possible} that these views allow: "
-                f"choose {possible} or fewer."
-            )
-        eigenvalues, W = self._solve(data, min(self.n_components, possible))
+        eigenvalues, W = self._solve(data, min(wanted, self._max_components(data)))
         if self._gains:
             useful = count_gains(eigenvalues)
-            if useful < self.n_components and not supervised:
-                check_components(self.n_components, useful, "components along which these views agree at all")
             eigenvalues, W = eigenvalues[:useful], W[:, :useful]
         signs = component_signs(W)
         self.eigenvalues_ = eigenvalues

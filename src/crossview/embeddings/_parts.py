@@ -18,11 +18,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from crossview._blas import product
 from crossview.embeddings._base import centred, check_count, check_weight
 from crossview.graphs.neighbours import Indices
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
 from crossview.linalg.scatter import patch_scatter
+from crossview.linalg.span import constant_direction, row_space
 from crossview.views import Array
 
 __all__ = ["HybridParts", "HybridProblem", "HybridWeights", "ViewData"]
@@ -34,40 +36,52 @@ class ViewData:
 
     Parameters
     ----------
-    features : ndarray of shape (m, D_v)
-        Features less their mean, zero where a sample is missing.
+    features : ndarray of shape (m, r_v)
+        Features less their mean, along the directions of the basis, zero where a sample is missing.
     mean : ndarray of shape (D_v,)
         What was subtracted.
     seen : ndarray of bool, shape (m,)
         Which samples the view has seen.
     patches : Patches
         The patches of all m samples.
+    basis : ndarray of shape (D_v, r_v), optional
+        Orthonormal directions in which training samples vary, if these are not all.
     kernel_map : KernelMap, optional
         Where the features come from, if they are not the samples themselves.
+    null : ndarray of shape (r_v,), optional
+        Direction in which features of a kernel do not vary, if there is one.
     """
 
     features: Array
     mean: Array
     seen: NDArray[np.bool_]
     patches: Patches
+    basis: Array | None = None
     kernel_map: KernelMap | None = None
+    null: Array | None = None
 
     @classmethod
-    def of(
-        cls,
-        features: Array,
-        patches: Patches,
-        seen: NDArray[np.bool_],
-        *,
-        center: bool,
-        kernel_map: KernelMap | None = None,
-    ) -> ViewData:
-        """Centre the features of the samples that were seen, and spread both over all samples.
+    def of_samples(cls, rows: Array, patches: Patches, seen: NDArray[np.bool_], *, center: bool) -> ViewData:
+        """Centre the samples that were seen, and restrict them to the directions in which they vary."""
+        features, mean = centred(rows, seen, center=center)
+        basis = row_space(features)
+        if basis is not None:
+            features = product(features, basis)
+        return cls(features, mean, seen, patches.spread(seen), basis)
 
-        Features of a kernel map are overwritten.
-        """
-        features, mean = centred(features, seen, center=center, overwrite=kernel_map is not None)
-        return cls(features, mean, seen, patches.spread(seen), kernel_map)
+    @classmethod
+    def of_kernel(
+        cls, features: Array, patches: Patches, seen: NDArray[np.bool_], kernel_map: KernelMap, *, center: bool
+    ) -> ViewData:
+        """Centre the features of a kernel map, which are overwritten."""
+        null = constant_direction(features, kernel_map.pivots) if center else None
+        features, mean = centred(features, seen, center=center, overwrite=True)
+        return cls(features, mean, seen, patches.spread(seen), kernel_map=kernel_map, null=null)
+
+    @property
+    def rank(self) -> int:
+        """In how many directions the features vary."""
+        return int(self.features.shape[1]) - (self.null is not None)
 
     def samples(self, rows: Indices) -> Array:
         """Features, not centred, of samples by their number among those that were seen."""
@@ -84,6 +98,14 @@ class HybridWeights:
     beta: float
     n_within: int
     n_between: int
+
+    def fault(self) -> ValueError | None:
+        """What is wrong with the weights, if anything is."""
+        try:
+            self.check()
+        except ValueError as error:
+            return error
+        return None
 
     def check(self) -> None:
         """Refuse what cannot be, by the names that MvHE gives it."""

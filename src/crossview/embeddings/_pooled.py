@@ -6,6 +6,7 @@ import numpy as np
 
 from crossview.embeddings._base import check_flag
 from crossview.embeddings._linear import LinearEmbedding, TrainingData
+from crossview.exceptions import NotApplicableError
 from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
 from crossview.views import Array, Views
@@ -23,7 +24,7 @@ class PooledEmbedding(LinearEmbedding):
         if not self.pooled:
             return super()._data(views, classes)
         if len(set(views.n_features)) > 1:
-            raise ValueError(
+            raise NotApplicableError(
                 f"views with {', '.join(map(str, views.n_features))} features cannot share one map: "
                 f"use {type(self).__name__}(pooled=False) for one per view."
             )
@@ -44,9 +45,11 @@ class PooledEmbedding(LinearEmbedding):
             values, W = self._solve_one(np.concatenate(rows), pooled, d)
             return values, np.tile(W, (len(rows), 1))
         solutions = [self._solve_one(X, y, d) for X, y in zip(rows, labels, strict=True)]
+        shared = min(len(values) for values, _ in solutions)
         # Nothing ties the views' signs to each other: each is set by itself.
-        return np.array([values for values, _ in solutions]), np.vstack([W * component_signs(W) for _, W in solutions])
+        stacked = np.vstack([W[:, :shared] * component_signs(W[:, :shared]) for _, W in solutions])
+        return np.array([values[:shared] for values, _ in solutions]), stacked
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        """Eigenvalues and the d components of one set of samples."""
+        """Eigenvalues and the d components of one set of samples, or as many as it has."""
         raise AssertionError("a subclass defines the problem")

@@ -14,10 +14,9 @@ from crossview.embeddings._base import (
     Embedding,
     centred,
     check_choice,
-    check_components,
-    check_count,
     check_flag,
     check_views,
+    wanted_components,
 )
 from crossview.embeddings._kernel import KernelViews
 from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views, count_gains, per_view
@@ -268,7 +267,7 @@ class KCCA(KernelViews, Embedding):
         self : KCCA
             Fitted.
         """
-        check_count(self.n_components, "n_components", least=1)
+        wanted = wanted_components(self)
         check_flag(self.center, "center")
         checked = check_views(views, self)
         check_two_views(checked, self)
@@ -282,11 +281,11 @@ class KCCA(KernelViews, Embedding):
             features.append(R)
             means.append(mean)
             ridges.append(reg * float(np.vdot(R, R)) / seen.sum())
-        possible = min(R.shape[1] for R in features)
-        check_components(self.n_components, possible, "dimensions that the smaller kernel matrix spans")
-        self.eigenvalues_, stacked = _canonical_correlations(features, grams(features), ridges, self.n_components)
-        check_components(self.n_components, count_gains(self.eigenvalues_), "components along which the views agree")
-        W = np.split(stacked, [features[0].shape[1]])
+        d = min(wanted, *(R.shape[1] for R in features))
+        correlations, stacked = _canonical_correlations(features, grams(features), ridges, d)
+        useful = count_gains(correlations)
+        self.eigenvalues_ = correlations[:useful]
+        W = np.split(stacked[:, :useful], [features[0].shape[1]])
         signs = component_signs(np.vstack([product(R, w) for R, w in zip(features, W, strict=True)]))
         factors = (
             R[np.flatnonzero(seen)[kernel_map.pivots]] + mean

@@ -14,6 +14,7 @@ from crossview._blas import cross_product
 from crossview.embeddings._base import check_choice
 from crossview.embeddings._linear import LinearEmbedding, TrainingData, per_view
 from crossview.embeddings._pooled import PooledEmbedding
+from crossview.exceptions import NotApplicableError
 from crossview.graphs.neighbours import Indices
 from crossview.linalg.classes import block_diagonal, class_sums, grams, joint_scatters, pair_products, view_scatters
 from crossview.linalg.generalised import factor_blocks, largest_generalised_eigenpairs, ridge, successive_eigenpairs
@@ -267,7 +268,9 @@ class MvMDA(_Discriminant):
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         sums, counts = class_sums(data.arrays, data.mask, _classes(data))
         if not counts.all():
-            raise ValueError("MvMDA needs every class in every view: leave out the others, or use crossview.MvDA.")
+            raise NotApplicableError(
+                "MvMDA needs every class in every view: leave out the others, or use crossview.MvDA."
+            )
         check_within_class_scatter(counts, "MvMDA")
         means = np.hstack([total / number[:, None] for total, number in zip(sums, counts.T, strict=True)])
         means -= means.mean(axis=0)
@@ -475,7 +478,7 @@ def check_within_class_scatter(counts: Array, name: str) -> None:
     alone = np.flatnonzero(counts.max(axis=0) < 2)
     if len(alone):
         every = len(alone) == counts.shape[1]
-        raise ValueError(
+        raise NotApplicableError(
             f"{'every class has one sample per view' if every else f'view {alone[0]} has no class twice'}, so that "
             f"there is no within-class scatter for {name} to tell from what separates classes: use MvDA, MvDAVC or "
             "MvHE, which compare classes across views."

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import Tags
 
 from crossview._blas import product
 from crossview.embeddings._base import (
     Embedding,
-    check_components,
-    check_count,
     check_flag,
     check_labels,
     check_views,
+    wanted_components,
 )
 from crossview.embeddings._kernel import KernelViews
+from crossview.embeddings._linear import count_agreeing
 from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
 from crossview.graphs.neighbours import Indices, class_neighbours
 from crossview.graphs.patches import Patches
@@ -50,8 +51,9 @@ class MvHE(Embedding):
 
     Parameters
     ----------
-    n_components : int
-        d: dimension of the common space, at most the number of features of all views together.
+    n_components : int or "auto"
+        d: dimension of the common space. A number is capped at what the data allow, as in every method here; see
+        ``n_components_``. ``"auto"``: see the notes.
     lambda_paired : float
         λ0: weight of LE-paired, 1 in the paper; 0 leaves it out.
     lambda_intra : float
@@ -82,9 +84,16 @@ class MvHE(Embedding):
 
     Notes
     -----
-    The best weights differ much from one data set to another: search for them. Where features are constant or depend
-    on each other, as they must where a view has more of them than samples, directions in which no sample varies are
-    optimal and useless: fitting warns of them, and `crossview.ViewPCA` removes them.
+    The best weights differ from one data set to another: search for them with `crossview.tune`.
+
+    Each map is restricted to the span of the view's training samples, less their mean. Where features are constant or
+    depend on each other, as they must where a view has more features than samples, directions in which no training
+    sample varies would otherwise be optimal, at zero, and useless. Singular values below ``max(m, D_v) · eps`` times
+    the largest count as zero. Where the samples span all directions, this is the paper's formula.
+
+    The last components of the eigenproblem set the views of a sample apart: with all that there are, matching is left
+    to chance. ``n_components="auto"`` keeps those before the first along which the views' training samples correlate
+    negatively (below -0.1), 30 at most.
 
     References
     ----------
@@ -103,9 +112,18 @@ class MvHE(Embedding):
 
     eigenvalues_: Array
 
+    _refits: ClassVar[tuple[str, ...]] = (
+        "lambda_paired",
+        "lambda_intra",
+        "lambda_inter",
+        "beta",
+        "n_within",
+        "n_between",
+    )
+
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: int | str = "auto",
         lambda_paired: float = 1.0,
         lambda_intra: float = 0.01,
         lambda_inter: float = 0.05,
@@ -147,30 +165,37 @@ class MvHE(Embedding):
         data = self._view_data(checked, classes, self.n_within, self.n_between)
         with np.errstate(over="ignore", invalid="ignore"):
             S = HybridProblem.of(data, checked.mask).scatter(self._weights())
-        if not np.isfinite(S).all():
-            raise ValueError("values too large to be weighted: scale the views, or the weights, down.")
-        eigenvalues, stacked = smallest_eigenpairs(S, self.n_components, overwrite=True)
+        return self._solve(S, data, checked)
+
+    def _solve(self, S: Array, data: Sequence[ViewData], views: Views) -> Self:
+        """Find the maps that minimise the objective whose scatter is given, and keep them. S is destroyed."""
+        size = float(np.linalg.norm(S))
+        if not np.isfinite(size):
+            raise ValueError("the views or weights are too large for their products to be computed: scale them down.")
+        edges = np.cumsum([0, *(view.features.shape[1] for view in data)])
+        for view, (a, b) in zip(data, pairwise(edges), strict=True):
+            if view.null is not None:
+                # The objective is 0 there: lifted above all eigenvalues, it is out of the way.
+                S[a:b, a:b] += np.outer(2.0 * size * view.null, view.null)
+        d = min(wanted_components(self), sum(view.rank for view in data))
+        eigenvalues, stacked = smallest_eigenpairs(S, d, overwrite=True)
         stacked *= np.sqrt(len(data))  # the constraint is W'W = nI
-        W = np.split(stacked, np.cumsum([view.features.shape[1] for view in data])[:-1])
-        latents = [product(view.features, w) for view, w in zip(data, W, strict=True)]
-        _warn_of_empty_components(data, latents)
-        self.eigenvalues_ = eigenvalues
-        self._store(data, W, latents)
-        self._remember(checked)
+        W = np.split(stacked, edges[1:-1])
+        latents = [product(view.features, np.ascontiguousarray(w)) for view, w in zip(data, W, strict=True)]
+        ties_views = self.lambda_paired or self.lambda_inter
+        kept = count_agreeing(latents) if self.n_components == "auto" and ties_views else d
+        self.eigenvalues_ = eigenvalues[:kept]
+        self._store(data, [w[:, :kept] for w in W], [latent[:, :kept] for latent in latents])
+        self._remember(views)
         return self
 
-    def _check(self, views: ViewInput, y: ArrayLike) -> tuple[Views, Indices]:
+    def _check(self, views: ViewInput, y: ArrayLike | None) -> tuple[Views, Indices]:
         """All that can be refused before any work is done."""
-        check_count(self.n_components, "n_components", least=1)
+        wanted_components(self)
         self._weights().check()
         check_flag(self.center, "center")
         checked = check_views(views, self)
-        classes = check_labels(y, len(checked), self)
-        self._check_dimensions(checked)
-        return checked, classes
-
-    def _check_dimensions(self, views: Views) -> None:
-        check_components(self.n_components, sum(views.n_features), "features of all views together")
+        return checked, check_labels(y, len(checked), self)
 
     def _weights(self) -> HybridWeights:
         return HybridWeights(
@@ -183,37 +208,30 @@ class MvHE(Embedding):
         for X, seen in zip(views.arrays, views.mask.T, strict=True):
             rows = X if seen.all() else X[seen]
             patches = Patches(*class_neighbours(rows, classes[seen], n_within, n_between))
-            data.append(ViewData.of(rows, patches, seen, center=self.center))
+            data.append(ViewData.of_samples(rows, patches, seen, center=self.center))
         return data
 
-    def _for_many_weights(
-        self, views: Views, y: ArrayLike, within: Iterable[int], between: Iterable[int], new: Views
-    ) -> Callable[[HybridWeights, int], Views]:
-        """What maps new samples to the common space, given weights and a number of components.
-
-        Neighbours, features and scatter parts are computed once; what is returned costs an eigen-solve. But for signs
-        and scale, which no distance depends on, it gives what `fit` and `transform` with the same parameters give.
-        """
-        within, between = sorted(within), sorted(between)
+    def _refitter(
+        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
+    ) -> Callable[[Mapping[str, Any]], Self]:
+        """The objective is a sum: its parts are computed once, and another weighting costs an eigen-solve."""
+        models: list[MvHE] = [clone(self).set_params(**setting) for setting in settings]
+        weights = [model._weights() for model in models if model._weights().fault() is None]
+        within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
         checked, classes = self._check(views, y)
-        data = self._view_data(checked, classes, within[-1], between[-1])
+        data = self._view_data(checked, classes, max(within, default=0), max(between, default=0))
         parts = HybridProblem.of(data, checked.mask).parts(within, between)
-        edges = np.cumsum([view.features.shape[1] for view in data])[:-1]
-        features = [self._features(X, view) for X, view in zip(new.arrays, data, strict=True)]
 
-        def latents(weights: HybridWeights, d: int) -> Views:
-            _, W = smallest_eigenpairs(parts.combine(weights), d, overwrite=True)
-            parts_of_w = map(np.ascontiguousarray, np.split(W, edges))
-            return Views([product(X, w) for X, w in zip(features, parts_of_w, strict=True)], names=new.names)
+        def refit(setting: Mapping[str, Any]) -> Any:
+            model = clone(self).set_params(**setting)
+            model._weights().check()
+            return model._solve(parts.combine(model._weights()), data, checked)
 
-        return latents
-
-    def _features(self, X: Array, view: ViewData) -> Array:
-        """New samples as the objective sees those of the view."""
-        return X - view.mean
+        return refit
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
         """Keep of the solution what maps new samples."""
+        W = [w if view.basis is None else view.basis @ w for view, w in zip(data, W, strict=True)]
         signs = component_signs(np.vstack(W))
         self.projections_ = [w * signs for w in W]
         self.means_ = [view.mean for view in data]
@@ -228,7 +246,7 @@ class KMvHE(KernelViews, MvHE):
 
     Parameters
     ----------
-    n_components : int
+    n_components : int or "auto"
         d: dimension of the common space.
     lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between
         As in `MvHE`.
@@ -288,7 +306,7 @@ class KMvHE(KernelViews, MvHE):
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: int | str = "auto",
         lambda_paired: float = 1.0,
         lambda_intra: float = 0.01,
         lambda_inter: float = 0.05,
@@ -315,9 +333,10 @@ class KMvHE(KernelViews, MvHE):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def _check_dimensions(self, views: Views) -> None:
-        self._check_kernel(views)
-        check_components(self.n_components, self._max_rank(views), "landmarks of all views together")
+    def _check(self, views: ViewInput, y: ArrayLike | None) -> tuple[Views, Indices]:
+        checked, classes = super()._check(views, y)
+        self._check_kernel(checked)
+        return checked, classes
 
     def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
         data = []
@@ -329,18 +348,8 @@ class KMvHE(KernelViews, MvHE):
                 K = kernel(rows, rows)
             patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between, K))
             kernel_map, features = KernelMap.fit(kernel, rows, landmarks, np.flatnonzero(seen), K)
-            data.append(ViewData.of(features, patches, seen, center=self.center, kernel_map=kernel_map))
-        rank = sum(view.features.shape[1] for view in data)
-        check_components(self.n_components, rank, "dimensions that the kernel matrices of all views span together")
+            data.append(ViewData.of_kernel(features, patches, seen, kernel_map, center=self.center))
         return data
-
-    def _features(self, X: Array, view: ViewData) -> Array:
-        assert view.kernel_map is not None
-        features = np.full((len(X), view.features.shape[1]), np.nan)
-        seen = ~np.isnan(X[:, 0])
-        factor = view.samples(view.kernel_map.pivots)
-        features[seen] = view.kernel_map.features(X[seen], factor) - view.mean
-        return features
 
     def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
         maps = [view.kernel_map for view in data if view.kernel_map is not None]
@@ -348,18 +357,3 @@ class KMvHE(KernelViews, MvHE):
         # Coefficients depend on which landmarks were taken, latent samples do not.
         signs = component_signs(np.vstack(latents))
         self._store_maps(maps, factors, [w * signs for w in W], [view.mean for view in data])
-
-
-def _warn_of_empty_components(data: Sequence[ViewData], latents: Sequence[Array]) -> None:
-    """Say so where training samples do not vary along components: these are arbitrary."""
-    spread = sum(np.square(latent).sum(axis=0) for latent in latents)
-    total = sum(np.einsum("ij,ij->", view.features, view.features) for view in data)
-    empty = int(np.sum(spread <= 1e-12 * total))
-    if empty:
-        warnings.warn(
-            f"{empty} of the {len(spread)} components lie where no training sample varies, and are arbitrary: features "
-            "are constant or depend on each other, or there are not so many components to find. Reduce the views "
-            "first, for example by crossview.ViewPCA, or ask for fewer components or a larger beta.",
-            UserWarning,
-            stacklevel=3,
-        )

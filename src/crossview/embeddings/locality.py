@@ -9,13 +9,15 @@ import scipy.sparse as sp
 from sklearn.utils import Tags
 
 from crossview.embeddings._base import check_count, check_weight
-from crossview.embeddings._linear import LinearEmbedding, TrainingData
+from crossview.embeddings._linear import LinearEmbedding, TrainingData, count_agreeing
 from crossview.embeddings._pooled import PooledEmbedding
+from crossview.exceptions import NotApplicableError
 from crossview.graphs.neighbours import Indices, class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.scatter import graph_scatter
+from crossview.linalg.span import restrict_to_span
 from crossview.views import Array, Views
 
 __all__ = ["DLA", "LPP", "MvDLA"]
@@ -112,8 +114,10 @@ class DLA(_Patches, PooledEmbedding):
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
         assert classes is not None
-        S, _ = graph_scatter([X], _patch_graph(X, classes, self.n_within, self.n_between, self.beta))
-        return smallest_eigenpairs(S, d, overwrite=True)
+        (features,), to_maps = restrict_to_span([X])
+        S, _ = graph_scatter([features], _patch_graph(X, classes, self.n_within, self.n_between, self.beta))
+        eigenvalues, W = smallest_eigenpairs(S, min(d, len(S)), overwrite=True)
+        return eigenvalues, to_maps(W)
 
 
 class MvDLA(_Patches):
@@ -126,8 +130,8 @@ class MvDLA(_Patches):
 
     Parameters
     ----------
-    n_components : int
-        d: dimension of the common space, to be cut to the number of all features.
+    n_components : int or "auto"
+        d: dimension of the common space; ``"auto"`` as in `MvHE`.
     beta : float
         β: how much between-class distances count against within-class ones.
     n_within, n_between : int
@@ -159,7 +163,7 @@ class MvDLA(_Patches):
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: int | str = "auto",
         beta: float = 0.1,
         n_within: int = 10,
         n_between: int = 15,
@@ -173,9 +177,9 @@ class MvDLA(_Patches):
 
     def _data(self, views: Views, classes: Indices | None) -> TrainingData:
         if len(set(views.n_features)) > 1:
-            raise ValueError(
-                f"MvDLA looks for neighbours across views, which views with {', '.join(map(str, views.n_features))} "
-                "features do not allow: reduce them to equal numbers by crossview.ViewPCA, or use crossview.MvHE."
+            raise NotApplicableError(
+                "MvDLA looks for neighbours across views and needs views of equal width, got "
+                f"{', '.join(map(str, views.n_features))} features: use crossview.MvHE."
             )
         return super()._data(views, classes)
 
@@ -186,9 +190,14 @@ class MvDLA(_Patches):
         samples = np.vstack([X + mean for X, mean in zip(rows, data.means, strict=True)])
         classes = np.concatenate([data.classes[s] for s in seen])
         graph = _patch_graph(samples, classes, self.n_within, self.n_between, self.beta)
-        S, _ = graph_scatter(rows, graph)
-        eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
-        return eigenvalues, np.sqrt(len(rows)) * W
+        features, to_maps = restrict_to_span(rows)
+        S, _ = graph_scatter(features, graph)
+        eigenvalues, W = smallest_eigenpairs(S, min(d, len(S)), overwrite=True)
+        W = np.sqrt(len(rows)) * to_maps(W)
+        edges = np.cumsum(data.n_features)[:-1]
+        latents = [X @ w for X, w in zip(data.arrays, np.split(W, edges), strict=True)]
+        kept = count_agreeing(latents) if self.n_components == "auto" else len(eigenvalues)
+        return eigenvalues[:kept], W[:, :kept]
 
 
 class LPP(PooledEmbedding):
@@ -269,6 +278,7 @@ class LPP(PooledEmbedding):
         distances = np.square(X[start] - X[end]).sum(axis=1)
         width = self.t if self.t is not None else float(distances.mean()) or 1.0
         heat = sp.csr_array((np.exp(-distances / width), (start, end)), shape=graph.shape)
-        S, D = graph_scatter([X], heat)
-        eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), d)
-        return -eigenvalues, W
+        (features,), to_maps = restrict_to_span([X])
+        S, D = graph_scatter([features], heat)
+        eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), min(d, len(S)))
+        return -eigenvalues, to_maps(W)

@@ -45,7 +45,13 @@ SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     "KCCA": {"n_components": _DIMENSIONS, "reg": _RIDGES, "gamma_scale": _WIDTHS},
     "MCCA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
     "PLS": {"n_components": _DIMENSIONS},
-    "MvDLA": {"n_components": _DIMENSIONS, "beta": [0.03, 0.1, 0.3], "n_within": [5, 10, 20], "n_between": [5, 15]},
+    "MvDLA": {
+        # Within-class neighbours are found across views only where a patch holds more than a class has in one view.
+        "n_components": _DIMENSIONS,
+        "beta": [0.1, 0.3, 1.0],
+        "n_within": [10, 20, 40, 80],
+        "n_between": [15, 50, 100],
+    },
     "GMA": {"n_components": _DIMENSIONS, "reg": _RIDGES, "mu": _WEIGHTS},
     "MULDA": {"n_components": _DIMENSIONS, "reg": _RIDGES, "mu": _WEIGHTS},
     "MvDA": {"n_components": _DIMENSIONS, "reg": _RIDGES},

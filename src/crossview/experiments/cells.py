@@ -22,7 +22,7 @@ __all__ = ["TASKS", "Cell", "Search", "Split", "fingerprint", "grid", "key", "pl
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
-_FORMAT = 3  # of results: raised when cells come to mean something else, so that old ones are not taken for new
+_FORMAT = 4  # of results: raised when cells come to mean something else, so that old ones are not taken for new
 TASKS = ("accuracy", "dimensions", "parameters", "time", "literal-time")
 """What can be computed of a cell; `crossview.experiments.run_cell` says what each is."""
 
@@ -115,8 +115,10 @@ class Search(_Described):
 
     Parameters
     ----------
-    pca : sequence of int, optional
-        Dimensions of the PCA to try; None: no PCA.
+    pca : sequence of int, float or None, optional
+        Numbers of principal components per view to try, of which None keeps all; the standard ones when left out.
+    scaling : sequence of {"feature", "view", None}
+        Ways of scaling to try.
     n_iter : int, optional
         How many candidates to draw; None tries all.
     n_folds : int
@@ -124,20 +126,24 @@ class Search(_Described):
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try. Of equal scores the first wins, so that their order counts.
     cv : {"auto", "classes", "samples"}
-        What folds are made of.
+        What folds are made of; ``"auto"``: of what the split is made of.
     grid : mapping of str to sequence, optional
-        Values to try, in the place of ``crossview.SEARCH_SPACES``.
+        Values of the method's own parameters to try; ``crossview.SEARCH_SPACES`` when left out.
     scoring : {"accuracy", "average_precision"}
         What folds are scored by.
+    members : int
+        With more than 1, a committee of the best settings is scored, too.
     """
 
-    pca: Sequence[int] | None = (20, 40, 80, 160)
+    pca: Sequence[float | None] | None = None
+    scaling: Sequence[str | None] = ("feature", "view")
     n_iter: int | None = None
     n_folds: int = 5
     metrics: Sequence[str] = ("euclidean", "cosine")
     cv: str = "auto"
     grid: Options | None = None
     scoring: str = "accuracy"
+    members: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
@@ -154,17 +160,23 @@ class Search(_Described):
             _set(self, n_iter=int(self.n_iter))
         if self.pca is not None:
             if isinstance(self.pca, int | str) or not len(self.pca):
-                raise ValueError(f"pca must be dimensions to try, (20, 40) say, or None for no PCA, got {self.pca!r}.")
+                raise ValueError(f"pca must be a sequence of numbers to try, such as (20, 40), got {self.pca!r}.")
             for k in self.pca:
-                check_count(k, "pca", least=1)
-            _set(self, pca=tuple(sorted({int(k) for k in self.pca})))
+                if k is not None and not (isinstance(k, float) and 0 < k < 1):
+                    check_count(k, "pca", least=1)
+            _set(self, pca=tuple(dict.fromkeys(plain(k) for k in self.pca)))
+        for by in self.scaling:
+            if by is not None:
+                check_choice(by, "scaling", ("feature", "view"))
+        check_count(self.members, "members", least=1)
         if self.grid is not None:
             grid = _frozen_options(self.grid, "grid")
             for name, values in grid:
                 if not isinstance(values, tuple) or not values:
                     raise ValueError(f"grid[{name!r}] must be a sequence of values to try, got {values!r}.")
             _set(self, grid=grid)
-        _set(self, n_folds=int(self.n_folds), metrics=tuple(self.metrics))
+        _set(self, n_folds=int(self.n_folds), metrics=tuple(self.metrics), scaling=tuple(self.scaling))
+        _set(self, members=int(self.members))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

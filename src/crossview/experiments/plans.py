@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crossview.experiments.cells import Cell, Search, Split
 
-__all__ = ["Experiment", "Panel", "Place", "comparison"]
+__all__ = ["Experiment", "Panel", "Place", "committee_name", "comparison"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Place:
     row: str
     column: str
     cell: Cell
+    part: str = ""
+    """What of the result is meant: all of it, or ``"committee"``."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,8 @@ def comparison(
     options: Mapping[str, Any],
     methods: Sequence[str],
     split: Split,
-    pca: Sequence[int] | None,
-    draws: int | None,
-    scoring: str = "accuracy",
+    search: Search,
+    committees: Sequence[str] = (),
 ) -> Panel:
     """All methods on one data set.
 
@@ -92,29 +93,36 @@ def comparison(
         The methods.
     split : Split
         What to train with.
-    pca : sequence of int, optional
-        Dimensions of the PCA to try; None: no PCA.
-    draws : int, optional
-        How many combinations a search tries; None tries all.
-    scoring : {"accuracy", "average_precision"}
-        What folds are scored by.
+    search : Search
+        How they are tuned.
+    committees : sequence of str
+        Methods that are also shown as committees of as many members as the search says.
     """
-    search = Search(pca=None if pca is None else tuple(pca), n_iter=draws, scoring=scoring)
-    places = [
-        Place(
-            method,
-            data,
+    places = []
+    for method in methods:
+        members = search.members if method in committees else 1
+        cells = [
             Cell(
                 data=data,
                 method=method,
                 options=options,
                 split=split,
                 repeat=repeat,
-                search=search,
+                search=replace(search, members=members),
                 seed=split.seed + repeat,
-            ),
-        )
-        for method in methods
-        for repeat in range(split.n_repeats)
-    ]
+            )
+            for repeat in range(split.n_repeats)
+        ]
+        places += [Place(method, data, cell) for cell in cells]
+        if members > 1:
+            places += [Place(committee_name(method, members), data, cell, "committee") for cell in cells]
     return Panel("comparison", f"Methods on {data}", "accuracy", tuple(places))
+
+
+def committee_name(method: str, members: int) -> str:
+    """What a committee is called in tables.
+
+    >>> committee_name("MvHE", 8)
+    'MvHE × 8'
+    """
+    return f"{method} × {members}"

@@ -15,20 +15,15 @@ from typing import Any, TypeAlias
 
 from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell, Search, Split
-from crossview.experiments.plans import Experiment, Panel, Place
+from crossview.experiments.plans import Experiment, Panel, Place, committee_name
 
-__all__ = ["EXPERIMENTS", "LETTER", "POOLED", "QUICK", "TWO_VIEWS", "Effort", "Setting", "plan", "published"]
+__all__ = ["EXPERIMENTS", "LETTER", "QUICK", "Effort", "Setting", "plan", "published"]
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Maker: TypeAlias = "Callable[[Effort, Lacks], Experiment]"
 Draw: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"
 
-TWO_VIEWS = ("CCA", "KCCA", "PLS")
-"""Methods for two views only."""
-
-POOLED = ("PCA", "LDA", "DLA", "MvDLA")
-"""Methods that treat the samples of all views as one set, and so want equal numbers of features."""
-
+_TWO_VIEWS = ("CCA", "KCCA", "PLS")  # methods for two views only, which the paper leaves out where there are more
 LETTER = "by the letter of the paper"
 """What rows end in that time the paper's algorithm as it is printed."""
 
@@ -89,6 +84,8 @@ class Effort:
         The cases of tables that have several; all when empty.
     scoring : {"accuracy", "average_precision"}
         What folds are scored by; the paper does not say.
+    members : int
+        With more than 1, tables of accuracy show every method as a committee of the best settings of its search, too.
     seed : int
         Seed of the splits.
     """
@@ -100,6 +97,7 @@ class Effort:
     methods: Sequence[str] = tuple(METHODS)
     cases: Sequence[int] = ()
     scoring: str = "accuracy"
+    members: int = 1
     seed: int = 0
 
 
@@ -197,6 +195,16 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
         )
 
 
+def _places(row: str, column: str, setting: Setting, method: str, effort: Effort, **changes: Any) -> list[Place]:
+    """A method by itself and, where there are members, as a committee, both from the same searches."""
+    search = {**changes.pop("search", {}), "members": effort.members}
+    cells = list(_cells(setting, method, effort, search=search, **changes))
+    places = [Place(row, column, cell) for cell in cells]
+    if effort.members > 1:
+        places += [Place(committee_name(row, effort.members), column, cell, "committee") for cell in cells]
+    return places
+
+
 def _there(settings: Sequence[Setting], lacks: Lacks) -> tuple[list[Setting], tuple[str, ...]]:
     """The settings whose data are there, and what is said of the others."""
     reasons = {setting: lacks(setting.data, setting.options) for setting in settings}
@@ -222,7 +230,7 @@ def _cases(settings: Sequence[Setting], effort: Effort) -> list[Setting]:
 
 def _methods(setting: Setting, effort: Effort, among: Sequence[str] = tuple(METHODS)) -> list[str]:
     """Those wanted that can do with so many views."""
-    return [name for name in among if name in effort.methods and (setting.n_views == 2 or name not in TWO_VIEWS)]
+    return [name for name in among if name in effort.methods and (setting.n_views == 2 or name not in _TWO_VIEWS)]
 
 
 def _comparison(name: str, title: str, settings: Sequence[Setting], kind: str = "accuracy") -> Maker:
@@ -234,12 +242,20 @@ def _comparison(name: str, title: str, settings: Sequence[Setting], kind: str = 
         # The paper does not say how it applied these to several views.
         rows |= {f"{method} per view": (method, {"pooled": False}) for method in ("LDA", "DLA")}
         places = [
-            Place(row, str(setting) if kind == "pairs" else f"case {setting.case}", cell)
+            place
             for row, (method, fixed) in rows.items()
             for setting in there
             if method in _methods(setting, effort)
-            for cell in _cells(setting, method, effort, parameters=fixed)
+            for place in _places(
+                row,
+                str(setting) if kind == "pairs" else f"case {setting.case}",
+                setting,
+                method,
+                effort,
+                parameters=fixed,
+            )
         ]
+        places.sort(key=lambda place: bool(place.part))
         return Experiment(name, title, _panels(Panel(name, title, kind, tuple(places))), missing)
 
     return make
@@ -270,11 +286,11 @@ def _outliers(name: str, title: str, setting: Setting, shares: Sequence[int]) ->
     def make(effort: Effort, lacks: Lacks) -> Experiment:
         there, missing = _there([setting], lacks)
         places = [
-            Place(method, str(share), cell)
+            place
             for one in there
             for method in _methods(one, effort, _ROBUST)
             for share in shares
-            for cell in _cells(one, method, effort, outliers=share / 100)
+            for place in _places(method, str(share), one, method, effort, outliers=share / 100)
         ]
         panel = Panel(name, title, "outliers", tuple(places), x_label="labels permuted, %")
         return Experiment(name, title, _panels(panel), missing)

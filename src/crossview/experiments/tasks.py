@@ -6,22 +6,28 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import make_pipeline
+from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, grid, plain
 from crossview.experiments.timing import time_cell, time_literal_cell
-from crossview.recognition.metrics import accuracy_by_dimension, cmc, cross_view_accuracy
-from crossview.recognition.pipelines import first_features, reducers
-from crossview.recognition.search import EmbeddingSearchCV, HybridSearchCV, tune
-from crossview.recognition.splits import permute_labels
+from crossview.recognition.metrics import (
+    accuracy_by_dimension,
+    chance_accuracy,
+    cmc,
+    cross_view_accuracy,
+    mean_average_precision,
+    skipped_probes,
+)
+from crossview.recognition.search import EmbeddingSearchCV
+from crossview.recognition.splits import matching_folds, permute_labels
+from crossview.recognition.tuning import search_space, standard_pipeline
 from crossview.views import Array, Views
 
 __all__ = ["SENSITIVITY", "run_cell"]
@@ -61,14 +67,17 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     -------
     result : dict
         Ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of, with None
-        where there is nothing to compare, ``cmc`` the rates at rank 1 to 20, averaged over the ordered pairs of views;
-        ``best_params`` and ``best_score`` are the parameters chosen and their score in validation. ``euclidean`` has
-        these five for the best parameters with the Euclidean distance, where others were tried too. ``by_pca`` has, for
-        every PCA dimension that was tried, ``pca``, the ``score`` of the best parameters with that dimension, and that
-        with the Euclidean distance: the paper chose the dimension by them, which are of test samples. ``seconds`` are
-        those of the ``search``, which ends with a fit by the best parameters, and of a ``fit`` of the method by itself;
-        ``threads`` is how many linear algebra could use. The rest says what was trained and tested with, and
-        ``warnings`` what was warned of.
+        where there is nothing to compare, ``average_precision`` the mean average precision, and ``cmc`` the rates at
+        rank 1 to 20, averaged over the ordered pairs of views; ``best_params``, ``metric`` and ``best_score`` are the
+        parameters and distance chosen and their score in validation. ``euclidean`` has these for the best parameters
+        with the Euclidean distance, where others were tried too, and ``committee`` for the committee of the best
+        settings, with their parameters as ``members``, where one was asked for. ``by_pca`` has, for every number of
+        principal components that was tried, ``pca``, the ``score`` of the best parameters with it, and that with the
+        Euclidean distance: the paper chose the number by them, which are of test samples. ``chance`` is what matching
+        at random would score, and ``skipped`` how many of the ``probes`` had no sample of their class to find.
+        ``folds_of`` says what folds were made of. ``seconds`` are those of the ``search``, which ends with a fit by the
+        best parameters, and of a ``fit`` of the method by itself; ``threads`` is how many linear algebra could use. The
+        rest says what was trained and tested with, and ``warnings`` what was warned of.
 
     Examples
     --------
@@ -78,7 +87,7 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     >>> cell = Cell(data="turntable", method="MvDA", split=Split(n_train=8), search=search)
     >>> result = run_cell(cell, cv.datasets.make_turntable(12, size=12))
     >>> result["n_train_classes"], result["n_test_classes"], sorted(result["best_params"])
-    (8, 4, ['metric', 'n_components', 'pca', 'reg'])
+    (8, 4, ['mvda__n_components', 'mvda__reg', 'viewpca__n_components', 'viewscaler__by'])
     """
     return _TASKS[cell.task](cell, data)
 
@@ -94,22 +103,21 @@ class _Tuned:
     test: NDArray[np.intp]
     seconds: float
 
-    @cached_property
-    def reduced(self) -> tuple[Views, Views]:
-        """The samples to train with and to test with, scaled, and reduced as far as any of the candidates wants."""
-        candidates = self.search.cv_results_["params"]
-        most = None if self.search.pca is None else max(params["pca"] for params in candidates)
-        reduce = make_pipeline(*reducers(most, self.search.pooled_))
-        return reduce.fit_transform(self.views[self.train]), reduce.transform(self.views[self.test])
+    def fitted(self, rows: Sequence[int]) -> dict[int, Any]:
+        """Estimators with the settings of some rows of the search's results, fitted to the training samples."""
+        different = sorted(set(rows))
+        estimators = self.search.refit(different, self.views[self.train], self.labels[self.train])
+        return dict(zip(different, estimators, strict=True))
 
-    def latents(self, params: Mapping[str, Any]) -> tuple[Views, float]:
-        """The samples to test with in the common space of given parameters, and the seconds that the fit took."""
-        known, new = (first_features(views, params.get("pca")) for views in self.reduced)
-        model = self.search.pipeline(params)[-1]
-        start = time.perf_counter()
-        model.fit(known, self.labels[self.train])
-        seconds = time.perf_counter() - start
-        return model.transform(new), seconds
+    def latents(self, estimator: Any) -> Views:
+        """The samples to test with in the common space of a fitted estimator."""
+        mapped: Views = estimator.transform(self.views[self.test])
+        return mapped
+
+    @property
+    def tested(self) -> NDArray[Any]:
+        """Classes of the samples to test with."""
+        return self.labels[self.test]
 
 
 def _tune(cell: Cell, data: Dataset) -> _Tuned:
@@ -117,20 +125,19 @@ def _tune(cell: Cell, data: Dataset) -> _Tuned:
     train, test = cell.split.rows(labels, cell.repeat)
     labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
     how = cell.search
+    space = search_space(cell.method, data.views.n_features, own=grid(cell), pca=how.pca, scaling=how.scaling)
     start = time.perf_counter()
-    search = tune(
-        cell.method,
-        data.views[train],
-        labels[train],
-        grid(cell),
-        pca=how.pca,
+    search = EmbeddingSearchCV(
+        standard_pipeline(cell.method),
+        space,
+        n_iter=how.n_iter,
         metrics=tuple(how.metrics),
         scoring=how.scoring,
-        n_iter=how.n_iter,
+        members=how.members,
+        cv=matching_folds(cell.split.kind, labels[train]) if how.cv == "auto" else how.cv,
         n_folds=how.n_folds,
-        cv=how.cv,
         random_state=cell.seed,
-    )
+    ).fit(data.views[train], labels[train])
     return _Tuned(search, data.views, labels, train, test, time.perf_counter() - start)
 
 
@@ -139,47 +146,78 @@ def _accuracy(cell: Cell, data: Dataset, more: Callable[[_Tuned], Mapping[str, A
         warnings.simplefilter("always")
         tuned = _tune(cell, data)
         search = tuned.search
-        scores, fit = _scores(tuned, search.best_index_)
-        result = dict(scores)
-        if "euclidean" in cell.search.metrics and len(cell.search.metrics) > 1:
-            # As without the other distances; a fit is spared where the best of all distances is the Euclidean one.
-            best = _best_with(search, metric="euclidean")
-            result["euclidean"] = dict(scores) if best in (None, search.best_index_) else _scores(tuned, best)[0]
-        if cell.search.pca is not None and len(cell.search.pca) > 1:
-            result["by_pca"] = _by_pca(tuned)
+        euclidean = _best_with(search, metric="euclidean") if len(cell.search.metrics) > 1 else None
+        by_pca = _rows_by_pca(search)
+        fitted = tuned.fitted(
+            [search.best_index_, *([] if euclidean is None else [euclidean]), *(row for rows in by_pca for row in rows)]
+        )
+        scores = {row: _scores(tuned, row, estimator) for row, estimator in fitted.items()}
+        result = dict(scores[search.best_index_])
+        if euclidean is not None:
+            result["euclidean"] = scores[euclidean]
+        if len(search.members_) > 1:
+            result["committee"] = {
+                **_matching(tuned.latents(search.best_estimator_), tuned.tested, search.best_metric_),
+                "best_score": search.best_score_,
+                "members": [_params(search, row) for row in search.members_],
+            }
+        if by_pca:
+            result["by_pca"] = [
+                {"pca": plain(_setting(search, rows[0], "viewpca__n_components")), "score": scores[rows[0]]["score"]}
+                | ({"euclidean": scores[rows[1]]["score"]} if len(rows) > 1 else {})
+                for rows in by_pca
+            ]
         if more is not None:
             result |= more(tuned)
+        tested = tuned.views[tuned.test]
+        result |= {
+            "chance": chance_accuracy(tested, tuned.tested),
+            "skipped": int(skipped_probes(tested, tuned.tested).sum()),
+            "probes": int(tested.mask.sum() * (tested.shape[1] - 1)),
+        }
     return {
         **result,
-        "seconds": {"search": tuned.seconds, "fit": fit},
+        "folds_of": search.folds_of_,
+        "seconds": {"search": tuned.seconds, "fit": _seconds_of_fit(tuned, fitted[search.best_index_])},
         "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
         "views": list(data.views.names),
-        "pooled": bool(search.pooled_),
         "n_train": len(tuned.train),
         "n_test": len(tuned.test),
         "n_train_classes": len(np.unique(tuned.labels[tuned.train])),
-        "n_test_classes": len(np.unique(tuned.labels[tuned.test])),
+        "n_test_classes": len(np.unique(tuned.tested)),
         "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
 
 
+def _seconds_of_fit(tuned: _Tuned, fitted: Any) -> float:
+    """Seconds that a fit of the method by itself takes."""
+    known = fitted[:-1].transform(tuned.views[tuned.train])
+    model = clone(fitted[-1])
+    start = time.perf_counter()
+    model.fit(known, tuned.labels[tuned.train])
+    return time.perf_counter() - start
+
+
 def _dimensions(cell: Cell, data: Dataset) -> dict[str, Any]:
     def by_dimension(tuned: _Tuned) -> dict[str, Any]:
-        params = dict(tuned.search.best_params_)
-        most = _most_components(tuned, params)
-        latents, _ = tuned.latents(params | {"n_components": most})
+        search = tuned.search
+        most = _most_components(tuned)
+        name = f"{search.estimator.steps[-1][0]}__n_components"
+        estimator = search.pipeline({**search.best_params_, name: most})
+        latents = tuned.latents(estimator.fit(tuned.views[tuned.train], tuned.labels[tuned.train]))
         tried = list(range(_STEP, most + 1, _STEP)) or [most]
-        scores = accuracy_by_dimension(latents, tuned.labels[tuned.test], tried, params["metric"])
+        metric = str(search.cv_results_["metric"][search.best_index_])
+        scores = accuracy_by_dimension(latents, tuned.tested, tried, metric)
         return {"dimensions": tried, "by_dimension": [float(score) for score in scores]}
 
     return _accuracy(cell, data, by_dimension)
 
 
-def _most_components(tuned: _Tuned, params: Mapping[str, Any]) -> int:
-    """How many components a method can have: as many as there are features in a view, or training samples."""
-    known = tuned.reduced[0]
-    features = params.get("pca", min(known.n_features))
-    return int(min(features, known.mask.sum(axis=0).min()))
+def _most_components(tuned: _Tuned) -> int:
+    """How many components to look at: as many as the narrowest view has principal components."""
+    views, k = tuned.views, tuned.search.best_params_["viewpca__n_components"]
+    features = [D if k is None or k < 1 else min(int(k), D) for D in views.n_features]
+    return int(min(*features, views.mask[tuned.train].sum(axis=0).min()))
 
 
 def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
@@ -187,20 +225,19 @@ def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
         raise ValueError(f"{cell.method} has no such parameters: their effect is computed for MvHE and KMvHE.")
 
     def by_parameters(tuned: _Tuned) -> dict[str, Any]:
-        params = dict(tuned.search.best_params_)
+        search = tuned.search
+        prefix = f"{search.estimator.steps[-1][0]}__"
         found = {}
         for group, values in SENSITIVITY.items():
-            again = HybridSearchCV(
-                "rbf" if cell.method == "KMvHE" else None,
-                {name: [value] for name, value in params.items() if name not in ("pca", "metric")} | dict(values),
-                pca=None if "pca" not in params else [params["pca"]],
-                metrics=[params["metric"]],
-                pooled=tuned.search.pooled_,
+            again = EmbeddingSearchCV(
+                search.pipeline(search.best_params_),
+                {prefix + name: list(tried) for name, tried in values.items()},
+                metrics=[str(search.cv_results_["metric"][search.best_index_])],
                 cv=[(tuned.train, tuned.test)],
             ).fit(tuned.views, tuned.labels)
             results = again.cv_results_
             found[group] = [
-                {**{name: row[name] for name in values}, "score": float(score)}
+                {**{name: row[prefix + name] for name in values}, "score": float(score)}
                 for row, score in zip(results["params"], results["mean_test_score"], strict=True)
             ]
         return {"by_parameters": found}
@@ -208,50 +245,78 @@ def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
     return _accuracy(cell, data, by_parameters)
 
 
-def _scores(tuned: _Tuned, row: int) -> tuple[dict[str, Any], float]:
-    """What one row of a search's results is worth on new samples, and the seconds that its fit took."""
+def _scores(tuned: _Tuned, row: int, fitted: Any) -> dict[str, Any]:
+    """What one row of a search's results is worth on new samples."""
     results = tuned.search.cv_results_
-    params, y = results["params"][row], tuned.labels[tuned.test]
-    latents, seconds = tuned.latents(params)
-    accuracy = cross_view_accuracy(latents, y, params["metric"])
-    if np.isnan(accuracy).all():
-        raise ValueError("there is no pair of views to compare: use two views or more, each with samples to test with.")
-    scores = {
-        "score": float(np.nanmean(accuracy)),
-        "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
-        "cmc": _mean_cmc(latents, y, params["metric"]).tolist(),
-        "best_params": {name: plain(value) for name, value in params.items()},
+    return {
+        **_matching(tuned.latents(fitted), tuned.tested, str(results["metric"][row])),
+        "best_params": _params(tuned.search, row),
+        "metric": str(results["metric"][row]),
         "best_score": float(results["mean_test_score"][row]),
     }
-    return scores, seconds
 
 
-def _by_pca(tuned: _Tuned) -> list[dict[str, float]]:
-    """What the best parameters with every PCA dimension are worth."""
+def _matching(latents: Views, y: NDArray[Any], metric: str) -> dict[str, Any]:
+    """How well samples are matched in a common space."""
+    accuracy = cross_view_accuracy(latents, y, metric)
+    if np.isnan(accuracy).all():
+        raise ValueError("there is no pair of views to compare: use two views or more, each with samples to test with.")
+    return {
+        "score": float(np.nanmean(accuracy)),
+        "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
+        "average_precision": mean_average_precision(latents, y, metric),
+        "cmc": _mean_cmc(latents, y, metric).tolist(),
+    }
+
+
+def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:
+    """The parameters of a row of a search's results, ready for JSON."""
+    return {name: plain(value) for name, value in search.cv_results_["params"][row].items()}
+
+
+def _setting(search: EmbeddingSearchCV, row: int, name: str) -> Any:
+    return search.cv_results_["params"][row][name]
+
+
+def _rows_by_pca(search: EmbeddingSearchCV) -> list[list[int]]:
+    """The best row for every number of principal components that was tried, and the best with the Euclidean distance.
+
+    Nothing where one number was tried.
+    """
+    numbers = dict.fromkeys(params["viewpca__n_components"] for params in search.cv_results_["params"])
+    if len(numbers) < 2:
+        return []
     found = []
-    for k in sorted({params["pca"] for params in tuned.search.cv_results_["params"]}):
-        rows = {"score": _best_with(tuned.search, pca=k)}
-        if "euclidean" in tuned.search.metrics:
-            rows["euclidean"] = _best_with(tuned.search, pca=k, metric="euclidean")
-        scores = {row: _scores(tuned, row)[0]["score"] for row in {row for row in rows.values() if row is not None}}
-        found.append({"pca": k} | {name: scores[row] for name, row in rows.items() if row is not None})
+    for k in sorted(numbers, key=lambda k: np.inf if k is None else k):
+        rows = [_best_with(search, viewpca__n_components=k)]
+        if "euclidean" in search.metrics:
+            rows.append(_best_with(search, metric="euclidean", viewpca__n_components=k))
+        if known := [row for row in rows if row is not None]:
+            found.append(known)
     return found
 
 
-def _best_with(search: EmbeddingSearchCV, **fixed: Any) -> int | None:
+def _best_with(search: EmbeddingSearchCV, metric: str | None = None, **fixed: Any) -> int | None:
     """The best row of a search's results that has given values; None if none of them could be fitted."""
-    scores = search.cv_results_["mean_test_score"]
+    results = search.cv_results_
+    scores = results["mean_test_score"]
     rows = [
         row
-        for row, params in enumerate(search.cv_results_["params"])
-        if all(params[name] == value for name, value in fixed.items()) and not np.isnan(scores[row])
+        for row, params in enumerate(results["params"])
+        if all(params[name] == value for name, value in fixed.items())
+        and metric in (None, results["metric"][row])
+        and not np.isnan(scores[row])
     ]
     return max(rows, key=lambda row: scores[row], default=None)
 
 
 def _mean_cmc(latents: Views, y: NDArray[Any], metric: str) -> Array:
     samples = [(X[seen], y[seen]) for X, seen in zip(latents.arrays, latents.mask.T, strict=True) if seen.any()]
-    curves = [cmc(*gallery, *probes, _MAX_RANK, metric) for gallery, probes in permutations(samples, 2)]
+    curves = [
+        cmc(*gallery, *probes, _MAX_RANK, metric)
+        for gallery, probes in permutations(samples, 2)
+        if np.isin(probes[1], gallery[1]).any()
+    ]
     mean: Array = np.mean(curves, axis=0)
     return mean
 

@@ -143,11 +143,10 @@ def _check_kernel(kernel: Kernel) -> None:
 
 def _check_search(search: EmbeddingSearchCV) -> None:
     method = search.get_params(deep=False).get("estimator")
-    if not (method is None or isinstance(method, Embedding)):
-        # Among the values to try for a pipeline, there could be a cache.
+    if not isinstance(method, Embedding | Pipeline):
         raise ForeignError(f"a search for the parameters of a {type(method).__name__}")
     if _is_fitted(search):
-        for name in ("best_estimator_", "best_params_", "best_score_", "best_index_", "cv_results_"):
+        for name in ("best_estimator_", "best_params_", "best_metric_", "best_score_", "best_index_", "cv_results_"):
             getattr(search, name)
 
 

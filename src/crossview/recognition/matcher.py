@@ -304,4 +304,4 @@ def chosen_metric(model: Any) -> str:
     """
     if isinstance(model, CrossViewClassifier):
         return model.metric or chosen_metric(model.embedding_)
-    return str(model.best_params_["metric"]) if isinstance(model, EmbeddingSearchCV) else "euclidean"
+    return model.best_metric_ if isinstance(model, EmbeddingSearchCV) else "euclidean"

@@ -1,4 +1,4 @@
-"""Choose a method's parameters by cross-validation."""
+"""Choose the parameters of an embedding, and of what comes before it, by cross-validation."""
 
 from __future__ import annotations
 
@@ -6,93 +6,115 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import ParameterGrid, ParameterSampler, StratifiedKFold, check_cv
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import column_or_1d
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.pipeline import Pipeline
+from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview.embeddings._base import Embedding, check_choice, check_count, check_flag, check_labels
-from crossview.embeddings._parts import HybridWeights
-from crossview.embeddings.hybrid import KMvHE, MvHE
-from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.embeddings._base import (
+    AUTO_COMPONENTS,
+    Embedding,
+    MultiViewTransformer,
+    check_choice,
+    check_count,
+    check_labels,
+)
 from crossview.embeddings.one_view import transform_view
+from crossview.exceptions import NotApplicableError
+from crossview.recognition.committee import Committee, unit_length
 from crossview.recognition.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
-from crossview.recognition.pipelines import first_features, reducers, tuned_pipeline
-from crossview.recognition.splits import ClassKFold
+from crossview.recognition.splits import folds
 from crossview.views import Array, ViewInput, Views
 
-__all__ = ["EmbeddingSearchCV", "HybridSearchCV", "tune"]
+__all__ = ["EmbeddingSearchCV"]
 
 Candidate = dict[str, Any]
 Rows = NDArray[np.intp]
-Scores = tuple[Array, list[str]]
+Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
-_PCA = (20, 40, 80, 160)
-_CLASSES_PER_FOLD = 4
 _SCORINGS = {"accuracy": accuracy_by_dimension, "average_precision": precision_by_dimension}
-_WEIGHTS = {
-    "lambda_paired": "paired",
-    "lambda_intra": "intra",
-    "lambda_inter": "inter",
-    "beta": "beta",
-    "n_within": "n_within",
-    "n_between": "n_between",
-}
+_LAST = "n_components"  # the parameter of which every embedding has all values from one fit
 
 
 @dataclass(frozen=True)
-class _Fold:
-    """Training and test samples of a fold, scaled and reduced as far as any candidate wants."""
-
-    known: Views
-    known_y: NDArray[Any]
-    new: Views
-    new_y: NDArray[Any]
-
-
-class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
-    """Search for the parameters of an embedding, the PCA before it, and the distance after it.
-
-    Features are standardised and reduced by PCA first. What costs nothing is not fitted for: the
-    first components of a PCA or an embedding are the PCA or embedding with fewer, so every candidate is fitted once
-    per fold for all values of ``n_components`` and all distances.
+class _Branch:
+    """Candidates that share everything up to the embedding, which is fitted for all of them in one go.
 
     Parameters
     ----------
-    estimator : Embedding
-        The method.
-    param_grid : dict of str to sequence
-        Values to try.
-    pca : sequence of int, optional
-        Dimensions of the PCA to try. In the place of those larger than the number of features, that number is tried;
-        more than there are samples are left out. None: no PCA.
-    pooled : bool or "auto"
-        Whether scaler and PCA treat the samples of all views as one set, as the paper does for images of one kind, or
-        every view by itself, as unlike sensors want. By default the former, if the views have equal numbers of
-        features.
+    steps : tuple of estimator
+        Fitted steps before the embedding.
+    embedding : Embedding
+        With the parameters that the candidates share; not fitted.
+    settings : list of dict
+        Those in which they differ, one per candidate.
+    numbers : list of int
+        The candidates.
+    known, new : Views
+        Training and test samples after the steps.
+    """
+
+    steps: tuple[Any, ...]
+    embedding: Any
+    settings: list[Candidate]
+    numbers: list[int]
+    known: Views
+    new: Views
+
+    def fits(self, y: NDArray[Any]) -> Iterator[tuple[int, Any]]:
+        """The number of every candidate, and its fitted embedding, or the error that says why there is none."""
+        try:
+            refit = self.embedding._refitter(self.known, y, self.settings)
+        except ValueError as error:
+            yield from ((number, error) for number in self.numbers)
+            return
+        for number, setting in zip(self.numbers, self.settings, strict=True):
+            try:
+                fitted = refit(setting)
+            except ValueError as error:
+                fitted = error
+            yield number, fitted
+
+
+class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Search for the parameters of an embedding, or of a pipeline that ends in one, and for the distance after it.
+
+    This is scikit-learn's ``GridSearchCV`` (``RandomizedSearchCV`` with `n_iter`) for embeddings: scores and parameter
+    names are the same, but what need not be fitted again is not. Steps before the embedding are fitted once per fold
+    for all candidates that share them, every embedding gives all numbers of components from one fit, and estimators
+    that can change some parameters cheaply do so: `ViewPCA` its number of components, `MvHE` and `KMvHE` their weights
+    and numbers of neighbours, at one eigen-solve per candidate.
+
+    Parameters
+    ----------
+    estimator : Embedding or Pipeline
+        An embedding, or a pipeline of multi-view transformers that ends in one.
+    param_grid : dict or list of dict
+        Values to try by parameter name, as in ``set_params``: ``mvhe__beta`` in a pipeline made by ``make_pipeline``.
+        Values are lists, or distributions with a method ``rvs`` if `n_iter` is given.
+    n_iter : int, optional
+        How many settings to draw at random; None tries all. The embedding's number of components does not count, since
+        all that are listed come from one fit. The estimator's own parameters, where they are listed, are always among
+        the settings.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
     scoring : {"accuracy", "average_precision"}
-        What folds are scored by: mACC, or the mean average precision over ordered pairs of views. With few classes in
-        a fold nearly all nearest neighbours are right, and chance decides between candidates; the precision still
-        tells them apart. But it asks for all samples of a class to be near, where accuracy asks for one.
-    n_iter : int, optional
-        How many candidates, combinations of PCA dimension and parameters but for ``n_components``, to draw; None tries
-        all.
-    n_folds : int
-        Number of folds.
+        What folds are scored by: mACC, or the mean average precision over ordered pairs of views.
+    members : int
+        With more than 1, the best estimator is a `Committee` of that many of the best different settings.
     cv : {"auto", "classes", "samples"}, int, iterable or splitter
-        What folds are made of. Classes: those to be recognised are not among those to learn from. Samples: they are.
-        By default classes, as the paper has it, if there are at least four for every fold, and samples otherwise,
-        which fewer classes suggest; if there are too few samples for so many folds, there are fewer folds. Anything
-        else is taken as scikit-learn takes it.
+        What folds are made of. With ``"classes"``, classes to be recognised are not among those to learn from; with
+        ``"samples"`` they are. Choose what your test data are like. ``"auto"`` takes classes if there are at least four
+        for every fold, and samples otherwise. Anything else is taken as scikit-learn takes it.
+    n_folds : int
+        Number of folds; fewer where there are too few classes or samples for so many.
     n_jobs : int, optional
         Fits in parallel, as in joblib.
     random_state : int
@@ -102,56 +124,62 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Attributes
     ----------
-    best_estimator_ : Pipeline
-        Scaler, PCA if any, and the method, with the best parameters, fitted on all samples.
+    best_estimator_ : estimator
+        The estimator with the best parameters, fitted on all samples; a `Committee` if there are members.
     best_params_ : dict
-        The best parameters, ``pca`` and ``metric`` among them.
+        The best parameters: ``estimator.set_params(**search.best_params_)`` has them.
+    best_metric_ : str
+        The best distance for ``best_estimator_``.
     best_score_ : float
-        Their mean score over the folds.
+        Mean score of ``best_estimator_`` over the folds.
     best_index_ : int
-        Their row in ``cv_results_``.
+        Row of the best parameters in ``cv_results_``.
+    members_ : list of int
+        Rows of the committee's members in ``cv_results_``, best first; the best row alone without a committee.
     n_splits_ : int
-        How many folds there were.
-    pooled_ : bool
-        Whether samples of all views were scaled and reduced as one set.
+        Number of folds.
+    folds_of_ : {"classes", "samples", "given"}
+        What the folds were made of; ``"given"`` if `cv` is a splitter.
     cv_results_ : dict of str to ndarray
-        One row per candidate, number of components and distance: ``params``, ``param_*``, ``split*_test_score``,
-        ``mean_test_score``, ``std_test_score``, ``rank_test_score``. Combinations that cannot be fitted are nan.
+        One row per setting, number of components and distance: ``params``, ``param_*``, ``metric``,
+        ``split*_test_score``, ``mean_test_score``, ``std_test_score`` and ``rank_test_score``. Settings that cannot be
+        fitted score nan.
 
     Examples
     --------
     >>> import crossview as cv
+    >>> from sklearn.pipeline import make_pipeline
     >>> data = cv.datasets.load_digits()
-    >>> search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.01, 0.1], "n_components": [5, 9]}, pca=[10, 20])
-    >>> search.fit(data.views[:600], data.y[:600]).best_params_["pca"]
+    >>> pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(), cv.MvDA())
+    >>> grid = {"viewscaler__by": ["feature", "view"], "viewpca__n_components": [10, 20], "mvda__reg": [0.01, 0.1]}
+    >>> search = cv.EmbeddingSearchCV(pipeline, grid).fit(data.views[:600], data.y[:600])
+    >>> search.best_params_["viewpca__n_components"]
     20
     """
 
     def __init__(
         self,
-        estimator: Embedding,
-        param_grid: Mapping[str, Sequence[Any]],
+        estimator: Any,
+        param_grid: Grid,
         *,
-        pca: Sequence[int] | None = _PCA,
-        pooled: bool | str = "auto",
+        n_iter: int | None = None,
         metrics: Sequence[str] = ("euclidean", "cosine"),
         scoring: str = "accuracy",
-        n_iter: int | None = None,
-        n_folds: int = 5,
+        members: int = 1,
         cv: Any = "auto",
+        n_folds: int = 5,
         n_jobs: int | None = None,
         random_state: int = 0,
         progress: bool = False,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
-        self.pca = pca
-        self.pooled = pooled
+        self.n_iter = n_iter
         self.metrics = metrics
         self.scoring = scoring
-        self.n_iter = n_iter
-        self.n_folds = n_folds
+        self.members = members
         self.cv = cv
+        self.n_folds = n_folds
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
@@ -162,11 +190,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Training samples.
+            Training samples; with ``kernel="precomputed"``, square kernel matrices.
         y : array-like of shape (m,)
             One class label per sample.
         groups : array-like of shape (m,), optional
-            For splitters that want them.
+            For splitters that need them.
 
         Returns
         -------
@@ -176,55 +204,60 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         checked = Views(views)
         check_labels(y, len(checked), self)
         labels = column_or_1d(y)
-        for metric in self.metrics:
-            check_choice(metric, "metrics", ("euclidean", "cosine"))
-        check_choice(self.scoring, "scoring", tuple(_SCORINGS))
-        self.pooled_ = self._check_pooled(checked)
-        model, grid = self._problem()
-        for name in grid:
-            if name not in model.get_params():
-                raise ValueError(f"{type(model).__name__} has no parameter {name!r} to search for.")
-        dimensions = sorted(grid.pop("n_components", [model.get_params()["n_components"]]))
-        splits = list(self._splitter(labels).split(checked, labels, groups))
+        self._check()
+        candidates, dimensions = self._candidates()
+        splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
+        splits = list(splitter.split(checked, labels, groups))
         self.n_splits_ = len(splits)
         for _, test in splits:
             if len(np.unique(labels[test])) < 2:
                 raise ValueError("a fold has one class to test with, in which every match is right: use fewer folds.")
-        if dimensions[0] > (most := min(*checked.n_features, min(len(train) for train, _ in splits) - 1)):
-            dimensions = [most]
-        candidates = self._candidates(grid, checked, splits)
-        folds = [self._fold(checked, labels, train, test, candidates) for train, test in splits]
-        groups_of_candidates = self._groups(candidates)
-        places = [(f, group) for f in range(len(folds)) for group in groups_of_candidates]
-        tasks = [(folds[f], [candidates[k] for k in group], dimensions) for f, group in places]
-        scores = np.full((len(folds), len(candidates), len(dimensions), len(self.metrics)), np.nan)
-        failures = []
-        for (f, group), (found, errors) in zip(places, self._run(model, tasks), strict=True):
-            scores[f, group] = found
-            failures += errors
-        if np.isnan(scores).any(axis=0).all():
-            raise ValueError(f"no combination of parameters can be fitted in every fold: {failures[-1]}")
-        if failures:
-            message = f"{len(failures)} of {len(folds) * len(candidates)} fits failed; the last: {failures[-1]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=2)
-        self._collect(scores, candidates, dimensions)
-        with _more_components_than_there_are():
-            self.best_estimator_ = self.pipeline(self.best_params_).fit(checked, labels)
+        scores = self._scores(checked, labels, splits, candidates, dimensions)
+        candidate_of = self._collect(scores, candidates, dimensions)
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
+        self.members_ = self._choose_members(candidate_of)
+        if len(self.members_) > 1:
+            # Latent samples of unit length have no other distance than that of their angles.
+            self.best_metric_ = "euclidean"
+            self.best_score_ = self._committee_score(checked, labels, splits)
+        self.best_estimator_ = self._best(checked, labels)
         return self
 
-    def pipeline(self, params: Mapping[str, Any]) -> Pipeline:
-        """Scaler, PCA if any, and the method, with the given parameters, not fitted.
+    def pipeline(self, params: Mapping[str, Any]) -> Any:
+        """The estimator with given parameters, not fitted.
 
         Parameters
         ----------
         params : dict
             An entry of ``cv_results_["params"]``.
         """
-        check_is_fitted(self, "pooled_")
-        return tuned_pipeline(self._problem()[0], params, self.pooled_)
+        return clone(self.estimator).set_params(**params)
+
+    def refit(self, rows: Sequence[int], views: ViewInput, y: ArrayLike) -> list[Any]:
+        """Fit several settings to the same samples, sharing what they have in common.
+
+        Parameters
+        ----------
+        rows : sequence of int
+            The settings, as rows of ``cv_results_``.
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            The samples.
+        y : array-like of shape (m,)
+            Their classes.
+
+        Returns
+        -------
+        estimators : list of estimator
+            One per row, fitted.
+        """
+        check_is_fitted(self, "cv_results_")
+        everyone = np.arange(len(column_or_1d(y)))
+        found = self._fit_rows(rows, Views(views), column_or_1d(y), everyone, everyone[:1])
+        return [self._assembled(steps) for steps, _ in found]
 
     def transform(self, views: ViewInput) -> Any:
-        """Map samples into the common space by the best estimator.
+        """Map samples into the common space of the best estimator.
 
         Parameters
         ----------
@@ -248,7 +281,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return transform_view(self.best_estimator_, X, view)
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
-        """Mean cross-view accuracy (mACC) by the best estimator and the best distance.
+        """Mean cross-view accuracy (mACC) of the best estimator with the best distance.
 
         Parameters
         ----------
@@ -257,129 +290,176 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (m,)
             Their classes.
         """
-        return mean_accuracy(self.transform(views), y, self.best_params_["metric"])
+        return mean_accuracy(self.transform(views), y, self.best_metric_)
 
-    def _problem(self) -> tuple[Embedding, dict[str, Sequence[Any]]]:
-        """The method, and what to try."""
-        return self.estimator, dict(self.param_grid)
+    def _check(self) -> None:
+        if not self.metrics:
+            raise ValueError("metrics is empty: name at least one distance, for example ('euclidean',).")
+        for metric in self.metrics:
+            check_choice(metric, "metrics", ("euclidean", "cosine"))
+        check_choice(self.scoring, "scoring", tuple(_SCORINGS))
+        check_count(self.members, "members", least=1)
+        steps = self._steps()
+        if not isinstance(steps[-1][1], Embedding):
+            raise TypeError(
+                f"the search needs an embedding, or a pipeline that ends in one, got {type(steps[-1][1]).__name__}."
+            )
+        for _, step in steps:
+            if not isinstance(step, MultiViewTransformer):
+                raise TypeError(f"{type(step).__name__} is no multi-view transformer: use those of crossview.")
 
-    def _check_pooled(self, views: Views) -> bool:
-        equal = len(set(views.n_features)) == 1
-        if self.pooled == "auto":
-            return equal
-        check_flag(self.pooled, "pooled")
-        if self.pooled and not equal:
-            raise ValueError(f"views with {views.n_features} features cannot be pooled: use pooled=False.")
-        return bool(self.pooled)
+    def _steps(self) -> list[tuple[str, Any]]:
+        """The steps with what their parameters' names start with; nothing where there is no pipeline."""
+        if not isinstance(self.estimator, Pipeline):
+            return [("", self.estimator)]
+        return [(f"{name}__", step) for name, step in self.estimator.steps if step not in (None, "passthrough")]
 
-    def _splitter(self, y: NDArray[Any]) -> Any:
-        if not isinstance(self.cv, str):
-            return check_cv(self.cv, y, classifier=True)
-        check_choice(self.cv, "cv", ("auto", "classes", "samples"))
-        check_count(self.n_folds, "n_folds", least=2)
-        kind, n_folds = self._folds(y) if self.cv == "auto" else (self.cv, self.n_folds)
-        if kind == "classes":
-            return ClassKFold(n_folds, self.random_state)
-        if n_folds > (most := np.unique(y, return_counts=True)[1].max()):
-            raise ValueError(f"{n_folds} folds of samples want a class of so many, the largest has {most}: use fewer.")
-        return StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
+    def _candidates(self) -> tuple[list[Candidate], list[list[int]]]:
+        """Settings that take a fit of their own, and the numbers of components to score of each."""
+        last = self._steps()[-1][0] + _LAST
+        given = self.estimator.get_params()
+        grids = self._grids()
+        for grid in grids:
+            for name in grid:
+                if name not in given or (isinstance(self.estimator, Pipeline) and "__" not in name):
+                    known = ", ".join(sorted(name for name in given if "__" in name or self._steps()[0][0] == ""))
+                    raise ValueError(f"{name!r} is no parameter of the estimator to search for: use one of {known}.")
+            if last in grid and not hasattr(grid[last], "rvs"):
+                grid[last] = [tuple(sorted(grid[last]))]
+        total = None if any(hasattr(v, "rvs") for grid in grids for v in grid.values()) else len(ParameterGrid(grids))
+        if total is None and self.n_iter is None:
+            raise ValueError("param_grid has a distribution: say how many settings to draw, by n_iter.")
+        if self.n_iter is None or (total is not None and self.n_iter >= total):
+            drawn = list(ParameterGrid(grids))
+        else:
+            check_count(self.n_iter, "n_iter", least=1)
+            drawn = list(ParameterSampler(grids, self.n_iter, random_state=self.random_state))
+            own = {name: _listed(given[name], values) for name, values in grids[0].items()}
+            if own not in drawn:
+                drawn = [own, *drawn[:-1]]
+        dimensions = [self._numbers(candidate) for candidate in drawn]
+        for d in {d for numbers in dimensions for d in numbers}:
+            check_count(d, last, least=1)
+        return drawn, dimensions
 
-    def _folds(self, y: NDArray[Any]) -> tuple[str, int]:
-        """What to make folds of, and how many."""
-        counts = np.unique(y, return_counts=True)[1]
-        if len(counts) >= _CLASSES_PER_FOLD * self.n_folds:
-            return "classes", self.n_folds
-        if counts.min() >= self.n_folds:
-            return "samples", self.n_folds
-        # There is little of both: as many folds as the better of them allows.
-        possible = {"classes": len(counts) // 2, "samples": int(counts.min())}
-        kind = max(possible, key=lambda name: possible[name])
-        if possible[kind] < 2:
-            raise ValueError("too few samples to make folds of: there must be four classes, or two samples of each.")
-        return kind, min(self.n_folds, possible[kind])
+    def _grids(self) -> list[Candidate]:
+        return [dict(grid) for grid in ([self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid)]
 
-    def _candidates(
-        self, grid: dict[str, Sequence[Any]], views: Views, splits: Sequence[tuple[Rows, Rows]]
-    ) -> list[Candidate]:
-        """Everything that takes a fit of its own."""
-        if self.pca is not None:
-            seen = [views.mask[train].sum(axis=0) for train, _ in splits]
-            samples = min(int(count.sum() if self.pooled_ else count.min()) for count in seen)
-            features = min(views.n_features)
-            tried = {k for k in self.pca if k <= min(features, samples)} or {min(features, samples)}
-            if max(self.pca) > features and features < samples:
-                tried.add(features)  # all of them: what is too much to ask for is not to mean less than there is
-            grid = grid | {"pca": sorted(tried)}
-        if self.n_iter is None or self.n_iter >= len(ParameterGrid(grid)):
-            return list(ParameterGrid(grid))
-        return list(ParameterSampler(grid, self.n_iter, random_state=self.random_state))
+    def _numbers(self, candidate: Candidate) -> list[int]:
+        """Numbers of components to score of a candidate."""
+        name = self._steps()[-1][0] + _LAST
+        own = self.estimator.get_params()[name]
+        value = candidate.get(name, AUTO_COMPONENTS if own == "auto" else own)
+        return list(value) if isinstance(value, tuple) else [value]
 
-    def _fold(self, views: Views, y: NDArray[Any], train: Rows, test: Rows, candidates: Sequence[Candidate]) -> _Fold:
-        most = None if self.pca is None else max(c["pca"] for c in candidates)
-        reduce = make_pipeline(*reducers(most, self.pooled_))
-        return _Fold(reduce.fit_transform(views[train]), y[train], reduce.transform(views[test]), y[test])
+    def _scores(
+        self,
+        views: Views,
+        y: NDArray[Any],
+        splits: Sequence[tuple[Rows, Rows]],
+        candidates: list[Candidate],
+        dimensions: list[list[int]],
+    ) -> list[Array]:
+        """For every candidate, its scores by fold, number of components and distance; nan where it has no fit."""
+        scores = [np.full((len(splits), len(numbers), len(self.metrics)), np.nan) for numbers in dimensions]
+        branches = (
+            (f, y[train], y[test], branch)
+            for f, (train, test) in enumerate(splits)
+            for branch in self._branches(views, y, train, test, candidates, dimensions)
+        )
+        jobs = (
+            delayed(_score)(branch, known_y, new_y, dimensions, self.metrics, self.scoring, f)
+            for f, known_y, new_y, branch in branches
+        )
+        failures: list[ValueError] = []
+        total = len(splits) * len(candidates)
+        with _progress(f"Searching for {type(self._steps()[-1][1]).__name__}", total, self.progress) as advance:
+            for f, found in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
+                for number, row in found:
+                    if isinstance(row, ValueError):
+                        failures.append(row)
+                    else:
+                        scores[number][f] = row
+                advance(len(found))
+        if all(np.isnan(found).any(axis=0).all() for found in scores):
+            kind = NotApplicableError if all(isinstance(e, NotApplicableError) for e in failures) else ValueError
+            raise kind(f"no setting can be fitted in every fold: {failures[-1]}")
+        if failures:
+            message = f"{len(failures)} of {total} fits failed; the last: {failures[-1]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=3)
+        return scores
 
-    def _groups(self, candidates: Sequence[Candidate]) -> list[list[int]]:
-        """Candidates that are fitted one after another, by their number."""
-        return [[k] for k in range(len(candidates))]
-
-    def _run(self, model: Embedding, tasks: Sequence[tuple[_Fold, list[Candidate], list[int]]]) -> Iterator[Scores]:
-        """Scores of every task, of shape (candidates, dimensions, distances), and why those that are nan are so."""
-        jobs = (delayed(self._score)(model, *task) for task in tasks)
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)
-        if not self.progress:
-            yield from results
-            return
-        try:
-            from rich.console import Console
-            from rich.progress import track
-        except ImportError as error:
-            raise ImportError("a progress bar needs rich: pip install 'crossview[cli]', or progress=False.") from error
-        label = f"Searching for {type(model).__name__}"
-        yield from track(results, description=label, total=len(tasks), console=Console(stderr=True))
-
-    def _score(self, model: Embedding, fold: _Fold, group: list[Candidate], dimensions: list[int]) -> Scores:
-        scores = np.full((len(group), len(dimensions), len(self.metrics)), np.nan)
-        errors = []
-        for row, (latents, fitted) in zip(scores, self._latents(model, fold, group, dimensions), strict=True):
-            if isinstance(latents, ValueError):
-                errors.append(str(latents))
-                continue
-            possible = [d for d in dimensions if d <= fitted]
-            for column, metric in enumerate(self.metrics):
-                row[: len(possible), column] = _SCORINGS[self.scoring](latents, fold.new_y, possible, metric)
-        return scores, errors
-
-    def _latents(
-        self, model: Embedding, fold: _Fold, group: list[Candidate], dimensions: list[int]
-    ) -> Iterator[tuple[Views | ValueError, int]]:
-        """The fold's test samples as every candidate maps them, and to how many components; or why it cannot."""
-        for candidate in group:
-            parameters = dict(candidate)
-            k = parameters.pop("pca", None)
-            known, new = first_features(fold.known, k), first_features(fold.new, k)
-
-            def fit(d: int, parameters: Candidate = parameters, known: Views = known, new: Views = new) -> Views:
-                with _more_components_than_there_are():
-                    fitted = clone(model).set_params(n_components=d, **parameters).fit(known, fold.known_y)
-                latents: Views = fitted.transform(new)
-                return latents
-
-            yield _with_most_components(fit, dimensions)
-
-    def _collect(self, scores: Array, candidates: Sequence[Candidate], dimensions: Sequence[int]) -> None:
-        params = [
-            {**candidate, "n_components": d, "metric": metric}
+    def _branches(
+        self,
+        views: Views,
+        y: NDArray[Any],
+        train: Rows,
+        test: Rows,
+        candidates: Sequence[Candidate],
+        dimensions: Sequence[Sequence[int]],
+    ) -> Iterator[_Branch]:
+        """What is to be fitted of the candidates on the training rows, each step before the embedding once."""
+        known, new = views[train], views[test]
+        if get_tags(self.estimator).input_tags.pairwise:
+            # Kernel values against the training samples: columns are samples, too.
+            known, new = (_columns(part, train) for part in (known, new))
+        steps = self._steps()
+        own = [
+            [
+                {name.removeprefix(prefix): value for name, value in candidate.items() if name.startswith(prefix)}
+                for prefix, _ in steps
+            ]
             for candidate in candidates
-            for d in dimensions
+        ]
+        for settings, numbers in zip(own, dimensions, strict=True):
+            settings[-1][_LAST] = max(numbers)
+        return self._grow(steps, own, list(range(len(candidates))), (), known, y[train], new)
+
+    def _grow(
+        self,
+        steps: Sequence[tuple[str, Any]],
+        own: Sequence[Sequence[Candidate]],
+        numbers: list[int],
+        done: tuple[Any, ...],
+        known: Views,
+        y: NDArray[Any],
+        new: Views,
+    ) -> Iterator[_Branch]:
+        place, step = len(done), steps[len(done)][1]
+        last = place == len(steps) - 1
+        cheap = (*step._refits, _LAST) if last else step._refits
+        for group in _alike(numbers, [_key(own[n][place], without=cheap) for n in numbers]):
+            shared = {name: value for name, value in own[group[0]][place].items() if name not in cheap}
+            settings = [{name: v for name, v in own[n][place].items() if name in cheap} for n in group]
+            model = clone(step).set_params(**shared)
+            if last:
+                yield _Branch(done, model, settings, group, known, new)
+                continue
+            refit = model._refitter(known, y, settings)
+            for same in _alike(group, [_key(setting) for setting in settings]):
+                fitted = refit(settings[group.index(same[0])])
+                yield from self._grow(
+                    steps, own, same, (*done, fitted), fitted.transform(known), y, fitted.transform(new)
+                )
+
+    def _collect(self, scores: list[Array], candidates: list[Candidate], dimensions: list[list[int]]) -> Rows:
+        """Fill ``cv_results_``, and say which candidate every row of it belongs to."""
+        last = self._steps()[-1][0] + _LAST
+        rows = [
+            (number, {**candidate, last: d} if last in candidate else candidate, metric)
+            for number, (candidate, numbers) in enumerate(zip(candidates, dimensions, strict=True))
+            for d in numbers
             for metric in self.metrics
         ]
-        table = scores.reshape(len(scores), -1)
+        params = [one for _, one, _ in rows]
+        table = np.concatenate([found.reshape(len(found), -1) for found in scores], axis=1)
         mean = table.mean(axis=0)
         worth = np.where(np.isnan(mean), -np.inf, mean)
+        names = dict.fromkeys(name for one in params for name in one)
         self.cv_results_ = {
             "params": params,
-            **{f"param_{name}": np.array([p[name] for p in params], dtype=object) for name in params[0]},
+            **{f"param_{name}": _objects([one.get(name) for one in params]) for name in names},
+            "metric": np.array([metric for _, _, metric in rows]),
             **{f"split{fold}_test_score": row for fold, row in enumerate(table)},
             "mean_test_score": mean,
             "std_test_score": table.std(axis=0),
@@ -387,161 +467,128 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
         self.best_index_ = int(worth.argmax())
         self.best_params_ = params[self.best_index_]
-        self.best_score_ = float(mean[self.best_index_])
+        return np.array([number for number, _, _ in rows])
+
+    def _choose_members(self, candidate_of: Rows) -> list[int]:
+        """The best row of each of the best candidates, best first."""
+        if self.members == 1:
+            return [self.best_index_]
+        mean = self.cv_results_["mean_test_score"]
+        # In a committee samples are compared by angles: where these were tried, they decide.
+        counts = ~np.isnan(mean) & ((self.cv_results_["metric"] == "cosine") | ("cosine" not in self.metrics))
+        order = np.flatnonzero(counts)[np.argsort(-mean[counts], kind="stable")]
+        _, first = np.unique(candidate_of[order], return_index=True)
+        return [int(row) for row in order[np.sort(first)][: self.members]]
+
+    def _committee_score(self, views: Views, y: NDArray[Any], splits: Sequence[tuple[Rows, Rows]]) -> float:
+        """Mean score of the committee over the folds."""
+        scores = []
+        for train, test in splits:
+            fitted = self._fit_rows(self.members_, views, y, train, test)
+            latents = [steps[-1].transform(new).arrays for steps, new in fitted]
+            joined = [np.hstack([unit_length(Z) for Z in parts]) for parts in zip(*latents, strict=True)]
+            scores.append(_SCORINGS[self.scoring](joined, y[test], [joined[0].shape[1]], "euclidean")[0])
+        return float(np.mean(scores))
+
+    def _best(self, views: Views, y: NDArray[Any]) -> Any:
+        """The best estimator, or the committee of the best, fitted on all samples."""
+        fitted = self.refit(self.members_, views, y)
+        if len(fitted) == 1:
+            return fitted[0]
+        members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
+        return Committee(members)._of(fitted, views)
+
+    def _fit_rows(
+        self, rows: Sequence[int], views: Views, y: NDArray[Any], train: Rows, test: Rows
+    ) -> list[tuple[tuple[Any, ...], Views]]:
+        """Fitted steps of every setting, and the test samples before the last of them."""
+        chosen = [dict(self.cv_results_["params"][row]) for row in rows]
+        dimensions = [self._numbers(candidate) for candidate in chosen]
+        found: dict[int, tuple[tuple[Any, ...], Views]] = {}
+        for branch in self._branches(views, y, train, test, chosen, dimensions):
+            for number, fitted in branch.fits(y[train]):
+                if isinstance(fitted, ValueError):
+                    raise fitted
+                found[number] = ((*branch.steps, fitted), branch.new)
+        return [found[number] for number in range(len(chosen))]
+
+    def _assembled(self, fitted: Sequence[Any]) -> Any:
+        """Fitted steps as one estimator."""
+        if not isinstance(self.estimator, Pipeline):
+            return fitted[0]
+        names = [name for name, step in self.estimator.steps if step not in (None, "passthrough")]
+        return Pipeline(list(zip(names, fitted, strict=True)))
 
 
-class HybridSearchCV(EmbeddingSearchCV):
-    """Exhaustive search for the parameters of MvHE, or of KMvHE, the PCA before it, and the distance after it.
-
-    As `EmbeddingSearchCV`, but a candidate that differs in weights or neighbours only costs one eigen-solve per fold:
-    neighbours and the parts of the scatter matrix are computed once for all of them.
-
-    Parameters
-    ----------
-    kernel : str or callable, optional
-        The kernel of KMvHE; None searches for MvHE.
-    grid : dict of str to sequence, optional
-        Values to try; ``crossview.SEARCH_SPACES["MvHE"]`` or ``["KMvHE"]`` when left out.
-    pca, pooled, metrics, scoring, n_iter, n_folds, cv, n_jobs, random_state, progress
-        As in `EmbeddingSearchCV`.
-
-    Attributes
-    ----------
-    best_estimator_, best_params_, best_score_, best_index_, pooled_, cv_results_
-        As in `EmbeddingSearchCV`.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> data = cv.datasets.load_digits()
-    >>> search = cv.HybridSearchCV("rbf", n_folds=3, n_iter=10).fit(data.views[::9], data.y[::9])
-    >>> bool(search.score(data.views[1::9], data.y[1::9]) > 0.7)
-    True
-    """
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        grid: Mapping[str, Sequence[Any]] | None = None,
-        *,
-        pca: Sequence[int] | None = _PCA,
-        pooled: bool | str = "auto",
-        metrics: Sequence[str] = ("euclidean", "cosine"),
-        scoring: str = "accuracy",
-        n_iter: int | None = None,
-        n_folds: int = 5,
-        cv: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: int = 0,
-        progress: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.grid = grid
-        self.pca = pca
-        self.pooled = pooled
-        self.metrics = metrics
-        self.scoring = scoring
-        self.n_iter = n_iter
-        self.n_folds = n_folds
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-
-    def _problem(self) -> tuple[Embedding, dict[str, Sequence[Any]]]:
-        model = MvHE() if self.kernel is None else KMvHE(kernel=self.kernel)
-        return model, dict(SEARCH_SPACES[type(model).__name__] if self.grid is None else self.grid)
-
-    def _groups(self, candidates: Sequence[Candidate]) -> list[list[int]]:
-        groups: dict[str, list[int]] = {}
-        for k, candidate in enumerate(candidates):
-            groups.setdefault(repr(_but_weights(candidate)), []).append(k)
-        return list(groups.values())
-
-    def _latents(
-        self, model: Embedding, fold: _Fold, group: list[Candidate], dimensions: list[int]
-    ) -> Iterator[tuple[Views | ValueError, int]]:
-        assert isinstance(model, MvHE)
-        shared = _but_weights(group[0])
-        k = shared.pop("pca", None)
-        model = clone(model).set_params(**shared)
-        settings = [_weights(model, candidate) for candidate in group]
-        for weights in settings:
-            weights.check()
-
-        def prepare(d: int) -> Callable[[HybridWeights, int], Views]:
-            sized: MvHE = model.set_params(n_components=d)
-            return sized._for_many_weights(
-                first_features(fold.known, k),
-                fold.known_y,
-                {weights.n_within for weights in settings},
-                {weights.n_between for weights in settings},
-                first_features(fold.new, k),
-            )
-
-        latents, d = _with_most_components(prepare, dimensions)
-        for weights in settings:
-            yield (latents if isinstance(latents, ValueError) else latents(weights, d)), d
+def _score(
+    branch: _Branch,
+    known_y: NDArray[Any],
+    new_y: NDArray[Any],
+    dimensions: list[list[int]],
+    metrics: Sequence[str],
+    scoring: str,
+    fold: int,
+) -> tuple[int, list[tuple[int, Array | ValueError]]]:
+    """The fold, and for every candidate of a branch its number and scores by number of components and distance."""
+    found: list[tuple[int, Array | ValueError]] = []
+    for number, fitted in branch.fits(known_y):
+        try:
+            if isinstance(fitted, ValueError):
+                raise fitted
+            latents = fitted.transform(branch.new)
+            columns = [_SCORINGS[scoring](latents, new_y, dimensions[number], metric) for metric in metrics]
+            found.append((number, np.column_stack(columns)))
+        except ValueError as error:
+            found.append((number, error))
+    return fold, found
 
 
 @contextmanager
-def _more_components_than_there_are() -> Iterator[None]:
-    """Do not warn of it: whether they do harm is for the scores to tell."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* lie where no training sample varies")
-        yield
+def _progress(label: str, total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar; what is given advances it."""
+    if not wanted:
+        yield lambda steps: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError as error:
+        raise ImportError("a progress bar needs rich: pip install 'crossview[cli]', or progress=False.") from error
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda steps: bar.advance(task, steps)
 
 
-T = TypeVar("T")
+def _listed(value: Any, values: Any) -> Any:
+    """A value, or the first of those listed where it is not among them."""
+    return value if hasattr(values, "rvs") or value in list(values) else values[0]
 
 
-def _with_most_components(fit: Callable[[int], T], dimensions: Sequence[int]) -> tuple[T | ValueError, int]:
-    """What a fit gives with as many components as the data allow, and how many these are; the error if none can be."""
-    failure = ValueError("there are no dimensions to try.")
-    for d in reversed(dimensions):
-        try:
-            return fit(d), d
-        except ValueError as error:
-            failure = error
-    return failure, 0
+def _columns(views: Views, columns: Rows) -> Views:
+    """Some columns of every view."""
+    return Views._trusted([np.ascontiguousarray(X[:, columns]) for X in views.arrays], views.names, views.mask)
 
 
-def _but_weights(candidate: Candidate) -> Candidate:
-    return {name: value for name, value in candidate.items() if name not in _WEIGHTS}
+def _alike(numbers: Sequence[int], keys: Sequence[Any]) -> list[list[int]]:
+    """Numbers with equal keys, together."""
+    groups: dict[Any, list[int]] = {}
+    for number, key in zip(numbers, keys, strict=True):
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
 
 
-def _weights(model: MvHE, candidate: Candidate) -> HybridWeights:
-    """The weights of a candidate, where it has some, and of the model, where it has none."""
-    values = {name: candidate.get(name, getattr(model, name)) for name in _WEIGHTS}
-    return HybridWeights(**{_WEIGHTS[name]: value for name, value in values.items()})
+def _key(setting: Mapping[str, Any], without: Sequence[str] = ()) -> tuple[Any, ...]:
+    """What is equal for equal settings; of values that are no plain ones, each is taken for another."""
+    return tuple((name, _atom(value)) for name, value in sorted(setting.items()) if name not in without)
 
 
-def tune(
-    method: str, views: ViewInput, y: ArrayLike, param_grid: Mapping[str, Sequence[Any]] | None = None, **options: Any
-) -> EmbeddingSearchCV:
-    """Search for the parameters of any method of the comparison.
+def _atom(value: Any) -> Any:
+    plain = value is None or isinstance(value, str | bool | int | float | np.generic)
+    return (type(value).__name__, value) if plain else id(value)
 
-    Parameters
-    ----------
-    method : str
-        A name in `crossview.METHODS`.
-    views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-        Training samples.
-    y : array-like of shape (m,)
-        One class label per sample.
-    param_grid : dict of str to sequence, optional
-        Values to try, in the place of ``crossview.SEARCH_SPACES[method]``.
-    **options
-        Further parameters of `EmbeddingSearchCV`.
 
-    Returns
-    -------
-    search : EmbeddingSearchCV
-        Fitted; a `HybridSearchCV` for MvHE and KMvHE.
-    """
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}: use one of {', '.join(METHODS)}.")
-    grid = SEARCH_SPACES[method] if param_grid is None else param_grid
-    if method in ("MvHE", "KMvHE"):
-        return HybridSearchCV("rbf" if method == "KMvHE" else None, grid, **options).fit(views, y)
-    return EmbeddingSearchCV(METHODS[method](), grid, **options).fit(views, y)
+def _objects(values: list[Any]) -> NDArray[Any]:
+    """A column of values, whatever these are."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state, column_or_1d
 
-from crossview.embeddings._base import check_count
+from crossview.embeddings._base import check_choice, check_count
 from crossview.graphs.neighbours import Indices
 
-__all__ = ["ClassKFold", "ClassSplit", "SampleSplit", "permute_labels"]
+__all__ = ["ClassKFold", "ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
+
+_CLASSES_PER_FOLD = 4
 
 
 class _Repeated:
@@ -181,6 +185,71 @@ class ClassKFold:
         order = check_random_state(self.random_state).permutation(len(classes))
         for test in np.array_split(order, self.n_splits):
             yield _rows(codes, test)
+
+
+def folds(cv: Any, y: NDArray[Any], n_folds: int, random_state: int) -> tuple[Any, str]:
+    """The splitter that a search makes its folds with, and what it makes them of.
+
+    Parameters
+    ----------
+    cv : {"auto", "classes", "samples"}, int, iterable or splitter
+        As in `crossview.EmbeddingSearchCV`.
+    y : ndarray of shape (m,)
+        The classes.
+    n_folds : int
+        How many folds; fewer where there are too few classes or samples for so many.
+    random_state : int
+        Seed.
+
+    Returns
+    -------
+    splitter : splitter
+        With a method ``split``.
+    kind : {"classes", "samples", "given"}
+        What the folds are made of.
+    """
+    if not isinstance(cv, str):
+        return check_cv(cv, y, classifier=True), "given"
+    check_choice(cv, "cv", ("auto", "classes", "samples"))
+    check_count(n_folds, "n_folds", least=2)
+    possible = _possible_folds(y)
+    if cv == "auto":
+        classes = len(np.unique(y)) >= _CLASSES_PER_FOLD * n_folds
+        enough = "samples" if possible["samples"] >= n_folds else max(possible, key=lambda kind: possible[kind])
+        cv = "classes" if classes else enough
+    if possible[cv] < 2:
+        needed = "at least four classes" if cv == "classes" else "at least two samples of every class"
+        raise ValueError(f"folds of {cv} need {needed}: add data, or choose other folds with cv.")
+    n_folds = min(n_folds, possible[cv])
+    if cv == "classes":
+        return ClassKFold(n_folds, random_state), cv
+    return StratifiedKFold(n_folds, shuffle=True, random_state=random_state), cv
+
+
+def matching_folds(kind: str, y: ArrayLike) -> str:
+    """What to make folds of, so that they ask the question that test samples will ask.
+
+    Parameters
+    ----------
+    kind : {"classes", "samples"}
+        Whether test samples are of classes that were not trained with, or of the same classes.
+    y : array-like of shape (m,)
+        Classes of the training samples.
+
+    Returns
+    -------
+    kind : {"classes", "samples"}
+        The same, unless there are too few classes or samples for such folds.
+    """
+    possible = _possible_folds(np.asarray(y))
+    other = {"classes": "samples", "samples": "classes"}[kind]
+    return kind if possible[kind] >= 2 or possible[other] < 2 else other
+
+
+def _possible_folds(y: NDArray[Any]) -> dict[str, int]:
+    """How many folds of either kind can be made."""
+    counts = np.unique(y, return_counts=True)[1]
+    return {"classes": len(counts) // 2, "samples": int(counts.min())}
 
 
 def _classes(y: ArrayLike) -> tuple[NDArray[np.generic], Indices]:

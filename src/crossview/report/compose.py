@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,20 @@ import numpy as np
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
 from crossview.experiments.environment import environment
-from crossview.experiments.plans import Experiment, Panel
+from crossview.experiments.plans import Experiment, Panel, Place
 from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
-from crossview.report.results import Results, cmc_curves, entries, items
+from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, items, tied_with_best
 from crossview.report.showcase import Shown, embeddings, matches, show
 
-__all__ = ["comparison_report", "reproduction_report"]
+__all__ = ["AT_CHANCE", "comparison_report", "comparison_summary", "comparison_tables", "reproduction_report"]
 
 Load = Callable[[str, Mapping[str, Any]], Dataset]
 
 _BROWSED = 2  # methods whose matches are shown
+_TESTED = {"classes": "other classes", "samples": "classes, all seen in training"}
+
+AT_CHANCE = "no better than chance"
+"""Note on a result that random matches would have reached."""
 
 
 def comparison_report(panel: Panel, results: Results, data: Dataset, command: str) -> Report:
@@ -38,12 +43,14 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
         What made them.
     """
     first = _first(panel, panel.columns[0])
-    shown = {row: show(cell, results[cell].result or {}, data) for row, cell in first.items() if results[cell].result}
-    table = comparison_table(panel, results)
+    shown = {
+        row: show(place, results[place.cell].result or {}, data) for row, place in first.items() if _has(results, place)
+    }
+    tables = comparison_tables(panel, results)
+    table = tables[0]
     accuracy = {row: found[:1] for row, found in table.rows.items()}
-    sections = [
-        Section("Accuracy", [table, Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)]),
-    ]
+    bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
+    sections = [Section("Accuracy", [table, bars, *tables[1:]])]
     if shown:
         sections.append(Section("How soon a match is found", cmc_curves(panel, results)))
         caption = (
@@ -74,29 +81,59 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
         "times", "Training times", ["a fit", "the search"], seconds, "Seconds.", unit="s", best="lowest", digits=4
     )
     sections.append(Section("Time", [times]))
-    chosen = {row: _sentence(results[cell].result) for row, cell in first.items() if results[cell].result}
+    chosen = {
+        row: _sentence(results[place.cell].result)
+        for row, place in first.items()
+        if _has(results, place) and not place.part
+    }
     if chosen:
         sections.append(
             Section("Parameters", [Facts("chosen", "Chosen on the training samples of the first split", chosen)])
         )
     sections.append(_environment([place.cell for place in panel.places], data))
-    winner = next(iter(_best(accuracy, shown)), None)
-    result = next((results[cell].result for cell in first.values() if results[cell].result), None)
-    summary = data.description
-    if result is not None:
-        splits = len({place.cell.repeat for place in panel.places})
-        summary += (
-            f" {result['n_train']} samples of {result['n_train_classes']} classes to train with, {result['n_test']} of "
-            f"{result['n_test_classes']} to test with, in {splits} random splits; chance would find "
-            f"{100 / result['n_test_classes']:.0f} %."
+    return Report(
+        f"Comparison on {panel.columns[0]}",
+        f"{data.description} {comparison_summary(panel, results)}",
+        sections,
+        command,
+    )
+
+
+def comparison_summary(panel: Panel, results: Results) -> str:
+    """What a comparison was made with, and which methods are the best, in a few sentences.
+
+    Parameters
+    ----------
+    panel : Panel
+        Methods × one column.
+    results : mapping of Cell to Record
+        The results.
+    """
+    result = next((results[place.cell].result for place in panel.places if _has(results, place)), None)
+    if result is None:
+        return "No method could be run."
+    splits = len({place.cell.repeat for place in panel.places})
+    sentences = [
+        f"Trained on {result['n_train']} samples of {result['n_train_classes']} classes, tested on {result['n_test']} "
+        f"samples of {result['n_test_classes']} {_TESTED[panel.places[0].cell.split.kind]}, in {splits} random "
+        f"split{'s' * (splits > 1)}. Parameters were chosen by cross-validation over folds of {result['folds_of']}. "
+        f"Random matches would score {100 * result['chance']:.1f} %."
+    ]
+    if result["skipped"]:
+        sentences.append(
+            f"{result['skipped']} of {result['probes']} probes were left out of the first split's scores: the gallery "
+            "has no sample of their class."
         )
-    if winner is not None and accuracy[winner][0].mean is not None:
-        summary += f" The best of {len(accuracy)} methods is {winner}, with {accuracy[winner][0].mean:.1f} %."
-    return Report(f"Comparison on {panel.columns[0]}", summary, sections, command)
+    best, *ties = tied_with_best(panel, results, panel.columns[0])
+    score = 100 * entries(panel, results, lambda r: r["score"], 1.0)[best][0].mean  # type: ignore[operator]
+    sentences.append(f"The best of {len(panel.rows)} rows is {best}, with {score:.1f} %.")
+    if ties:
+        sentences.append(f"Tied with it, within two standard errors over the splits: {', '.join(ties)}.")
+    return " ".join(sentences)
 
 
-def comparison_table(panel: Panel, results: Results) -> ResultTable:
-    """Accuracy of every method on one data set.
+def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
+    """Accuracy of every method on one data set, altogether and by direction.
 
     Parameters
     ----------
@@ -107,19 +144,30 @@ def comparison_table(panel: Panel, results: Results) -> ResultTable:
     """
     parts = {
         "accuracy": entries(panel, results, lambda r: r["score"]),
-        "Euclidean only": entries(panel, results, lambda r: r.get("euclidean", r)["score"]),
+        "mean average precision": entries(panel, results, lambda r: r["average_precision"]),
         "among 5 nearest classes": entries(panel, results, lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)]),
+        "Euclidean only": entries(panel, results, _euclidean_only),
         "in validation": entries(panel, results, lambda r: r["best_score"]),
     }
     rows: dict[str, list[Entry]] = {row: [part[row][0] for part in parts.values()] for row in panel.rows}
+    for row, found in rows.items():
+        if at_chance(panel, results, row, panel.columns[0]):
+            found[0] = replace(found[0], note=AT_CHANCE)
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
         "ordered pairs of views, ± standard deviation over random splits. Parameters, the distance among them, were "
         "chosen on training samples only, by the last column, their score in cross-validation: it tells parameters "
         "apart, but is no forecast, since folds have fewer samples to choose among. Euclidean only: with that "
-        "distance."
+        "distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
     )
-    return ResultTable(panel.key, panel.title, list(parts), rows, caption)
+    table = ResultTable(panel.key, panel.title, list(parts), rows, caption)
+    by_direction = directions(panel, results)
+    return [table] if by_direction is None else [table, by_direction]
+
+
+def _euclidean_only(result: Mapping[str, Any]) -> float:
+    """Accuracy with the Euclidean distance, which is the only one that a committee has."""
+    return float(result["score"] if "members" in result else result.get("euclidean", result)["score"])
 
 
 def reproduction_report(experiments: Sequence[Experiment], results: Results, load: Load, command: str) -> Report:
@@ -163,33 +211,37 @@ def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
     for place in panel.places:
         if (result := results[place.cell].result) is not None:
             data = load(place.cell.data, dict(place.cell.options))
-            shown[place.row] = show(place.cell, result, data)
+            shown[place.row] = show(place, result, data)
     return [] if data is None else [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
 
 
 def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
     """Matches by the best method of the first column, in its first split."""
     accuracy = entries(panel, results, lambda r: r["score"])
-    first = {row: cell for row, cell in _first(panel, panel.columns[0]).items() if results[cell].result}
+    first = {row: place for row, place in _first(panel, panel.columns[0]).items() if _has(results, place)}
     best = next(iter(_best(accuracy, first)), None)
     if best is None:
         return []
-    cell = first[best]
-    data = load(cell.data, dict(cell.options))
+    place = first[best]
+    data = load(place.cell.data, dict(place.cell.options))
     if data.image_shape is None:
         return []
-    shown = {best: show(cell, results[cell].result or {}, data)}
+    shown = {best: show(place, results[place.cell].result or {}, data)}
     caption = f"Test samples of the first split of {panel.columns[0]}, by its best method."
     return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
 
 
-def _first(panel: Panel, column: str) -> dict[str, Cell]:
-    """The cell of the first split, for every row of a column."""
-    cells: dict[str, Cell] = {}
+def _first(panel: Panel, column: str) -> dict[str, Place]:
+    """The place of the first split, for every row of a column."""
+    places: dict[str, Place] = {}
     for place in panel.places:
         if place.column == column:
-            cells.setdefault(place.row, place.cell)
-    return cells
+            places.setdefault(place.row, place)
+    return places
+
+
+def _has(results: Results, place: Place) -> bool:
+    return results[place.cell].result is not None
 
 
 def _best(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:
@@ -199,7 +251,10 @@ def _best(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> 
 
 
 def _sentence(result: Mapping[str, Any] | None) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in (result or {}).get("best_params", {}).items())
+    if result is None:
+        return ""
+    chosen = {**result["best_params"], "metric": result["metric"]}
+    return ", ".join(f"{name} = {value}" for name, value in chosen.items())
 
 
 def _environment(cells: Sequence[Cell], data: Dataset | None = None) -> Section:

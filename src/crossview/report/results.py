@@ -8,13 +8,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel
 from crossview.experiments.protocols import LETTER, published
 from crossview.experiments.store import Record
 from crossview.report.document import Bars, Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
+from crossview.views import Array
 
-__all__ = ["Results", "cmc_curves", "entries", "items"]
+__all__ = ["Results", "at_chance", "cmc_curves", "directions", "entries", "items", "tied_with_best"]
 
 Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
@@ -64,6 +66,83 @@ def entries(panel: Panel, results: Results, value: Value, scale: float = 100.0) 
         ]
         for row in panel.rows
     }
+
+
+def directions(panel: Panel, results: Results) -> ResultTable | None:
+    """Accuracy for every gallery and probe, of one column of a panel; None where nothing was computed.
+
+    Parameters
+    ----------
+    panel : Panel
+        Where results belong.
+    results : mapping of Cell to Record
+        The results.
+    """
+    done = _done([results[place.cell] for place in panel.places])
+    if not done:
+        return None
+    views = done[0]["views"]
+    pairs = [(g, p) for g in range(len(views)) for p in range(len(views)) if g != p]
+    rows = {
+        row: [_entry(_records(panel, results, row, panel.columns[0]), _at(g, p), 100.0, {}) for g, p in pairs]
+        for row in panel.rows
+    }
+    heads = [f"{views[p]} in {views[g]}" for g, p in pairs]
+    caption = (
+        "Accuracy for probes of one view looked up in a gallery of another, ± standard deviation over random splits."
+    )
+    return ResultTable(f"{panel.key}-directions", "Accuracy by direction: probe in gallery", heads, rows, caption)
+
+
+def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
+    """Whether a method matches no better than chance: within two standard errors of what random matches score.
+
+    Parameters
+    ----------
+    panel : Panel
+        Where results belong.
+    results : mapping of Cell to Record
+        The results.
+    row, column : str
+        Which of them.
+    """
+    done = _done(_records(panel, results, row, column))
+    if not done:
+        return False
+    chance, score = (float(np.mean([r[name] for r in done])) for name in ("chance", "score"))
+    # Splits share their samples, so that several say little more than one.
+    error = np.sqrt(chance * (1 - chance) / np.mean([r["n_test"] for r in done]))
+    return bool(score <= chance + 2 * error)
+
+
+def tied_with_best(panel: Panel, results: Results, column: str) -> list[str]:
+    """The best row of a column, and those whose difference from it is within two standard errors over the splits.
+
+    Parameters
+    ----------
+    panel : Panel
+        Where results belong.
+    results : mapping of Cell to Record
+        The results.
+    column : str
+        The column.
+    """
+    scores = {}
+    for row in panel.rows:
+        found = [record.result for record in _records(panel, results, row, column)]
+        if found and all(found):
+            scores[row] = np.array([result["score"] for result in found if result])
+    if not scores:
+        return []
+    best = max(scores, key=lambda row: scores[row].mean())
+    behind = {row: scores[best] - found for row, found in scores.items() if len(found) == len(scores[best])}
+    return [best, *sorted((r for r in behind if r != best and _tied(behind[r])), key=lambda r: behind[r].mean())]
+
+
+def _tied(gaps: Array) -> bool:
+    """Whether differences between two methods, one per split, are small beside how much they vary."""
+    error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
+    return bool(gaps.mean() <= 2 * error)
 
 
 def cmc_curves(panel: Panel, results: Results) -> list[Item]:
@@ -174,7 +253,7 @@ def _pairs(panel: Panel, results: Results) -> list[Item]:
 
 
 def _at(gallery: int, probe: int) -> Value:
-    return lambda result: float(result["accuracy"][gallery][probe])
+    return lambda result: np.nan if (found := result["accuracy"][gallery][probe]) is None else float(found)
 
 
 def _outliers(panel: Panel, results: Results) -> list[Item]:
@@ -275,7 +354,15 @@ def _line(columns: Sequence[str], means: Sequence[float | None], sds: Sequence[f
 
 
 def _records(panel: Panel, results: Results, row: str, column: str) -> list[Record]:
-    return [results[place.cell] for place in panel.places if (place.row, place.column) == (row, column)]
+    """The results that belong to a row and column, or the parts of them that do."""
+    found = [place for place in panel.places if (place.row, place.column) == (row, column)]
+    return [_part(results[place.cell], place.part) for place in found]
+
+
+def _part(record: Record, part: str) -> Record:
+    if not part or record.result is None:
+        return record
+    return replace(record, result={**record.result, **record.result[part]})
 
 
 def _done(records: Sequence[Record]) -> list[Mapping[str, Any]]:
@@ -285,21 +372,30 @@ def _done(records: Sequence[Record]) -> list[Mapping[str, Any]]:
 def _entry(records: Sequence[Record], value: Value, scale: float, printed: Mapping[str, float | None]) -> Entry:
     """Mean and standard deviation, and why there are none."""
     values = [scale * value(result) for result in _done(records)]
-    errors = [record.error["message"] for record in records if record.error is not None]
     return Entry(
         mean=float(np.mean(values)) if values else None,
         sd=float(np.std(values)) if len(values) > 1 else None,
         published=printed.get("mean"),
         published_sd=printed.get("sd"),
         published_loss=printed.get("loss"),
-        note=f"{len(errors)} of {len(records)} failed: {errors[0]}" if errors else "",
+        note=_why_not(records),
     )
+
+
+def _why_not(records: Sequence[Record]) -> str:
+    """Why some results are missing; empty if none is."""
+    errors = [record.error for record in records if record.error is not None]
+    if not errors:
+        return ""
+    if all(error["type"] == NotApplicableError.__name__ for error in errors):
+        return f"not applicable: {errors[0]['message']}"
+    return f"{len(errors)} of {len(records)} failed: {errors[0]['message']}"
 
 
 def _published(table: str, row: str, column: str) -> dict[str, float | None]:
     """What was published for an entry, if anything was."""
     known = published().get(table, {"rows": {}, "columns": []})
-    figures = known["rows"].get(row.removesuffix(" per view"))
+    figures = known["rows"].get(row.partition(" × ")[0].removesuffix(" per view"))
     heads = [head.lower() for head in known["columns"]]
     if figures is None or column.lower() not in heads or (found := figures[heads.index(column.lower())]) is None:
         return {}

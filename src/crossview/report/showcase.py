@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview.datasets import Dataset
-from crossview.embeddings.methods import METHODS
-from crossview.experiments.cells import Cell
+from crossview.experiments.plans import Place
+from crossview.recognition.committee import Committee
 from crossview.recognition.metrics import distances_in_chunks
-from crossview.recognition.pipelines import tuned_pipeline
 from crossview.recognition.splits import permute_labels
+from crossview.recognition.tuning import standard_pipeline
 from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
 from crossview.views import Array, Views
 
@@ -45,27 +45,28 @@ class Shown:
     metric: str
 
 
-def show(cell: Cell, result: Mapping[str, Any], data: Dataset) -> Shown:
+def show(place: Place, result: Mapping[str, Any], data: Dataset) -> Shown:
     """Fit a cell's method again, by the parameters that were found, and map the test samples.
 
     Parameters
     ----------
-    cell : Cell
-        The cell.
+    place : Place
+        The cell, and whether a committee is meant.
     result : mapping
         What was computed of it.
     data : Dataset
         Its data.
     """
-    y = np.asarray(data.y)
+    cell, y = place.cell, np.asarray(data.y)
     train, test = cell.split.rows(y, cell.repeat)
     labels = permute_labels(y[train], cell.outliers, random_state=cell.seed)
-    params = dict(result["best_params"])
-    model = tuned_pipeline(METHODS[cell.method](), params, pooled=result["pooled"])
+    settings = result[place.part]["members"] if place.part else [result["best_params"]]
+    members = [standard_pipeline(cell.method).set_params(**params) for params in settings]
+    model = Committee(members) if place.part else members[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there was to warn of is told with the result
         latents: Views = model.fit(data.views[train], labels).transform(data.views[test])
-    return Shown(latents, test, params["metric"])
+    return Shown(latents, test, "euclidean" if place.part else result["metric"])
 
 
 def embeddings(key: str, title: str, shown: Mapping[str, Shown], data: Dataset, caption: str = "") -> Embeddings:

@@ -70,8 +70,14 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def absent(entry: Entry) -> str:
-    """What stands in the place of a figure that was not measured."""
-    return "failed" if entry.note.casefold().startswith("fail") else "–"
+    """What stands for a figure that was not measured.
+
+    >>> absent(Entry(note="not applicable: CCA takes 2 views")), absent(Entry(note="5 of 5 failed: singular"))
+    ('n/a', 'failed')
+    """
+    if entry.note.startswith("not applicable"):
+        return "n/a"
+    return "failed" if entry.note else "–"
 
 
 def best_two(table: ResultTable) -> list[dict[str, int]]:

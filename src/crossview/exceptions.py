@@ -1,0 +1,9 @@
+"""Errors of this package that callers may want to tell apart."""
+
+from __future__ import annotations
+
+__all__ = ["NotApplicableError"]
+
+
+class NotApplicableError(ValueError):
+    """A method cannot learn from data of this shape, whatever its parameters."""

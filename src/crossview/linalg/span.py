@@ -1,0 +1,117 @@
+"""The directions in which samples vary.
+
+Where features are constant or depend on each other, as they must where a view has more features than samples, there are
+directions in which no training sample varies. An objective that is minimised under an orthonormality constraint finds
+them optimal, at zero, and useless: new samples do vary there. Maps are therefore restricted to the span of the training
+samples, which changes nothing where the samples span all directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dpocon, dpotrf
+
+from crossview._blas import cross_product, product
+from crossview.graphs.neighbours import Indices
+from crossview.views import Array
+
+__all__ = ["constant_direction", "restrict_to_span", "row_space"]
+
+_WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix: far from what rounding could make singular
+
+
+def row_space(X: Array) -> Array | None:
+    """Orthonormal basis of the directions in which samples vary.
+
+    The numerical rank counts singular values above ``max(m, D) · eps`` times the largest.
+
+    Parameters
+    ----------
+    X : ndarray of shape (m, D)
+        Samples, usually centred.
+
+    Returns
+    -------
+    basis : ndarray of shape (D, r) or None
+        One direction per column; None where samples vary in all D directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> row_space(np.array([[1.0, 2.0], [2.0, 4.0], [-3.0, -6.0]])).shape
+    (2, 1)
+    >>> row_space(np.array([[1.0, 2.0], [2.0, 5.0], [-3.0, -6.0]])) is None
+    True
+    """
+    m, D = X.shape
+    if m >= D and _surely_full(cross_product(X, X)):
+        return None
+    _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+    rank = int(np.sum(singular > max(m, D) * np.finfo(np.float64).eps * singular[0]))
+    return None if rank == D else np.ascontiguousarray(Vt[: max(rank, 1)].T)
+
+
+def _surely_full(gram: Array) -> bool:
+    """Whether a Gram matrix is so far from singular that there is no need for singular values."""
+    sizes = np.sqrt(np.diagonal(gram))
+    if not sizes.all():
+        return False
+    gram /= sizes
+    gram /= sizes[:, None]
+    size = np.abs(gram).sum(axis=0).max()
+    factor, info = dpotrf(gram.T, lower=0, clean=0, overwrite_a=1)
+    return not info and bool(dpocon(factor, size)[0] > _WELL_CONDITIONED)
+
+
+def restrict_to_span(arrays: Sequence[Array]) -> tuple[list[Array], Callable[[Array], Array]]:
+    """Features along the directions in which the samples of each view vary.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray, each of shape (m_v, D_v)
+        The views' samples.
+
+    Returns
+    -------
+    features : list of ndarray, each of shape (m_v, r_v)
+        The samples in coordinates of their `row_space`.
+    to_maps : callable
+        Turns directions in these coordinates, (Σr_v, d), into maps of the views, (ΣD_v, d), one above the other.
+    """
+    bases = [row_space(X) for X in arrays]
+    features = [X if B is None else product(X, B) for X, B in zip(arrays, bases, strict=True)]
+    edges = np.cumsum([X.shape[1] for X in features])[:-1]
+
+    def to_maps(W: Array) -> Array:
+        parts = zip(np.split(W, edges), bases, strict=True)
+        return np.vstack([part if B is None else B @ part for part, B in parts])
+
+    return features, to_maps
+
+
+def constant_direction(R: Array, pivots: Indices) -> Array | None:
+    """The direction in which a kernel's features have one value for all samples, so that centring leaves nothing.
+
+    Features from a Cholesky factorisation span no other empty direction, and finding this one by a triangular solve
+    is far cheaper than a singular value decomposition.
+
+    Parameters
+    ----------
+    R : ndarray of shape (m, r)
+        Features, not centred.
+    pivots : ndarray of int, shape (r,)
+        Rows that make up a lower triangular matrix.
+
+    Returns
+    -------
+    direction : ndarray of shape (r,) or None
+        Of unit length; None where there is no such direction.
+    """
+    u = scipy.linalg.solve_triangular(R[pivots], np.ones(len(pivots)), lower=True, check_finite=False)
+    u /= np.linalg.norm(u)
+    along = R @ u
+    rounding = max(R.shape) * np.finfo(np.float64).eps * float(np.sqrt(np.einsum("ij,ij->", R, R)))
+    return u if np.linalg.norm(along - along.mean()) <= rounding else None

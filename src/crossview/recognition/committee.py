@@ -1,0 +1,108 @@
+"""Several embeddings as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.preprocessing import normalize
+from sklearn.utils import Tags, get_tags
+
+from crossview.embeddings._base import Embedding
+from crossview.embeddings.one_view import transform_view
+from crossview.views import Array, ViewInput, Views
+
+__all__ = ["Committee", "unit_length"]
+
+
+class Committee(Embedding):
+    r"""An embedding made of embeddings: the members' latent samples of unit length, side by side.
+
+    The squared distance of two samples in the common space is the sum over the members of :math:`2 - 2 \cos \alpha_r`,
+    where :math:`\alpha_r` is the angle between the samples in the space of member r: every member has the same say,
+    and votes by how sure it is. Members should be good by themselves and differ from each other, as the best different
+    settings of a search do: ``EmbeddingSearchCV(..., members=8)`` or ``crossview.tune(..., members=8)`` chooses them.
+
+    Parameters
+    ----------
+    members : list of estimator
+        Embeddings, or pipelines that end in one.
+
+    Attributes
+    ----------
+    members_ : list of estimator
+        Fitted.
+    view_names_ : list of str
+        The views' names.
+    n_features_ : tuple of int
+        D_v of every view.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> committee = cv.Committee([cv.MvDA(reg=0.1), cv.MvHE(n_components=20)])
+    >>> committee.fit(data.views[:600], data.y[:600]).transform(data.views)
+    Views(1797 samples; left: 29 features, right: 29 features)
+    """
+
+    members_: list[Any]
+
+    def __init__(self, members: Sequence[Any]) -> None:
+        self.members = members
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.members, list | tuple):
+            tags.target_tags.required = any(get_tags(member).target_tags.required for member in self.members)
+        return tags
+
+    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
+        """Fit every member.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            Views of the same m samples; a row of NaN is a sample that a view has not seen.
+        y : array-like of shape (m,)
+            One class label per sample; ignored by unsupervised members.
+
+        Returns
+        -------
+        self : Committee
+            Fitted.
+        """
+        if not isinstance(self.members, list | tuple) or not self.members:
+            raise ValueError("members must be a list of one or more embeddings.")
+        checked = Views(views)
+        return self._of([clone(member).fit(checked, y) for member in self.members], checked)
+
+    def _of(self, fitted: list[Any], views: Views) -> Self:
+        """The committee of members that are fitted already."""
+        self.members_ = fitted
+        self._remember(views)
+        return self
+
+    def _map(self, X: Array, v: int) -> Array:
+        return np.hstack([unit_length(transform_view(member, X, v)) for member in self.members_])
+
+    def _n_outputs(self, v: int) -> int:
+        return int(self._map(np.zeros((1, self.n_features_[v])), v).shape[1])
+
+
+def unit_length(Z: Array) -> Array:
+    """Samples scaled to unit length; one of length zero stays as it is, and so does one of NaN.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (m, d)
+        The samples.
+    """
+    seen = ~np.isnan(Z).any(axis=1)
+    scaled = Z.copy()
+    if seen.any():
+        scaled[seen] = normalize(Z[seen])
+    return scaled
