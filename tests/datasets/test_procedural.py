@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.datasets._solids import draw_solid, render
+from crossview.datasets.opening import open_dataset
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +186,70 @@ def test_linear_maps_do_not_unroll(n_views, seed):
 def test_manifolds_refuse(wrong, message):
     with pytest.raises(ValueError, match=message):
         cv.datasets.make_manifolds(**wrong)
+
+
+@pytest.fixture(scope="module")
+def captions():
+    return cv.datasets.make_captions()
+
+
+def test_captions_are_what_they_say(captions):
+    assert captions.view_names == ["image", "text"]
+    assert captions.views.n_features == (128, 10)
+    assert captions.image_shape is None
+    np.testing.assert_array_equal(captions.y, np.repeat(np.arange(300), 4))
+    assert len(captions.class_names) == 300
+    assert captions.views["text"].min() > 0.0
+    np.testing.assert_allclose(captions.views["text"].sum(axis=1), 1.0)
+    spread = captions.views["image"].std(axis=0)
+    assert spread.max() / spread.min() > 100
+    small = cv.datasets.make_captions(3, 1, n_image_features=1, n_topics=2)
+    assert small.views.n_features == (1, 2)
+    assert small.y.tolist() == [0, 1, 2]
+
+
+def test_captions_come_from_their_seed(captions):
+    again, other = open_dataset("captions"), cv.datasets.make_captions(random_state=1)
+    narrow = cv.datasets.make_captions(n_image_features=16), cv.datasets.make_captions(n_topics=5)
+    for X, Y, Z in zip(*(data.views.arrays for data in (captions, again, other)), strict=True):
+        np.testing.assert_array_equal(X, Y)
+        assert np.abs(X - Z).max() > 0.1
+    np.testing.assert_array_equal(narrow[0].views["text"], captions.views["text"])
+    np.testing.assert_array_equal(narrow[1].views["image"], captions.views["image"])
+
+
+def test_noise_is_added_to_image_features_and_logits():
+    clean, one, two = (cv.datasets.make_captions(noise=noise).views for noise in (0.0, 0.1, 0.2))
+    assert clean["image"].min() == 0.0  # rectified
+    np.testing.assert_allclose(two["image"] - clean["image"], 2 * (one["image"] - clean["image"]), atol=1e-9)
+    logits = [np.log(views["text"]) - np.log(views["text"]).mean(axis=1, keepdims=True) for views in (clean, one, two)]
+    np.testing.assert_allclose(logits[2] - logits[0], 2 * (logits[1] - logits[0]), atol=1e-9)
+    assert np.std(logits[1] - logits[0]) == pytest.approx(0.1 * np.sqrt(0.9), rel=0.05)  # less the mean of 10 topics
+
+
+def test_captions_are_neither_trivial_nor_hopeless(captions):
+    train, test = next(cv.ClassSplit(0.7, 1, random_state=0).split(captions.views, captions.y))
+    scaler = cv.ViewScaler(pooled=False).fit(captions.views[train])
+    known, new = scaler.transform(captions.views[train]), scaler.transform(captions.views[test])
+    for model in (cv.CCA(7, reg=1.0), cv.MvDA(7, reg=0.1)):
+        # Chance is 1 in 90 classes.
+        assert 0.3 < model.fit(known, captions.y[train]).score(new, captions.y[test]) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_classes": 0}, "n_classes must be a whole number, 1 or more"),
+        ({"n_per_class": 1.5}, "n_per_class must be a whole number, 1 or more, got 1.5"),
+        ({"n_image_features": 0}, "n_image_features must be a whole number, 1 or more"),
+        ({"n_topics": 1}, "n_topics must be a whole number, 2 or more"),
+        ({"noise": -0.1}, "noise must be a finite number of 0 or more"),
+        ({"random_state": "x"}, "'x' cannot be used to seed"),
+    ],
+)
+def test_captions_refuse(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.make_captions(**wrong)
 
 
 def test_all_public_names_are_there_in_order():

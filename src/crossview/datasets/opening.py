@@ -11,10 +11,10 @@ from crossview.datasets._dataset import Dataset
 from crossview.datasets.arrays import load_arrays
 from crossview.datasets.cmu_pie import load_cmu_pie
 from crossview.datasets.coil100 import load_coil100
-from crossview.datasets.embedded import load_digits
+from crossview.datasets.embedded import load_descriptors, load_digits
 from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import load_folder
-from crossview.datasets.procedural import make_manifolds, make_turntable
+from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable
 
 __all__ = ["SOURCES", "Source", "open_dataset"]
 
@@ -43,8 +43,12 @@ class Source:
 
 SOURCES: dict[str, Source] = {
     "digits": Source(load_digits, None, "handwritten digits, left half against right half; comes with scikit-learn"),
+    "descriptors": Source(
+        load_descriptors, None, "handwritten digits, described in four ways; comes with scikit-learn"
+    ),
     "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
     "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
+    "captions": Source(make_captions, None, "synthetic image features and caption topics, of 300 classes"),
     "coil100": Source(load_coil100, "coil-100", "COIL-100: objects on a turntable", (1, 2, 3, 4)),
     "cmu-pie": Source(load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses", tuple(range(1, 9))),
     "cufsf": Source(load_cufsf, "cufsf", "CUFSF: photographs and sketches of faces"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
+import scipy.special
 from sklearn.utils import check_random_state
 
 from crossview.datasets._dataset import Dataset
@@ -13,12 +14,15 @@ from crossview.datasets._solids import draw_solid, render
 from crossview.embeddings._base import check_count, check_weight
 from crossview.views import Array, Views
 
-__all__ = ["make_manifolds", "make_turntable"]
+__all__ = ["make_captions", "make_manifolds", "make_turntable"]
 
 _ANGLES: Mapping[str, Sequence[float]] = MappingProxyType(
     {"V1": (0, 5, 10, 15), "V2": (40, 45, 50, 55), "V3": (105, 110, 115, 120)}
 )
 _LIGHT = (-0.5, 0.6, 0.8)
+
+_SHARED, _PRIVATE = 8, 4  # latent factors that image and text have in common, and that each has to itself
+_WITHIN = 0.3  # spread of the shared factors within a class; the class means have a spread of 1
 
 
 def make_turntable(
@@ -225,3 +229,109 @@ def _rolled(
     turned, _ = np.linalg.qr(random.normal(size=(n_features, 3)))
     view: Array = roll @ turned.T + noise * random.normal(size=(len(along), n_features))
     return view
+
+
+def make_captions(
+    n_classes: int = 300,
+    n_per_class: int = 4,
+    *,
+    n_image_features: int = 128,
+    n_topics: int = 10,
+    noise: float = 0.2,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Dataset:
+    """Synthetic image features and the topics of their captions: two views of unlike kind and width.
+
+    There are many classes with few samples each, so that methods can be tested on classes that they were not trained
+    with. Image features differ in scale by orders of magnitude; standardise each view before fitting:
+    ``ViewScaler(pooled=False)``.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes.
+    n_per_class : int
+        Number of samples of every class.
+    n_image_features : int
+        Number of features of the view ``image``.
+    n_topics : int
+        Number of features of the view ``text``, 2 or more.
+    noise : float
+        Standard deviation of the noise on image features before they are scaled, and on the logits of topics. Both
+        have a spread of the order of 1 without noise.
+    random_state : int, RandomState or None
+        Seed. A view does not depend on the width of the other.
+
+    Returns
+    -------
+    data : Dataset
+        Classes 0, 1, … and views ``image`` and ``text``. The text features of a sample are positive and sum to 1.
+
+    Notes
+    -----
+    A sample has latent factors f, which both views share and which vary around the mean of the sample's class. Each
+    view adds private factors, g and h. With random A, B and b, and scales s from a log-normal distribution,
+
+        image = s · (max(0, A [f, g] + b) + noise),  text = softmax(B [f, h] + noise).
+
+    The default widths are those of the Wikipedia articles of [1]_, which have 128 visual words and 10 topics.
+
+    References
+    ----------
+    .. [1] N. Rasiwasia, J. Costa Pereira, E. Coviello, G. Doyle, G. R. G. Lanckriet, R. Levy, N. Vasconcelos, "A New
+       Approach to Cross-Modal Multimedia Retrieval", ACM Multimedia, 2010.
+
+    Examples
+    --------
+    >>> data = make_captions()
+    >>> data.views
+    Views(1200 samples; image: 128 features, text: 10 features)
+    >>> print(f"{data.views['text'][0].sum():.3f}")
+    1.000
+    """
+    check_count(n_classes, "n_classes", least=1)
+    check_count(n_per_class, "n_per_class", least=1)
+    check_count(n_image_features, "n_image_features", least=1)
+    check_count(n_topics, "n_topics", least=2)
+    check_weight(noise, "noise")
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    random = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_classes), n_per_class)
+    shared = random.normal(size=(n_classes, _SHARED))[y] + _WITHIN * random.normal(size=(len(y), _SHARED))
+    views = {
+        "image": _image_features(np.random.default_rng([seed, 0]), shared, n_image_features, noise),
+        "text": _topic_proportions(np.random.default_rng([seed, 1]), shared, n_topics, noise),
+    }
+    return Dataset(
+        views=Views(views),
+        y=y,
+        class_names=[f"scene {c}" for c in range(n_classes)],
+        image_shape=None,
+        description=f"Image features and caption topics of {n_classes} synthetic scenes.",
+        citation="Made by crossview.datasets.make_captions.",
+    )
+
+
+def _image_features(random: np.random.Generator, shared: Array, n_features: int, noise: float) -> Array:
+    """Rectified combinations of factors, on scales that differ by orders of magnitude."""
+    biases = random.normal(scale=0.5, size=n_features)
+    scales = random.lognormal(sigma=1.5, size=n_features)
+    clean = np.maximum(_combined(random, shared, n_features) + biases, 0.0)
+    view: Array = scales * (clean + noise * random.normal(size=clean.shape))
+    return view
+
+
+def _topic_proportions(random: np.random.Generator, shared: Array, n_topics: int, noise: float) -> Array:
+    """Softmax of combinations of factors."""
+    # The gain lets a few topics dominate, as in real captions.
+    logits = 1.5 * _combined(random, shared, n_topics)
+    view: Array = scipy.special.softmax(logits + noise * random.normal(size=logits.shape), axis=1)
+    return view
+
+
+def _combined(random: np.random.Generator, shared: Array, n_features: int) -> Array:
+    """Random linear combinations, of variance about 1, of the shared factors and of a view's private ones."""
+    factors = np.hstack([shared, random.normal(scale=0.5, size=(len(shared), _PRIVATE))])
+    weights = random.normal(scale=factors.shape[1] ** -0.5, size=(factors.shape[1], n_features))
+    combined: Array = factors @ weights
+    return combined
