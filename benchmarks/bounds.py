@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import crossview as cv
 from crossview.experiments.protocols import Effort
+from crossview.recognition.tuning import search_space
 
 REPEATS = 10
 
@@ -27,9 +28,10 @@ def bounds(method: str, data: cv.datasets.Dataset, draws: int | None) -> dict[st
     splits = list(cv.ClassSplit(70, REPEATS, random_state=0).split(data.views, data.y))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search = cv.tune(method, data.views, data.y, pca=Effort().pca, n_iter=draws, cv=splits)
+        space = search_space(method, data.views.n_features, pca=Effort().pca)
+        search = cv.tune(method, data.views, data.y, space, n_iter=draws, cv=splits)
     scores = 100 * np.array([search.cv_results_[f"split{k}_test_score"] for k in range(REPEATS)])
-    distances = search.cv_results_["param_metric"]
+    distances = search.cv_results_["metric"]
     found = {}
     for name in ("euclidean", "cosine"):
         rows = scores[:, distances == name]

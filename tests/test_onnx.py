@@ -106,11 +106,11 @@ def test_a_sample_without_length(tmp_path):
 @pytest.mark.parametrize("embedding", [cv.MvHE(2), cv.KMvHE(2), cv.KCCA(2, kernel="linear"), cv.MvDA(2)], ids=repr)
 def test_pipelines(pooled, embedding, tmp_path):
     for steps in (
-        [cv.ViewScaler(pooled)],
+        [cv.ViewScaler(pooled=pooled)],
         [cv.ViewPCA(3, pooled)],
-        [cv.ViewScaler(pooled), cv.ViewPCA(3, pooled)],
-        [cv.ViewPCA(4, pooled), cv.ViewScaler(pooled)],
-        [cv.ViewScaler(pooled), "passthrough", cv.ViewScaler(pooled)],
+        [cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled)],
+        [cv.ViewPCA(4, pooled), cv.ViewScaler(pooled=pooled)],
+        [cv.ViewScaler(pooled=pooled), "passthrough", cv.ViewScaler(pooled=pooled)],
     ):
         assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
 
@@ -121,7 +121,7 @@ def test_features_far_from_zero(pooled, embedding, tmp_path):
     rng = np.random.default_rng(0)
     arrays = [X * rng.uniform(0.01, 10.0, 6) + far for X, far in zip(SAME_SIZES, (3e4, -1e4), strict=True)]
     arrays = [X.astype(np.float32).astype(np.float64) for X in arrays]
-    for steps in ([], [cv.ViewScaler(pooled)], [cv.ViewScaler(pooled), cv.ViewPCA(4, pooled)]):
+    for steps in ([], [cv.ViewScaler(pooled=pooled)], [cv.ViewScaler(pooled=pooled), cv.ViewPCA(4, pooled)]):
         assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(arrays, Y), arrays, tmp_path)
 
 
@@ -132,12 +132,21 @@ def test_digits_with_many_components(tmp_path):
 
 
 def test_search(tmp_path):
-    search = cv.HybridSearchCV(grid={"n_components": [2, 3]}, pca=[4], n_folds=2).fit(SAME_SIZES, Y)
+    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(4), cv.MvHE())
+    search = cv.EmbeddingSearchCV(pipeline, {"mvhe__n_components": [2, 3]}, n_folds=2).fit(SAME_SIZES, Y)
     assert_same_latents(search, SAME_SIZES, tmp_path)
 
 
+@pytest.mark.parametrize("kernel", [True, False])
+def test_committee(kernel, tmp_path):
+    members = [cv.MvDA(2), make_pipeline(cv.ViewScaler("view"), cv.ViewPCA(4, pooled=False), cv.MvHE(3))]
+    members += [make_pipeline(cv.ViewScaler(), cv.KMvHE(4))] if kernel else []
+    committee = cv.Committee(members).fit(SAME_SIZES, Y)
+    assert_same_latents(committee, SAME_SIZES, tmp_path)
+
+
 def test_names_and_metadata(tmp_path):
-    model = make_pipeline(cv.ViewScaler(False), cv.MvHE(2)).fit(cv.Views(ARRAYS, names=["photo", "sketch"]), Y)
+    model = make_pipeline(cv.ViewScaler(pooled=False), cv.MvHE(2)).fit(cv.Views(ARRAYS, names=["photo", "sketch"]), Y)
     export_onnx(model, "sketch", tmp_path / "sketch.onnx")
     proto = onnx.load(tmp_path / "sketch.onnx")
     metadata = {entry.key: entry.value for entry in proto.metadata_props}
@@ -166,7 +175,7 @@ def test_what_cannot_be_exported(tmp_path):
     with pytest.raises(ValueError, match="the kernel 'chi2' cannot be exported"):
         export_onnx(cv.KCCA(2, kernel="chi2", gamma=1.0).fit([np.abs(X) for X in ARRAYS]), 0, path)
     with pytest.raises(ValueError, match="no embedding to export"):
-        export_onnx(cv.ViewScaler(False).fit(ARRAYS), 0, path)
+        export_onnx(cv.ViewScaler(pooled=False).fit(ARRAYS), 0, path)
     with pytest.raises(ValueError, match="PCA cannot be exported as a step before the embedding"):
         export_onnx(make_pipeline(cv.PCA(3, pooled=False), cv.MvHE(2)).fit(ARRAYS, Y), 0, path)
     with pytest.raises(NotFittedError):
@@ -174,7 +183,9 @@ def test_what_cannot_be_exported(tmp_path):
     with pytest.raises(NotFittedError):
         export_onnx(make_pipeline(cv.ViewScaler(), cv.MvHE(2)), 0, path)
     with pytest.raises(NotFittedError):
-        export_onnx(cv.HybridSearchCV(), 0, path)
+        export_onnx(cv.EmbeddingSearchCV(cv.MvHE(), {}), 0, path)
+    with pytest.raises(NotFittedError):
+        export_onnx(cv.Committee([cv.MvHE()]), 0, path)
     assert not list(tmp_path.iterdir())
 
 

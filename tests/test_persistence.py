@@ -66,6 +66,10 @@ def assert_same_latents(model, again, arrays):
         assert a.tobytes() == b.tobytes()
 
 
+PIPELINE = make_pipeline(cv.ViewScaler(), cv.ViewPCA(), cv.MvHE())
+GRID = {"viewscaler__by": ["view"], "viewpca__n_components": [3, 4], "mvhe__n_components": [2]}
+SEARCH = cv.EmbeddingSearchCV(PIPELINE, GRID, n_folds=2)
+
 # What can be saved.
 
 
@@ -91,7 +95,7 @@ def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "model", [*ALL, cv.ViewScaler(), cv.ViewPCA(3, False), cv.HybridSearchCV(kernel="rbf")], ids=repr
+    "model", [*ALL, cv.ViewScaler(), cv.ViewPCA(3, False), cv.Committee([cv.MvHE(2)]), SEARCH], ids=repr
 )
 def test_unfitted_models(model, tmp_path):
     again = through_a_file(model, tmp_path)
@@ -102,10 +106,12 @@ def test_unfitted_models(model, tmp_path):
 @pytest.mark.parametrize("pooled", [True, False])
 def test_preprocessing_and_pipelines(pooled, tmp_path):
     for model in (
-        cv.ViewScaler(pooled),
+        cv.ViewScaler("feature", pooled),
+        cv.ViewScaler("view", pooled),
         cv.ViewPCA(3, pooled),
-        make_pipeline(cv.ViewScaler(pooled), cv.ViewPCA(3, pooled), cv.KMvHE(2)),
-        make_pipeline(cv.ViewScaler(pooled), "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])),
+        make_pipeline(cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled), cv.KMvHE(2)),
+        cv.Committee([make_pipeline(cv.ViewScaler(pooled=pooled), cv.KMvHE(2)), cv.MvDA(3)]),
+        make_pipeline(cv.ViewScaler(pooled=pooled), "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])),
     ):
         for fitted in (clone(model).fit(SAME_SIZES, Y), clone(model)):
             again = through_a_file(fitted, tmp_path)
@@ -116,7 +122,7 @@ def test_preprocessing_and_pipelines(pooled, tmp_path):
 
 def test_one_object_stays_one(tmp_path):
     again = through_a_file(cv.ViewScaler().fit(SAME_SIZES), tmp_path)
-    assert again.transformers_[0] is again.transformers_[1]
+    assert again.means_[0] is again.means_[1]
     random = np.random.RandomState(3)
     search = cv.EmbeddingSearchCV(cv.KCCA(2, random_state=random), {"reg": [0.1]}, random_state=random)
     again = through_a_file(search, tmp_path)
@@ -153,10 +159,10 @@ def test_searches(tmp_path):
     grid = {"reg": np.logspace(-2, 0, 2), "n_components": range(2, 4)}
     folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
     for search in (
-        cv.EmbeddingSearchCV(cv.MvDA(), grid, pca=[3], cv=folds),
-        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, pca=None, cv=cv.ClassKFold(2, random_state=0)),
-        cv.HybridSearchCV(grid={"beta": [0.1, 0.3], "n_components": [2]}, pca=[3, 4], n_folds=2),
-        cv.HybridSearchCV("rbf", grid={"gamma_scale": [0.3, 1.0], "n_components": [2]}, pca=[4], n_folds=2),
+        cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
+        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassKFold(2, random_state=0)),
+        clone(SEARCH),
+        clone(SEARCH).set_params(members=2),
     ):
         search.fit(SAME_SIZES, Y)
         again = through_a_file(search, tmp_path)
@@ -169,7 +175,7 @@ def test_searches(tmp_path):
 @pytest.mark.skipif(not hasattr(cv, "CrossViewClassifier"), reason="needs the classifier")
 def test_classifier(tmp_path):
     labels = np.array(list("abcdef"), dtype=object)[Y]
-    model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(False), cv.KMvHE(2)))
+    model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(pooled=False), cv.KMvHE(2)))
     assert_same(model, through_a_file(model, tmp_path))
     model.fit(ARRAYS, labels)
     assert_same(model, through_a_file(model, tmp_path))
@@ -198,8 +204,8 @@ def test_the_same_model_gives_the_same_file(tmp_path):
 
 
 def test_a_large_search_is_a_small_file(tmp_path):
-    search = cv.HybridSearchCV(grid={"n_components": [2]}, pca=[3], n_folds=2).fit(SAME_SIZES, Y)
-    search.cv_results_ = {"params": [{"beta": k / 7, "pca": k, "metric": "cosine"} for k in range(2000)]}
+    search = clone(SEARCH).fit(SAME_SIZES, Y)
+    search.cv_results_ = {"params": [{"mvhe__beta": k / 7, "viewpca__n_components": k} for k in range(2000)]}
     save(search, tmp_path / "model")
     assert (tmp_path / "model").stat().st_size < 200_000
 
@@ -975,15 +981,22 @@ def test_names_in_a_model_are_no_markup(tmp_path):
 
 def test_searches_that_would_try_a_cache_are_refused(tmp_path, monkeypatch):
     path, cache = tmp_path / "model", tmp_path / "cache"
-    pipeline = Pipeline([("scaler", cv.ViewScaler()), ("n_components", cv.MvHE(2))])
-    grid = {"memory": [str(cache)], "n_components": [cv.MvHE(2)]}
-    search = cv.EmbeddingSearchCV(pipeline, grid, pca=None, cv="samples", n_folds=2)
-    with pytest.raises(ValueError, match="cannot be saved: a search for the parameters of a Pipeline"):
-        save(search, path)
-    with monkeypatch.context() as patch:
-        patch.setattr(_checks, "_check_search", lambda search: None)
-        save(search, path)  # as a file that somebody else has made
-    refuse(path, path.read_bytes(), "holds a search for the parameters of a Pipeline")
+    inner = cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), make_pipeline(cv.MvHE(2))), {})
+    found = clone(SEARCH).fit(SAME_SIZES, Y)
+    found.best_params_ = {"memory": str(cache)}
+    for search, reason in (
+        (cv.EmbeddingSearchCV(PIPELINE, {"memory": [str(cache)]}), "a search for 'memory' of a pipeline"),
+        (cv.EmbeddingSearchCV(PIPELINE, [{}, {"mvhe": [cv.MvHE(2)]}]), "a search for 'mvhe' of a pipeline"),
+        (found, "a search for 'memory' of a pipeline"),
+        (inner, "a search for the parameters of a Pipeline"),
+        (cv.EmbeddingSearchCV(None, {}), "a search for the parameters of a NoneType"),
+    ):
+        with pytest.raises(ValueError, match=f"cannot be saved: {reason}"):
+            save(search, path)
+        with monkeypatch.context() as patch:
+            patch.setattr(_checks, "_check_search", lambda search: None)
+            save(search, path)  # as a file that somebody else has made
+        refuse(path, path.read_bytes(), f"holds {reason}")
 
 
 def test_kernels_that_do_not_exist_are_refused(tmp_path):

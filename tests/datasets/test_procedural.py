@@ -110,7 +110,7 @@ def test_turntable_is_neither_trivial_nor_hopeless(turntable):
     train, test = next(cv.ClassSplit(2 / 3, 1, random_state=0).split(turntable.views, turntable.y))
     known, y = turntable.views[train], turntable.y[train]
     plain = make_pipeline(cv.ViewScaler(), cv.ViewPCA(40), cv.PCA(40)).fit(known, y)
-    tuned = cv.tune("MvHE", known, y, n_iter=10, pca=[40], n_folds=3)
+    tuned = cv.tune("MvHE", known, y, n_iter=10, n_folds=3)
     baseline = plain.score(turntable.views[test], turntable.y[test])
     learnt = tuned.score(turntable.views[test], turntable.y[test])
     assert 0.1 < baseline < learnt - 0.15

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
+from crossview.recognition.tuning import search_space, standard_pipeline
 
 CELL = Cell(
     data="coil100",
@@ -45,6 +46,9 @@ CHANGES = [
         for change in (
             {"pca": (20,)},
             {"pca": None},
+            {"pca": (20, 40, None)},
+            {"scaling": ("feature",)},
+            {"members": 8},
             {"n_iter": None},
             {"n_iter": 47},
             {"n_folds": 4},
@@ -138,7 +142,10 @@ def test_a_cell_comes_back_from_json():
         ({"split": {"kind": "rows"}}, "kind must be one of"),
         ({"split": {"n_train": 0}}, "n_train must be"),
         ({"search": {"metrics": "euclidean"}}, "sequence of different distances"),
-        ({"search": {"pca": 20}}, "pca must be dimensions"),
+        ({"search": {"pca": 20}}, "pca must be a sequence of numbers"),
+        ({"search": {"pca": [1.5]}}, "pca must be a whole number"),
+        ({"search": {"scaling": ["pixel"]}}, "scaling must be one of 'feature', 'view'"),
+        ({"search": {"members": 0}}, "members must be a whole number"),
         ({"search": {"grid": {"reg": 0.1}}}, "sequence of values to try"),
         ({"search": {"folds": 3}}, "a Search has no folds"),
     ],
@@ -185,15 +192,21 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
     train, test = list(cv.ClassSplit(8, 10, random_state=0).split(turntable.views, turntable.y))[1]
     views, y = turntable.views, turntable.y
     grid = dict(cell.search.grid) | {name: [value] for name, value in cell.parameters}
-    search = cv.tune(method, views[train], y[train], grid, pca=[8, 16], n_folds=2, random_state=2)
+    space = search_space(method, views.n_features, own=grid, pca=[8, 16])
+    search = cv.tune(method, views[train], y[train], space, n_iter=None, n_folds=2, random_state=2, cv="classes")
     assert result["best_params"] == search.best_params_
+    assert result["metric"] == search.best_metric_
+    assert result["folds_of"] == search.folds_of_ == "classes"
     assert result["best_score"] == search.best_score_
     assert result["score"] == search.score(views[test], y[test])
     latents = search.transform(views[test])
     matrix = np.array(result["accuracy"], dtype=float)
     np.testing.assert_array_equal(
-        matrix, cv.metrics.cross_view_accuracy(latents, y[test], search.best_params_["metric"])
+        matrix, cv.metrics.cross_view_accuracy(latents, y[test], search.best_metric_)
     )
+    assert result["average_precision"] == cv.metrics.mean_average_precision(latents, y[test], search.best_metric_)
+    assert result["chance"] == pytest.approx(0.25)
+    assert (result["skipped"], result["probes"]) == (0, 16 * 6)
     assert [matrix[v, v] for v in range(3)] == pytest.approx([np.nan] * 3, nan_ok=True)
     assert result["accuracy"][0][0] is None
     assert result["cmc"][0] == pytest.approx(result["score"])
@@ -207,7 +220,7 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
 def test_the_euclidean_result_is_that_of_a_search_without_the_other_distance(turntable):
     both = [small("PCA", repeat=repeat) for repeat in range(4)]
     results = [run_cell(cell, turntable) for cell in both]
-    assert any(result["best_params"]["metric"] == "cosine" for result in results)
+    assert any(result["metric"] == "cosine" for result in results)
     for cell, result in zip(both, results, strict=True):
         alone = run_cell(
             dataclasses.replace(cell, search=dataclasses.replace(cell.search, metrics=["euclidean"])), turntable
@@ -244,7 +257,37 @@ def test_samples_can_be_split_and_views_may_miss_samples():
     assert result["n_train"] + result["n_test"] == 120
     assert 0.2 < result["score"] <= 1
     assert result["cmc"] == sorted(result["cmc"])
-    assert result["best_params"]["pca"] == 8
+    assert result["best_params"]["viewpca__n_components"] == 8
+    assert result["folds_of"] == "samples"
+
+
+@pytest.mark.parametrize(("kind", "n_train"), [("classes", 20), ("samples", 2)])
+def test_folds_match_the_split(kind, n_train):
+    """With many classes and few samples of each, too: the split decides, not the number of classes."""
+    data = cv.datasets.make_turntable(24, size=8)
+    cell = small(split=Split(kind, n_train), search=Search(pca=[8], n_folds=2, n_iter=2))
+    assert run_cell(cell, data)["folds_of"] == kind
+
+
+def test_a_committee_is_scored_beside_the_best_setting(turntable):
+    alone = run_cell(small("MvHE"), turntable)
+    cell = small("MvHE")
+    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
+    committee = result.pop("committee")
+    assert result["score"] == alone["score"]
+    assert result["best_params"] == alone["best_params"]
+    assert len(committee["members"]) == 3
+    train, test = cell.split.rows(turntable.y, 0)
+    members = [standard_pipeline("MvHE").set_params(**params) for params in committee["members"]]
+    model = cv.Committee(members).fit(turntable.views[train], turntable.y[train])
+    assert committee["score"] == model.score(turntable.views[test], turntable.y[test])
+    assert 0 < committee["best_score"] <= 1
+    json.dumps(committee, allow_nan=False)
+
+
+def test_a_method_that_does_not_suit_the_data_says_so(turntable):
+    with pytest.raises(cv.exceptions.NotApplicableError, match="CCA takes 2 views, got 3"):
+        run_cell(small("CCA"), turntable)
 
 
 def test_what_is_warned_of_is_told(turntable):
@@ -270,9 +313,10 @@ def test_dimensions_are_those_of_fits_with_so_many_components(turntable):
     assert result["dimensions"] == [5, 10, 15]
     train, test = cell.split.rows(turntable.y, cell.repeat)
     for d, score in zip(result["dimensions"], result["by_dimension"], strict=True):
-        model = make_pipeline(cv.ViewScaler(), cv.ViewPCA(16), cv.MvDA(d, reg=0.1))
+        scaler = cv.ViewScaler(result["best_params"]["viewscaler__by"])
+        model = make_pipeline(scaler, cv.ViewPCA(16), cv.MvDA(d, reg=0.1))
         latents = model.fit(turntable.views[train], turntable.y[train]).transform(turntable.views[test])
-        assert score == cv.metrics.mean_accuracy(latents, turntable.y[test], result["best_params"]["metric"])
+        assert score == cv.metrics.mean_accuracy(latents, turntable.y[test], result["metric"])
 
 
 @pytest.mark.parametrize("method", ["MvHE", "KMvHE"])

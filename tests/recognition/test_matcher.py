@@ -108,7 +108,7 @@ def test_unknown_label(enrolled):
 
 def test_embedding_may_be_a_pipeline_or_a_search():
     pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(20), cv.MvDA())
-    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, pca=[20], n_folds=3, metrics=["cosine"])
+    search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1]}, n_folds=3, metrics=["cosine"])
     for embedding in (pipeline, search):
         model = cv.CrossViewClassifier(embedding).fit(DATA.views[TRAIN], Y[TRAIN])
         model.enroll(LEFT[TRAIN], Y[TRAIN], "left")

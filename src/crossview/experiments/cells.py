@@ -164,7 +164,7 @@ class Search(_Described):
             for k in self.pca:
                 if k is not None and not (isinstance(k, float) and 0 < k < 1):
                     check_count(k, "pca", least=1)
-            _set(self, pca=tuple(dict.fromkeys(plain(k) for k in self.pca)))
+            _set(self, pca=tuple(sorted({plain(k) for k in self.pca}, key=lambda k: k or 0)))
         for by in self.scaling:
             if by is not None:
                 check_choice(by, "scaling", ("feature", "view"))

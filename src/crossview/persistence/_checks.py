@@ -143,8 +143,17 @@ def _check_kernel(kernel: Kernel) -> None:
 
 def _check_search(search: EmbeddingSearchCV) -> None:
     method = search.get_params(deep=False).get("estimator")
-    if not isinstance(method, Embedding | Pipeline):
+    steps = [step for _, step in method.steps] if isinstance(method, Pipeline) else [method]
+    known = all(isinstance(step, MultiViewTransformer) or step in (None, "passthrough") for step in steps)
+    if method is None or not known:
         raise ForeignError(f"a search for the parameters of a {type(method).__name__}")
+    if isinstance(method, Pipeline):
+        # Parameters of the pipeline itself could bring in a cache, or other steps.
+        grids = [search.param_grid] if isinstance(search.param_grid, dict) else search.param_grid
+        found = [*grids, *getattr(search, "cv_results_", {}).get("params", []), getattr(search, "best_params_", {})]
+        for name in {name for setting in found for name in setting}:
+            if "__" not in name:
+                raise ForeignError(f"a search for {name!r} of a pipeline")
     if _is_fitted(search):
         for name in ("best_estimator_", "best_params_", "best_metric_", "best_score_", "best_index_", "cv_results_"):
             getattr(search, name)
