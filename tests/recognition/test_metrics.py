@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -11,20 +12,41 @@ from sklearn.metrics import average_precision_score
 import crossview as cv
 
 
-def literal(latents, y, mask, distance):
+def literal(latents, y, score):
+    """For every ordered pair of views: the mean score of the probes that have their class in the gallery, and the
+    number of those that have not.
+    """
     n = len(latents)
-    result = np.full((n, n), np.nan)
-    for i in range(n):
-        for j in range(n):
-            if i == j:
+    scores, skipped = np.full((n, n), np.nan), np.zeros((n, n), dtype=int)
+    for i, j in permutations(range(n), 2):
+        gallery = [k for k in range(len(y)) if not np.isnan(latents[i][k]).any()]
+        found = []
+        for p in range(len(y)):
+            if np.isnan(latents[j][p]).any():
                 continue
-            hits = []
-            for p in np.flatnonzero(mask[:, j]):
-                gallery = np.flatnonzero(mask[:, i])
-                d = [distance(latents[i][g], latents[j][p]) for g in gallery]
-                hits.append(y[gallery[int(np.argmin(d))]] == y[p])
-            result[i, j] = np.mean(hits)
-    return result
+            if y[p] in [y[k] for k in gallery]:
+                found.append(score(latents[i][gallery], y[gallery], latents[j][p], y[p]))
+            else:
+                skipped[i, j] += 1
+        if found:
+            scores[i, j] = np.mean(found)
+    return scores, skipped
+
+
+def hit(distance):
+    return lambda G, g, probe, label: g[int(np.argmin([distance(x, probe) for x in G]))] == label
+
+
+def precision(distance):
+    def score(G, g, probe, label):
+        ranked = g[np.argsort([distance(x, probe) for x in G], kind="stable")]
+        return np.mean([np.mean(ranked[: rank + 1] == label) for rank in range(len(g)) if ranked[rank] == label])
+
+    return score
+
+
+def chance(G, g, probe, label):
+    return sum(g == label) / len(g)
 
 
 def euclidean(a, b):
@@ -35,18 +57,76 @@ def cosine(a, b):
     return 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 4), metric=st.sampled_from([euclidean, cosine]))
-def test_equals_the_literal_definition(seed, n, metric):
+METRICS = {"euclidean": euclidean, "cosine": cosine}
+
+
+def incomplete(seed, n, d=3):
+    """Views that lack samples and classes; the first two have a class in common."""
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, 3, size=12)
-    mask = rng.random((12, n)) < 0.8
-    mask[0] = True
-    latents = [np.where(mask[:, [v]], rng.normal(size=(12, 3)), np.nan) for v in range(n)]
-    got = cv.metrics.cross_view_accuracy(latents, y, metric=metric.__name__)
-    expected = literal(latents, y, mask, metric)
-    np.testing.assert_array_equal(got, expected)
-    assert cv.metrics.mean_accuracy(latents, y, metric.__name__) == pytest.approx(np.nanmean(expected))
+    y = rng.integers(0, 4, size=15)
+    mask = (rng.random((15, n)) < 0.7) & (rng.random((4, n)) < rng.random())[y]
+    mask[0, :2] = True
+    return [np.where(rows[:, None], rng.normal(size=(15, d)) + 3, np.nan) for rows in mask.T], y
+
+
+seeds, numbers_of_views = st.integers(0, 2**32 - 1), st.integers(2, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, n=numbers_of_views, metric=st.sampled_from(sorted(METRICS)))
+def test_equals_the_literal_definition(seed, n, metric):
+    latents, y = incomplete(seed, n)
+    accuracy, skipped = literal(latents, y, hit(METRICS[metric]))
+    np.testing.assert_array_equal(cv.metrics.cross_view_accuracy(latents, y, metric), accuracy)
+    assert cv.metrics.mean_accuracy(latents, y, metric) == pytest.approx(np.nanmean(accuracy))
+
+    found = cv.metrics.skipped_probes(latents, y)
+    assert np.issubdtype(found.dtype, np.integer)
+    np.testing.assert_array_equal(found, skipped)
+
+    wanted, _ = literal(latents, y, precision(METRICS[metric]))
+    np.testing.assert_allclose(cv.metrics.cross_view_average_precision(latents, y, metric), wanted)
+    assert cv.metrics.mean_average_precision(latents, y, metric) == pytest.approx(np.nanmean(wanted))
+
+    assert cv.metrics.chance_accuracy(latents, y) == pytest.approx(np.nanmean(literal(latents, y, chance)[0]))
+
+
+def test_a_probe_counts_only_where_it_can_be_answered():
+    X, y = np.random.default_rng(0).normal(size=(10, 4)), np.arange(10)
+    partial = np.where(y[:, None] < 7, X, np.nan)
+    np.testing.assert_array_equal(cv.metrics.skipped_probes([X, partial], y), [[0, 0], [3, 0]])
+    assert cv.metrics.mean_accuracy([X, partial], y) == 1.0
+    assert cv.metrics.mean_average_precision([X, partial], y) == 1.0
+    np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension([X, partial], y, [4]), [1.0])
+    np.testing.assert_array_equal(cv.metrics.precision_by_dimension([X, partial], y, [4]), [1.0])
+    np.testing.assert_array_equal(cv.metrics.cmc(X[:7], y[:7], X, y), np.ones(7))
+    assert cv.metrics.chance_accuracy([X, partial], y) == pytest.approx((1 / 10 + 1 / 7) / 2)
+
+
+def test_chance_is_that_of_random_latents():
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat([0, 1, 2], [10, 20, 30]))
+    found = np.mean([cv.metrics.mean_accuracy(list(rng.normal(size=(2, 60, 2))), y) for _ in range(200)])
+    assert cv.metrics.chance_accuracy([np.ones((60, 1)), np.ones((60, 5))], y) == pytest.approx(found, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        cv.metrics.mean_accuracy,
+        cv.metrics.mean_average_precision,
+        cv.metrics.chance_accuracy,
+        lambda latents, y: cv.metrics.accuracy_by_dimension(latents, y, [1]),
+        lambda latents, y: cv.metrics.precision_by_dimension(latents, y, [1]),
+    ],
+)
+def test_views_without_a_class_in_common(mean):
+    mask = np.array([[True, False], [True, False], [False, True]])
+    with pytest.raises(ValueError, match="no pair of views to compare: pass at least two views with samples of a comm"):
+        mean(cv.Views([np.eye(3), np.eye(3)], mask=mask), [0, 0, 1])
+    # A third view that has a class in common with the first is enough.
+    views = cv.Views([np.eye(3)] * 3, mask=np.column_stack([mask, mask[:, 0]]))
+    assert mean(views, [0, 0, 1]) == 1.0
 
 
 def test_latents_far_from_zero():
@@ -75,20 +155,21 @@ def test_bad_input(latents, y, metric, match):
         cv.metrics.mean_accuracy(latents, y, metric)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 4), metric=st.sampled_from(["euclidean", "cosine"]))
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, n=numbers_of_views, metric=st.sampled_from(sorted(METRICS)))
 def test_by_dimension_equals_one_after_another(seed, n, metric):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 3, size=15)
-    mask = rng.random((15, n)) < 0.8
-    mask[:2] = True
-    latents = cv.Views([rng.normal(size=(15, 6)) + 3 for _ in range(n)], mask=mask)
+    latents, y = incomplete(seed, n, d=6)
     dimensions = [1, 2, 5, 9]
-    found = cv.metrics.accuracy_by_dimension(latents, y, dimensions, metric)
-    wanted = [
-        cv.metrics.mean_accuracy(cv.Views([X[:, :d] for X in latents.arrays], mask=mask), y, metric) for d in dimensions
-    ]
-    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    first = [[X[:, :d] for X in latents] for d in dimensions]
+    np.testing.assert_array_equal(
+        cv.metrics.accuracy_by_dimension(latents, y, dimensions, metric),
+        [cv.metrics.mean_accuracy(components, y, metric) for components in first],
+    )
+    # The cosine of a single component tells nothing but signs apart: rounding would decide.
+    np.testing.assert_allclose(
+        cv.metrics.precision_by_dimension(latents, y, dimensions, metric)[1:],
+        [cv.metrics.mean_average_precision(components, y, metric) for components in first][1:],
+    )
 
 
 def test_by_dimension_refuses():
@@ -100,34 +181,28 @@ def test_by_dimension_refuses():
         cv.metrics.accuracy_by_dimension([X], [0, 1, 2], [1])
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_by_dimension_does_not_depend_on_chunks(metric, monkeypatch):
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("block", [1, 300, 7_000])
+@pytest.mark.parametrize("by_dimension", [cv.metrics.accuracy_by_dimension, cv.metrics.precision_by_dimension])
+def test_by_dimension_does_not_depend_on_blocks(by_dimension, block, metric, monkeypatch):
     rng = np.random.default_rng(0)
     latents, y = [rng.normal(size=(40, 7)) for _ in range(3)], rng.integers(0, 8, size=40)
-    at_once = cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric)
-    monkeypatch.setattr(cv.metrics, "_CHUNK", 300)
-    np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension(latents, y, [2, 3, 7], metric), at_once)
+    dimensions = [1, 2, 2, 3, 6, 7, 9]
+    at_once = by_dimension(latents, y, dimensions, metric)
+    monkeypatch.setattr(cv.metrics, "_BLOCK", block)
+    np.testing.assert_allclose(by_dimension(latents, y, dimensions, metric), at_once, atol=1e-12)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("chunk", [60, 10**6])
-def test_precision_by_dimension_is_that_of_every_pair_of_views(metric, chunk, monkeypatch):
-    monkeypatch.setattr(cv.metrics, "_CHUNK", chunk)
-    rng = np.random.default_rng(3)
-    y = np.repeat(np.arange(8), 5)
-    mask = rng.random((40, 3)) < 0.7
-    mask[y == 0, 1] = False  # a class that one view has not seen
-    latents = cv.Views([rng.normal(size=(40, 6)) + 0.3 * y[:, None] for _ in range(3)], mask=mask)
-    found = cv.metrics.precision_by_dimension(latents, y, [2, 4, 6, 9], metric)
-    for d, precision in zip([2, 4, 6, 9], found, strict=True):
-        seen = [(X[rows, :d], y[rows]) for X, rows in zip(latents.arrays, mask.T, strict=True)]
-        pairs = [
-            cv.metrics.average_precision(*gallery, *probes, metric)
-            for gallery in seen
-            for probes in seen
-            if gallery is not probes
-        ]
-        assert precision == pytest.approx(np.mean(pairs), abs=1e-12)
+@pytest.mark.parametrize("metric", METRICS)
+def test_of_gallery_samples_at_the_same_distance_the_first_is_taken(metric):
+    rng = np.random.default_rng(0)
+    G, P = rng.normal(size=(5, 4)), rng.normal(size=(10, 4))
+    y = np.repeat([0, 1], 5)
+    latents = [np.vstack([G, G]), P]  # every sample of the gallery once in each class
+    assert cv.metrics.cross_view_accuracy(latents, y, metric)[0, 1] == 0.5
+    dimensions = [2, 3, 4]
+    wanted = [cv.metrics.mean_accuracy([X[:, :d] for X in latents], y, metric) for d in dimensions]
+    np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension(latents, y, dimensions, metric), wanted)
 
 
 @pytest.mark.parametrize("few", [1, 100])
@@ -141,14 +216,7 @@ def test_precision_is_that_of_scikit_learn_ties_included(few, monkeypatch):
     assert cv.metrics.average_precision(G, g, P, p) == pytest.approx(np.mean(wanted), abs=1e-12)
 
 
-def test_precision_by_dimension_refuses_views_without_a_class_in_common():
-    mask = [[True, False], [True, False], [False, True]]
-    views = cv.Views([np.eye(3), np.eye(3)], mask=mask)
-    with pytest.raises(ValueError, match="two views share no class"):
-        cv.metrics.precision_by_dimension(views, [0, 0, 1], [1])
-
-
-@pytest.fixture(params=["euclidean", "cosine"])
+@pytest.fixture(params=METRICS)
 def matching(request):
     """Gallery and probes with a class that is in one of them only, and several samples per class."""
     rng = np.random.default_rng(1)
@@ -158,7 +226,7 @@ def matching(request):
 
 
 def literal_distances(G, P, metric):
-    return np.array([[(euclidean if metric == "euclidean" else cosine)(g, p) for g in G] for p in P])
+    return np.array([[METRICS[metric](g, p) for g in G] for p in P])
 
 
 @pytest.mark.parametrize("chunk", [10, 10**6])
@@ -171,10 +239,12 @@ def test_verification_and_identification_are_literal(matching, chunk, monkeypatc
     for row, label in zip(D, p, strict=True):
         nearest = sorted((min(row[g == c]), c) for c in set(g))
         classes = [c for _, c in nearest]
-        ranks.append(classes.index(label) + 1 if label in classes else 99)
+        if label in classes:
+            ranks.append(classes.index(label) + 1)
+    assert len(ranks) < len(p)
     found = cv.metrics.cmc(G, g, P, p, metric=metric)
     np.testing.assert_allclose(found, [np.mean(np.array(ranks) <= r) for r in range(1, len(set(g)) + 1)])
-    assert found[0] < found[-1] < 1.0
+    assert found[0] < found[-1] == 1.0
     np.testing.assert_allclose(cv.metrics.cmc(G, g, P, p, 3, metric), found[:3])
     np.testing.assert_allclose(cv.metrics.cmc(G, g, P, p, 9, metric), np.append(found, [found[-1]] * (9 - len(found))))
 
@@ -193,12 +263,9 @@ def test_verification_and_identification_are_literal(matching, chunk, monkeypatc
     np.testing.assert_allclose(missed[1], 1 - true)
     np.testing.assert_allclose(missed[0], false)
 
-    precisions = []
-    for row, label in zip(D, p, strict=True):
-        hits = g[np.argsort(row, kind="stable")] == label
-        if hits.any():
-            at = np.flatnonzero(hits)
-            precisions.append(np.mean([(k + 1) / (rank + 1) for k, rank in enumerate(at)]))
+    precisions = [
+        precision(METRICS[metric])(G, g, probe, label) for probe, label in zip(P, p, strict=True) if label in g
+    ]
     assert cv.metrics.average_precision(G, g, P, p, metric) == pytest.approx(np.mean(precisions), abs=1e-12)
 
 
@@ -235,7 +302,8 @@ def test_nothing_to_verify():
     X = np.eye(2)
     with pytest.raises(ValueError, match="needs pairs of one class and pairs of two"):
         cv.metrics.roc(X, [0, 0], X, [0, 0])
-    with pytest.raises(ValueError, match="no probe has its class"):
-        cv.metrics.average_precision(X, [0, 1], X, [2, 3])
+    for function in (cv.metrics.cmc, cv.metrics.average_precision):
+        with pytest.raises(ValueError, match="no probe has its class"):
+            function(X, [0, 1], X, [2, 3])
     with pytest.raises(ValueError, match="max_rank must be 1 or more"):
         cv.metrics.cmc(X, [0, 1], X, [0, 1], max_rank=0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +16,25 @@ from crossview.views import Array, ViewInput, Views
 __all__ = [
     "accuracy_by_dimension",
     "average_precision",
+    "chance_accuracy",
     "cmc",
     "cross_view_accuracy",
+    "cross_view_average_precision",
     "det",
     "mean_accuracy",
+    "mean_average_precision",
     "precision_by_dimension",
     "roc",
+    "skipped_probes",
 ]
 
+Labels: TypeAlias = NDArray[np.generic]
+Samples: TypeAlias = tuple[Array, Labels]
+PairScore: TypeAlias = Callable[[Array, Labels, Array, Labels, str], float]
+ProbeScorer: TypeAlias = Callable[[Array, slice], NDArray[np.bool_] | Array]
+
 _CHUNK = 4_000_000  # distances that are held at a time
+_BLOCK = 2**16  # distances that fit in the processor's cache
 _FEW = 32  # samples of a class up to which counting is faster than sorting
 
 
@@ -45,8 +56,8 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
     Returns
     -------
     accuracy : ndarray of shape (n, n)
-        Row: view of the gallery. Column: view of the probe. The diagonal is nan, and so is a pair of views one of
-        which has no sample.
+        Row: view of the gallery. Column: view of the probe. A probe is skipped if the gallery has no sample of its
+        class, see `skipped_probes`. The diagonal is nan, and so is a pair of views in which every probe is skipped.
 
     Examples
     --------
@@ -56,18 +67,7 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
     array([[nan, 0.5],
            [0. , nan]])
     """
-    _check_metric(metric)
-    samples = _samples(latents, y)
-    n = len(samples)
-    accuracy = np.full((n, n), np.nan)
-    for i, (gallery, gallery_labels) in enumerate(samples):
-        for j, (probe, probe_labels) in enumerate(samples):
-            if i != j and len(gallery) and len(probe):
-                # Euclidean distances are differences of squares: far from zero they would be lost in rounding.
-                origin = gallery.mean(axis=0) if metric == "euclidean" else 0.0
-                nearest = pairwise_distances_argmin(probe - origin, gallery - origin, metric=metric)
-                accuracy[i, j] = np.mean(gallery_labels[nearest] == probe_labels)
-    return accuracy
+    return _score_pairs(latents, y, metric, _accuracy)
 
 
 def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
@@ -81,17 +81,119 @@ def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -
     Returns
     -------
     accuracy : float
-        The mean off the diagonal, pairs of views one of which has no sample left out.
+        The mean of `cross_view_accuracy` over the entries that are not nan.
 
     Examples
     --------
     >>> mean_accuracy([[[0.0], [1.0]], [[0.1], [0.8]]], ["a", "b"])
     1.0
     """
-    accuracy = cross_view_accuracy(latents, y, metric)
-    if np.isnan(accuracy).all():
-        raise ValueError("there is no pair of views to compare: pass two views or more, each with samples.")
-    return float(np.nanmean(accuracy))
+    scores = cross_view_accuracy(latents, y, metric)
+    return float(_mean_over_pairs(scores[~np.isnan(scores)]))
+
+
+def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
+    """Expected `mean_accuracy` of a matcher that picks a gallery sample at random.
+
+    For an ordered pair of views, it is the share of gallery samples that have the class of a probe, averaged over the
+    probes. Probes are skipped as in `cross_view_accuracy`.
+
+    Parameters
+    ----------
+    views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+        The samples, as features or in the common space. Only rows of NaN matter, which are left out.
+    y : array-like of shape (m,)
+        The classes.
+
+    Returns
+    -------
+    accuracy : float
+        The mean over all ordered pairs of views with a common class.
+
+    Examples
+    --------
+    >>> photo, sketch = [[0.0], [1.0], [2.0], [3.0]], [[0.2], [0.1], [0.3], [0.4]]
+    >>> chance_accuracy([photo, sketch], ["a", "a", "b", "b"])
+    0.5
+    """
+    counts = _count_classes(Views(views), y)[1]
+    # Without a common class, this is 0 / 0, which is nan.
+    with np.errstate(invalid="ignore"):
+        chance = (counts @ counts.T) / (counts.sum(axis=1, keepdims=True) * ((counts > 0) @ counts.T))
+    np.fill_diagonal(chance, np.nan)
+    return float(_mean_over_pairs(chance[~np.isnan(chance)]))
+
+
+def skipped_probes(latents: ViewInput, y: ArrayLike) -> NDArray[np.intp]:
+    """Number of probes of one view whose class has no gallery sample in another view.
+
+    No matcher can recognise them, so that the metrics that compare views skip them.
+
+    Parameters
+    ----------
+    latents, y
+        As in `cross_view_accuracy`.
+
+    Returns
+    -------
+    skipped : ndarray of int, shape (n, n)
+        Row: view of the gallery. Column: view of the probe. The diagonal is 0.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> skipped_probes([[[0.0], [1.0]], [[0.1], [nan]]], ["a", "b"])
+    array([[0, 0],
+           [1, 0]])
+    """
+    counts = _count_classes(Views(latents), y)[1]
+    skipped: NDArray[np.intp] = (counts == 0) @ counts.T
+    return skipped
+
+
+def cross_view_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
+    """`average_precision` of the probes of one view in the gallery of another.
+
+    Parameters
+    ----------
+    latents, y, metric
+        As in `cross_view_accuracy`.
+
+    Returns
+    -------
+    precision : ndarray of shape (n, n)
+        Row: view of the gallery. Column: view of the probe. Probes are skipped, and entries are nan, as in
+        `cross_view_accuracy`.
+
+    Examples
+    --------
+    >>> cross_view_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
+    array([[ nan, 0.75],
+           [0.5 ,  nan]])
+    """
+    return _score_pairs(latents, y, metric, average_precision)
+
+
+def mean_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
+    """Mean `average_precision` over all ordered pairs of views.
+
+    Parameters
+    ----------
+    latents, y, metric
+        As in `cross_view_accuracy`.
+
+    Returns
+    -------
+    precision : float
+        The mean of `cross_view_average_precision` over the entries that are not nan.
+
+    Examples
+    --------
+    >>> mean_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
+    0.625
+    """
+    scores = cross_view_average_precision(latents, y, metric)
+    return float(_mean_over_pairs(scores[~np.isnan(scores)]))
 
 
 def accuracy_by_dimension(
@@ -123,13 +225,7 @@ def accuracy_by_dimension(
     >>> accuracy_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.25, 1.  ])
     """
-    samples = _comparable(latents, y, dimensions, metric)
-    hits = np.zeros(len(dimensions))
-    for (X, x_labels), (Z, z_labels) in combinations(samples, 2):
-        of_z, of_x = _nearest_by_dimension(X, Z, dimensions, metric)
-        hits += np.mean(x_labels[of_z] == z_labels, axis=1)
-        hits += np.mean(z_labels[of_x] == x_labels, axis=1)
-    return hits / (len(samples) * (len(samples) - 1))
+    return _mean_by_dimension(latents, y, dimensions, metric, _hit_scorer)
 
 
 def precision_by_dimension(
@@ -138,20 +234,19 @@ def precision_by_dimension(
     dimensions: Sequence[int],
     metric: str = "euclidean",
 ) -> Array:
-    """Mean average precision of the first components, for several numbers of them.
+    """`mean_average_precision` of the first components, for several numbers of them.
 
-    As `accuracy_by_dimension`, with `average_precision` of every ordered pair of views. It looks at the rank of every
-    sample of a probe's class, and so tells apart what finds the same nearest neighbours.
+    It looks at the rank of every sample of a probe's class, and so tells apart what finds the same nearest neighbours.
 
     Parameters
     ----------
     latents, y, dimensions, metric
-        As in `accuracy_by_dimension`. A sample whose class another view has not seen is no probe there.
+        As in `accuracy_by_dimension`.
 
     Returns
     -------
     precision : ndarray of shape (len(dimensions),)
-        The mean over the ordered pairs of views.
+        Mean average precision with the first ``dimensions[k]`` components.
 
     Examples
     --------
@@ -159,27 +254,116 @@ def precision_by_dimension(
     >>> precision_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.625, 1.   ])
     """
-    samples = _comparable(latents, y, dimensions, metric)
-    total = np.zeros(len(dimensions))
-    for gallery, (G, g) in enumerate(samples):
-        others = [other for view, other in enumerate(samples) if view != gallery]
-        counted = [np.isin(p, g) for _, p in others]
-        if not all(there.any() for there in counted):
-            raise ValueError("two views share no class: there is nothing to find in one that the other has seen.")
-        # The probes of all other views at once, each view counting as much as any other.
-        P = np.vstack([X[there] for (X, _), there in zip(others, counted, strict=True)])
-        p = np.concatenate([labels[there] for (_, labels), there in zip(others, counted, strict=True)])
-        weights = np.concatenate([np.full(there.sum(), 1 / there.sum()) for there in counted])
-        step = max(1, _CHUNK // len(G))
-        wanted = _of_class(g, p)
-        for a in range(0, len(P), step):
-            rows = slice(a, a + step)
-            for k, (to_gallery, _) in enumerate(_order_by_dimension(G, P[rows], dimensions, metric)):
-                total[k] += _precision(np.ascontiguousarray(to_gallery.T), wanted[rows]) @ weights[rows]
-    return total / (len(samples) * (len(samples) - 1))
+    return _mean_by_dimension(latents, y, dimensions, metric, _precision_scorer)
 
 
-def _of_class(g: NDArray[np.generic], p: NDArray[np.generic]) -> NDArray[np.intp]:
+def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore) -> Array:
+    """Score of every ordered pair of views, (n, n); nan where there is no probe to score."""
+    _check_metric(metric)
+    samples, counts = _samples(latents, y)
+    scores = np.full((len(samples), len(samples)), np.nan)
+    for i, (G, g), probes in _galleries(samples, counts):
+        for j, (P, p) in probes.items():
+            scores[i, j] = score(G, g, P, p, metric)
+    return scores
+
+
+def _accuracy(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> float:
+    # Euclidean distances are differences of squares: far from zero they would be lost in rounding.
+    origin = G.mean(axis=0) if metric == "euclidean" else 0.0
+    nearest = pairwise_distances_argmin(P - origin, G - origin, metric=metric)
+    return float(np.mean(g[nearest] == p))
+
+
+def _mean_by_dimension(
+    latents: ViewInput,
+    y: ArrayLike,
+    dimensions: Sequence[int],
+    metric: str,
+    make_scorer: Callable[[Labels, Labels], ProbeScorer],
+) -> Array:
+    """Mean score over the ordered pairs of views, for every number of components."""
+    _check_metric(metric)
+    if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
+        raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
+    samples, counts = _samples(latents, y)
+    if metric == "euclidean":
+        # Distances are differences of squares: far from zero they would be lost in rounding.
+        origin = next((X.mean(axis=0) for X, _ in samples if len(X)), 0.0)
+        samples = [(X - origin, labels) for X, labels in samples]
+    scores = [np.empty((len(dimensions), 0))]
+    for _, (G, g), probes in _galleries(samples, counts):
+        # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.
+        P, p = (np.concatenate(parts) for parts in zip(*probes.values(), strict=True))
+        of_probes, scorer = np.empty((len(dimensions), len(P))), make_scorer(g, p)
+        for part, rows, order in _order_by_dimension(G, P, dimensions, metric):
+            of_probes[part, rows] = scorer(order, rows)
+        sizes = np.array([len(X) for X, _ in probes.values()])
+        scores.append(np.add.reduceat(of_probes, np.cumsum(sizes) - sizes, axis=1) / sizes)
+    return _mean_over_pairs(np.concatenate(scores, axis=1))
+
+
+def _hit_scorer(g: Labels, p: Labels) -> ProbeScorer:
+    return lambda order, rows: g[order.argmin(axis=2)] == p[rows]
+
+
+def _precision_scorer(g: Labels, p: Labels) -> ProbeScorer:
+    wanted = _of_class(g, p)
+
+    def score(order: Array, rows: slice) -> Array:
+        repeated = np.tile(wanted[rows], (len(order), 1))
+        return _precision(order.reshape(len(repeated), -1), repeated).reshape(len(order), -1)
+
+    return score
+
+
+def _order_by_dimension(
+    G: Array, P: Array, dimensions: Sequence[int], metric: str
+) -> Iterator[tuple[slice, slice, Array]]:
+    """Keys that rank the gallery for every probe by the first components, the nearest first.
+
+    They come in blocks of shape (dimensions, probes, gallery), each after the dimensions and the probes it is for. What
+    depends on the probe alone does not change the ranking, and is left out.
+    """
+    ends = [min(d, G.shape[1]) for d in dimensions]
+    steps = list(pairwise([0, *ends]))
+    squares = np.cumsum(np.square(G), axis=1).T[np.subtract(ends, 1), None]
+    lengths = np.sqrt(np.where(squares, squares, 1.0)) if metric == "cosine" else None
+    scaled = -2.0 * P if lengths is None else -P
+    n_rows = min(len(P), max(1, _BLOCK // len(G)))
+    n_steps = min(len(steps), max(1, _BLOCK // (n_rows * len(G))))
+    products = np.empty((n_steps, n_rows, len(G)))
+    for row in range(0, len(P), n_rows):
+        rows = slice(row, min(row + n_rows, len(P)))
+        total = np.zeros((rows.stop - row, len(G)))
+        for step in range(0, len(steps), n_steps):
+            part = slice(step, min(step + n_steps, len(steps)))
+            block = products[: part.stop - step, : rows.stop - row]
+            for out, (a, b) in zip(block, steps[part], strict=True):
+                # For a single component, broadcasting takes half the time of a matrix product.
+                multiply = np.multiply if b - a == 1 else np.matmul
+                total = np.add(total, multiply(scaled[rows, a:b], G.T[a:b]), out=out)
+            if lengths is None:
+                order = block + squares[part]
+            else:
+                order = block / lengths[part]
+                # One component alone has a sign and no angle: rounding must not tell its ties apart.
+                single = order[: ends[part].count(1)]
+                np.sign(single, out=single)
+            yield part, rows, order
+
+
+def _mean_over_pairs(scores: Array) -> Array:
+    """Mean over the last axis, the ordered pairs of views that have a score."""
+    if not scores.shape[-1]:
+        raise ValueError(
+            "there is no pair of views to compare: pass at least two views with samples of a common class."
+        )
+    mean: Array = scores.mean(axis=-1)
+    return mean
+
+
+def _of_class(g: Labels, p: Labels) -> NDArray[np.intp]:
     """For every probe, whose class the gallery has, which of the gallery are of its class; filled up with -1."""
     classes, codes, counts = np.unique(g, return_inverse=True, return_counts=True)
     members = np.full((len(classes), counts.max()), -1)
@@ -211,71 +395,6 @@ def _precision(distances: Array, wanted: NDArray[np.intp]) -> Array:
     return precision
 
 
-def _comparable(
-    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str
-) -> list[tuple[Array, NDArray[np.generic]]]:
-    """Every view's samples and their classes, where there are two views to compare."""
-    _check_metric(metric)
-    if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
-        raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
-    samples = [(X, labels) for X, labels in _samples(latents, y) if len(X)]
-    if len(samples) < 2:
-        raise ValueError("there is no pair of views to compare: pass two views or more, each with samples.")
-    if metric == "euclidean":
-        # Distances are differences of squares: far from zero they would be lost in rounding.
-        origin = samples[0][0].mean(axis=0)
-        samples = [(X - origin, labels) for X, labels in samples]
-    return samples
-
-
-def _nearest_by_dimension(
-    X: Array, Z: Array, dimensions: Sequence[int], metric: str
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """By the first components, for every number of them: the row of X nearest to every row of Z, and the other way."""
-    of_z = np.empty((len(dimensions), len(Z)), dtype=np.intp)
-    of_x = np.zeros((len(dimensions), len(X)), dtype=np.intp)
-    best = np.full(of_x.shape, np.inf)
-    step = max(1, _CHUNK // len(X))
-    everyone = np.arange(len(X))
-    for a in range(0, len(Z), step):
-        rows = slice(a, min(a + step, len(Z)))
-        for k, (to_x, to_z) in enumerate(_order_by_dimension(X, Z[rows], dimensions, metric)):
-            of_z[k, rows] = to_x.argmin(axis=0)
-            nearest = to_z.argmin(axis=1)
-            if step >= len(Z):
-                of_x[k] = nearest
-                continue
-            distance = to_z[everyone, nearest]
-            closer = distance < best[k]
-            of_x[k, closer], best[k, closer] = nearest[closer] + a, distance[closer]
-    return of_z, of_x
-
-
-def _order_by_dimension(X: Array, Z: Array, dimensions: Sequence[int], metric: str) -> Iterator[tuple[Array, Array]]:
-    """What orders X for every row of Z, and Z for every row of X, (len(X), len(Z)), for every number of components.
-
-    For a given probe, what depends on it alone does not change the order of the gallery, and is left out.
-    """
-    last = np.minimum(dimensions, X.shape[1]) - 1
-    x_squares, z_squares = (np.cumsum(np.square(A), axis=1)[:, last].T for A in (X, Z))
-    scale = -2.0 if metric == "euclidean" else -1.0
-    products, scaled = np.zeros((len(X), len(Z))), scale * Z.T
-    for k, (a, b) in enumerate(pairwise([0, *dimensions])):
-        products += X[:, a:b] @ scaled[a:b]
-        if metric == "euclidean":
-            yield x_squares[k, :, None] + products, z_squares[k] + products
-        elif last[k] == 0:
-            # One component alone has a sign and no angle: rounding must not tell its ties apart.
-            yield np.sign(products), np.sign(products)
-        else:
-            yield products / _length(x_squares[k])[:, None], products / _length(z_squares[k])
-
-
-def _length(squares: Array) -> Array:
-    lengths: Array = np.sqrt(np.where(squares, squares, 1.0))
-    return lengths
-
-
 def cmc(
     gallery: ArrayLike,
     gallery_y: ArrayLike,
@@ -293,7 +412,7 @@ def cmc(
     gallery, probes : array-like of shape (g, d) and (p, d)
         Samples in the common space.
     gallery_y, probe_y : array-like of shape (g,) and (p,)
-        Their classes. A probe whose class is not in the gallery is never found.
+        Their classes. Probes whose class is not in the gallery are skipped.
     max_rank : int, optional
         Largest rank; the number of classes in the gallery when left out.
     metric : {"euclidean", "cosine"}
@@ -302,24 +421,22 @@ def cmc(
     Returns
     -------
     rates : ndarray of shape (max_rank,)
-        Share of probes found at rank 1, 2, …
+        Share of probes found at rank 1, 2, …; 1 from the number of classes in the gallery on.
 
     Examples
     --------
     >>> cmc([[0.0], [1.0], [2.0]], ["a", "b", "c"], [[0.1], [0.2]], ["a", "b"])
     array([0.5, 1. , 1. ])
     """
-    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
+    G, g, P, p = _answerable(*_gallery_and_probes(gallery, gallery_y, probes, probe_y))
     order = np.argsort(g, kind="stable")
     classes, starts = np.unique(g[order], return_index=True)
-    ranks = []
+    place = np.searchsorted(classes, p)
+    found = np.zeros(len(classes), dtype=np.intp)
     for rows, distances in distances_in_chunks(G[order], P, metric):
         nearest = np.minimum.reduceat(distances, starts, axis=1)
-        place = np.searchsorted(classes, p[rows])
-        known = np.isin(p[rows], classes)
-        own = np.where(known, nearest[np.arange(len(nearest)), np.where(known, place, 0)], np.inf)
-        ranks.append(np.where(known, (nearest <= own[:, None]).sum(axis=1), len(classes) + 1))
-    found = np.bincount(np.concatenate(ranks), minlength=len(classes) + 2)[1:-1]
+        own = np.take_along_axis(nearest, place[rows, None], axis=1)
+        found += np.bincount((nearest <= own).sum(axis=1) - 1, minlength=len(classes))
     rates = np.cumsum(found) / len(P)
     if max_rank is None:
         return rates
@@ -341,7 +458,7 @@ def roc(
     Parameters
     ----------
     gallery, gallery_y, probes, probe_y, metric
-        As in `cmc`. Every gallery sample is compared with every probe.
+        As in `cmc`, but every gallery sample is compared with every probe.
     max_points : int
         The curve is exact at every threshold returned. These are the distances of pairs of one class, at which alone
         the true match rate changes, and infinity; of more than so many, a selection at even steps of that rate.
@@ -411,7 +528,7 @@ def average_precision(
     Parameters
     ----------
     gallery, gallery_y, probes, probe_y, metric
-        As in `cmc`. Probes whose class is not in the gallery are left out.
+        As in `cmc`.
 
     Returns
     -------
@@ -424,12 +541,9 @@ def average_precision(
     >>> round(average_precision([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.1]], ["a"]), 3)
     0.833
     """
-    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
-    there = np.isin(p, g)
-    if not there.any():
-        raise ValueError("no probe has its class in the gallery: check the labels.")
-    wanted = _of_class(g, p[there])
-    parts = [_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P[there], metric)]
+    G, g, P, p = _answerable(*_gallery_and_probes(gallery, gallery_y, probes, probe_y))
+    wanted = _of_class(g, p)
+    parts = [_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P, metric)]
     return float(np.concatenate(parts).mean())
 
 
@@ -448,7 +562,7 @@ def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[
 
 def _gallery_and_probes(
     gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike
-) -> tuple[Array, NDArray[np.generic], Array, NDArray[np.generic]]:
+) -> tuple[Array, Labels, Array, Labels]:
     G, P = check_array(gallery, dtype=np.float64), check_array(probes, dtype=np.float64)
     g, p = column_or_1d(gallery_y), column_or_1d(probe_y)
     for X, labels, name in ((G, g, "gallery"), (P, p, "probes")):
@@ -459,17 +573,45 @@ def _gallery_and_probes(
     return G, g, P, p
 
 
+def _answerable(G: Array, g: Labels, P: Array, p: Labels) -> tuple[Array, Labels, Array, Labels]:
+    """Gallery, and the probes whose class it contains."""
+    there = np.isin(p, g)
+    if not there.any():
+        raise ValueError("no probe has its class in the gallery: check the labels.")
+    return G, g, P[there], p[there]
+
+
 def _check_metric(metric: str) -> None:
     if metric not in ("euclidean", "cosine"):
         raise ValueError(f"metric must be 'euclidean' or 'cosine', got {metric!r}.")
 
 
-def _samples(latents: ViewInput, y: ArrayLike) -> list[tuple[Array, NDArray[np.generic]]]:
-    """The samples that every view has seen, and their labels."""
+def _samples(latents: ViewInput, y: ArrayLike) -> tuple[list[Samples], NDArray[np.intp]]:
+    """The samples that every view has seen, with classes as numbers; and how many of every class, (n, classes)."""
     views = Views(latents)
-    labels = column_or_1d([] if y is None else y)
-    if len(labels) != len(views):
-        raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
+    codes, counts = _count_classes(views, y)
     if len(set(views.n_features)) > 1:
         raise ValueError(f"the views must have equal dimensions to be compared, got {views.n_features}.")
-    return [(X[seen], labels[seen]) for X, seen in zip(views.arrays, views.mask.T, strict=True)]
+    return [(X[seen], codes[seen]) for X, seen in zip(views.arrays, views.mask.T, strict=True)], counts
+
+
+def _count_classes(views: Views, y: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The classes as numbers, and how many samples of every class every view has seen, (n, classes)."""
+    # In a search, this check would take longer than all the rest of the function.
+    labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d([] if y is None else y)
+    if len(labels) != len(views):
+        raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
+    classes, codes = np.unique(labels, return_inverse=True)
+    return codes, np.array([np.bincount(codes[seen], minlength=len(classes)) for seen in views.mask.T])
+
+
+def _galleries(
+    samples: Sequence[Samples], counts: NDArray[np.intp]
+) -> Iterator[tuple[int, Samples, dict[int, Samples]]]:
+    """Every view as the gallery, with the probes of every other view whose class it contains, if there are any."""
+    for i, gallery in enumerate(samples):
+        probes = {
+            j: (P[there], p[there]) for j, (P, p) in enumerate(samples) if j != i and (there := counts[i, p] > 0).any()
+        }
+        if probes:
+            yield i, gallery, probes
