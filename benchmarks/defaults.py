@@ -87,7 +87,9 @@ def scores(method: str, data: cv.datasets.Dataset, draws: int) -> dict[str, floa
     found: dict[str, float] = {}
     y = np.asarray(data.y)
     for grid, n_iter in ((space, draws), *((one, None) for one in fixed)):
-        search = cv.EmbeddingSearchCV(standard_pipeline(method), grid, n_iter=n_iter, metrics=["euclidean"], cv=splits(y))
+        search = cv.EmbeddingSearchCV(
+            standard_pipeline(method), grid, n_iter=n_iter, metrics=["euclidean"], cv=splits(y)
+        )
         results = search.fit(data.views, y).cv_results_
         for params, score in zip(results["params"], results["mean_test_score"], strict=True):
             found[label({key.split("__")[1]: value for key, value in params.items()})] = 100 * score
@@ -114,9 +116,14 @@ def report(method: str, sets: dict[str, cv.datasets.Dataset], draws: int) -> Non
     rows = [("least mean loss", k) for k in np.argsort(mean)[:3]]
     for what, params in (("defaults", own), ("the paper's", PAPER.get(method))):
         if params is not None:
-            alike = [k for k, s in enumerate(shared) if all(part in s.split(", ") for part in label(params).split(", "))]
+            alike = [
+                k for k, s in enumerate(shared) if all(part in s.split(", ") for part in label(params).split(", "))
+            ]
             rows += [(what, min(alike, key=lambda k: mean[k]))] if alike else []
-    print(f"\n### {method}\n\nBest accuracy: " + ", ".join(f"{n} {v.max():.0f}" for n, v in zip(table, values, strict=True)))
+    print(
+        f"\n### {method}\n\nBest accuracy: "
+        + ", ".join(f"{n} {v.max():.0f}" for n, v in zip(table, values, strict=True))
+    )
     print(f"\n| setting | | mean loss | {' | '.join(table)} |\n| --- | --- | ---: |{' ---: |' * len(table)}")
     for what, k in rows:
         cells = " | ".join(f"{loss:.1f}" for loss in losses[:, k])

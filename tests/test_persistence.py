@@ -111,7 +111,9 @@ def test_preprocessing_and_pipelines(pooled, tmp_path):
         cv.ViewPCA(3, pooled),
         make_pipeline(cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled), cv.KMvHE(2)),
         cv.Committee([make_pipeline(cv.ViewScaler(pooled=pooled), cv.KMvHE(2)), cv.MvDA(3)]),
-        make_pipeline(cv.ViewScaler(pooled=pooled), "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])),
+        make_pipeline(
+            cv.ViewScaler(pooled=pooled), "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])
+        ),
     ):
         for fitted in (clone(model).fit(SAME_SIZES, Y), clone(model)):
             again = through_a_file(fitted, tmp_path)

@@ -12,6 +12,7 @@ from strategies import problems
 import crossview as cv
 from crossview.kernels import median_gamma
 
+
 def make(m=60, sizes=(6, 4, 5), n_classes=6, seed=0):
     """Views of shared factors, with classes: data on which components are well separated."""
     rng = np.random.default_rng(seed)

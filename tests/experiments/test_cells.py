@@ -201,9 +201,7 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
     assert result["score"] == search.score(views[test], y[test])
     latents = search.transform(views[test])
     matrix = np.array(result["accuracy"], dtype=float)
-    np.testing.assert_array_equal(
-        matrix, cv.metrics.cross_view_accuracy(latents, y[test], search.best_metric_)
-    )
+    np.testing.assert_array_equal(matrix, cv.metrics.cross_view_accuracy(latents, y[test], search.best_metric_))
     assert result["average_precision"] == cv.metrics.mean_average_precision(latents, y[test], search.best_metric_)
     assert result["chance"] == pytest.approx(0.25)
     assert (result["skipped"], result["probes"]) == (0, 16 * 6)

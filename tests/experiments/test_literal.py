@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from inspect import signature
-
 import numpy as np
 import oracles
 import pytest
@@ -112,10 +110,3 @@ def test_ties_go_to_the_lower_index():
     settings = {"lambda_intra": 0.4, "lambda_inter": 0.6, "beta": 0.2, "n_within": 2, "n_between": 5}
     model = cv.MvHE(3, center=False, **settings).fit(arrays, y)
     assert_same_up_to_signs(literal_mvhe(arrays, y, 3, **settings), model.projections_)
-
-
-@pytest.mark.parametrize(("literal", "estimator"), [(literal_mvhe, cv.MvHE), (literal_kmvhe, cv.KMvHE)])
-def test_defaults_are_the_estimators(literal, estimator):
-    defaults = estimator().get_params()
-    found = {name: p.default for name, p in signature(literal).parameters.items() if name not in ("arrays", "y")}
-    assert found == {name: defaults[name] for name in found}

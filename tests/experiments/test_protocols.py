@@ -68,6 +68,9 @@ def test_training_times_need_no_data():
     experiment = plan("table-5", QUICK, nothing)
     assert {cell.task for cell in experiment.cells} == {"time", "literal-time"}
     assert f"MvHE {LETTER}" in experiment.panels[0].rows
+    for method in ("MvHE", "KMvHE"):
+        ours, literal = ([c for c in experiment.cells if (c.method, c.task) == (method, t)] for t in TIMES)
+        assert [cell.parameters for cell in ours] == [cell.parameters for cell in literal]
 
 
 def test_the_rest_runs_without_some_poses():
@@ -81,6 +84,8 @@ def test_another_case_takes_the_place_of_one_that_cannot_run():
     assert {dict(cell.options)["case"] for cell in experiment.cells} == {4}
     assert experiment.missing[-1] == "case 4 of cmu-pie is shown in the place of case 5"
 
+
+TIMES = ("time", "literal-time")
 
 # Of the paper: people or objects to train with, and views of every case.
 COUNTS = {"hfb": 60, "cufsf": 700, "cmu-pie": 45, "coil100": 70}
@@ -188,10 +193,14 @@ def test_published_figures_are_the_papers():
 
 
 def test_comparison_has_every_method_and_repeat():
-    panel = comparison("digits", {}, ["PCA", "MvHE"], Split("samples", 20, 3, 5), (10, 20), 4)
-    assert [(place.row, place.cell.repeat) for place in panel.places] == [
-        (method, repeat) for method in ("PCA", "MvHE") for repeat in range(3)
+    search = Search(pca=(10, 20), n_iter=4, members=3)
+    panel = comparison("digits", {}, ["PCA", "MvHE"], Split("samples", 20, 3, 5), search, ["MvHE"])
+    assert [(place.row, place.part, place.cell.repeat) for place in panel.places] == [
+        (row, part, repeat)
+        for row, part in (("PCA", ""), ("MvHE", ""), ("MvHE × 3", "committee"))
+        for repeat in range(3)
     ]
+    assert {(place.cell.method, place.cell.search.members) for place in panel.places} == {("PCA", 1), ("MvHE", 3)}
     assert {place.cell.seed for place in panel.places} == {5, 6, 7}
     assert panel.columns == ["digits"]
 

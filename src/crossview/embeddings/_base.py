@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-AUTO_COMPONENTS = 30
+AUTO_COMPONENTS = 20
 """How many components there are at the most with ``n_components="auto"``."""
 
 

@@ -308,14 +308,16 @@ def _times(name: str, title: str) -> Maker:
         for case, n_views in wanted.items():
             column, options = f"case {case}", {"n_views": n_views}
             for method in [name for name in _MULTI_VIEW if name in effort.methods]:
-                cell = Cell(data="paper-sizes", method=method, options=options, task="time")
+                fixed = {"n_components": 20, **_DEFAULTS.get(method, {})}
+                cell = Cell(data="paper-sizes", method=method, options=options, parameters=fixed, task="time")
                 places.append(Place(method, column, cell))
             if "MCCA" in effort.methods:
-                joint = {"constraint": "joint"}
+                joint = {"constraint": "joint", "n_components": 20}
                 cell = Cell(data="paper-sizes", method="MCCA", options=options, parameters=joint, task="time")
                 places.append(Place("MCCA, one constraint for all views", column, cell))
             for method in [name for name in ("MvHE", "KMvHE") if name in effort.methods]:
-                cell = Cell(data="paper-sizes", method=method, options=options, task="literal-time")
+                fixed = {"n_components": 20, **_DEFAULTS[method]}
+                cell = Cell(data="paper-sizes", method=method, options=options, parameters=fixed, task="literal-time")
                 places.append(Place(f"{method} {LETTER}", column, cell))
         return Experiment(name, title, _panels(Panel(name, title, "times", tuple(places))))
 
