@@ -108,10 +108,24 @@ def test_tune_saves_the_search(data, tmp_path):
     assert facts["steps"][-1] == "MvDA"
     assert facts["views"] == {"photo": 8, "sketch": 8}
     assert "MvDA" in run("inspect", path).stdout
-    assert (
-        "in 3-fold cross-validation"
-        in run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3).stdout
-    )
+    assert facts["folds of"] == found["folds_of"] == "classes"
+    told = run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3, "--folds-of", "samples").stdout
+    assert "over 3 folds of samples" in told
+    assert cv.load(path).folds_of_ == "samples"
+    result = run("tune", data, "-o", path, "--folds-of", "views", status=1)
+    assert "cv must be one of 'auto', 'classes', 'samples', got 'views'" in result.stderr
+
+
+def test_tune_makes_committees(data, tmp_path):
+    path = tmp_path / "t.model"
+    options = ("--method", "MvDA", "--draws", 6, "--folds", 3, "--members", 4)
+    found = json.loads(run("tune", data, "-o", path, *options, "--json").stdout)
+    assert len(found["members"]) == 4
+    facts = json.loads(run("inspect", path, "--json").stdout)
+    assert facts["members"] == 4
+    assert facts["components"] == cv.load(path).best_estimator_.n_components_
+    run("embed", path, data, "-o", tmp_path / "z.csv")
+    assert (tmp_path / "z.csv").exists()
 
 
 def test_datasets(tmp_path):
@@ -163,9 +177,11 @@ def test_a_matcher_maps_samples_as_its_embedding_does(data, tmp_path):
 
 def test_fit_takes_no_more_components_than_there_are(data, tmp_path):
     run("fit", data, "-o", tmp_path / "m", "--method", "MvHE")
-    assert json.loads(run("inspect", tmp_path / "m", "--json").stdout)["components"] == 8
-    result = run("fit", data, "-o", tmp_path / "m", "--method", "MvHE", "-p", "n_components=17", status=1)
-    assert "n_components=17" in result.stderr
+    assert 1 <= json.loads(run("inspect", tmp_path / "m", "--json").stdout)["components"] < 16
+    run("fit", data, "-o", tmp_path / "m", "--method", "MvHE", "-p", "n_components=17", "--scaling", "view")
+    assert json.loads(run("inspect", tmp_path / "m", "--json").stdout)["components"] == 16
+    result = run("fit", data, "-o", tmp_path / "m", "--scaling", "pixel", status=1)
+    assert "--scaling must be feature, view or none, got 'pixel'" in result.stderr
 
 
 def test_images_are_brought_to_a_size(tmp_path):

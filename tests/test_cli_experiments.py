@@ -46,7 +46,10 @@ def test_compare_writes_a_report_and_prints_a_table(data, tmp_path):
 def test_compare_for_machines(data, tmp_path):
     found = json.loads(run("compare", data, "-o", tmp_path / "out", *SMALL, "--json").stdout)
     assert found["failed"] == 0
-    assert {entry["row"] for entry in found["entries"]} == {"PCA", "MvDA", "MvHE"}
+    assert {entry["row"] for entry in found["entries"]} == {"PCA", "MvDA", "MvHE", "MvHE × 8"}
+    assert {entry["table"] for entry in found["entries"]} == {"comparison", "comparison-directions"}
+    assert "mean average precision" in {entry["column"] for entry in found["entries"]}
+    assert "over folds of classes" in found["summary"]
     best = {entry["row"]: entry["mean"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert best["MvHE"] > best["PCA"]
 
@@ -68,30 +71,34 @@ def test_results_do_not_depend_on_the_number_of_workers(data, tmp_path):
     assert scores[0] == scores[1]
 
 
-def test_a_method_that_fails_is_shown_and_does_not_stop_the_rest(tmp_path):
+def test_a_method_that_is_not_applicable_is_shown_and_does_not_stop_the_rest(tmp_path):
     path = tmp_path / "singles.npz"
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1], y=np.arange(len(Y)))  # no class twice in a view, as MULDA needs
     result = run("compare", path, "-o", tmp_path / "out", *SMALL[2:], "--methods", "MULDA,MvDA")
-    assert "failed" in result.stdout
-    assert "computations failed" in result.stderr
+    assert "n/a" in result.stdout
+    assert "Not applicable: MULDA: no setting can be fitted in every fold: every class has one sample" in result.stdout
+    assert "failed" not in result.stderr
     assert "MvDA" in result.stdout
     run("compare", path, "-o", tmp_path / "none", *SMALL[2:], "--methods", "MULDA", status=1)
     page = (tmp_path / "none" / "report.html").read_text()
     assert "How soon a match is found" not in page
 
 
-def test_methods_for_two_views_are_left_out_where_there_are_more(tmp_path):
+def test_what_methods_need_of_views_is_told(tmp_path):
     path = tmp_path / "three.npz"
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1], c=ARRAYS[0] + 1, y=Y)
     few = ("--repeats", 1, "--draws", 1, "--pca", "6", "--no-static", "--json")
     found = json.loads(run("compare", path, "-o", tmp_path / "out", *few).stdout)
-    rows = {entry["row"] for entry in found["entries"]}
-    assert rows == set(cv.METHODS) - {"CCA", "KCCA", "PLS"}
-    result = run("compare", path, "-o", tmp_path / "out", *few, "--methods", "PLS", status=1)
-    assert "left out, since they take two views: PLS" in result.stderr
+    notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
+    assert notes.keys() == {*cv.METHODS, "MvHE × 8", "KMvHE × 8"}
+    assert {row for row, note in notes.items() if "takes 2 views, got 3" in note} == {"CCA", "KCCA", "PLS"}
+    run("compare", path, "-o", tmp_path / "out", *few, "--methods", "PLS", status=1)
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1][:, :5], y=Y)
-    result = run("compare", path, "-o", tmp_path / "out", *few, "--pca", "none", "--methods", "MvDLA,MvDA")
-    assert "left out, since they want views of equal numbers of features, or a PCA: MvDLA" in result.stderr
+    found = json.loads(run("compare", path, "-o", tmp_path / "out", *few, "--methods", "MvDLA,LDA,MvDA").stdout)
+    notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
+    assert "needs views of equal width" in notes["MvDLA"]
+    assert "cannot share one map" in notes["LDA"]
+    assert notes["MvDA"] == ""
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import crossview as cv
-from crossview.experiments import Split
+from crossview.experiments import Search, Split
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import comparison
 from crossview.experiments.protocols import (

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sklearn.decomposition
 
 import crossview as cv
-from crossview.experiments import Record, Split, run_cell
-from crossview.experiments.plans import Experiment, comparison
+from crossview.experiments import Record, Search, Split, run_cell
+from crossview.experiments.plans import Experiment, Panel, Place, comparison
 from crossview.experiments.protocols import LETTER, QUICK, Effort, plan
 from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
-from crossview.report.compose import comparison_report, comparison_table, reproduction_report
-from crossview.report.results import items
+from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables, reproduction_report
+from crossview.report.results import items, tied_with_best
 from crossview.report.showcase import embeddings, matches, show
+from crossview.report.words import absent
 
 
 def record(cell, result=None, error=None):
@@ -25,14 +28,17 @@ def result(score, euclidean=None, **more):
         "score": score,
         "accuracy": [[None, score], [score + 0.1, None]],
         "cmc": [score, 1.0],
-        "best_params": {"metric": "cosine"},
+        "average_precision": score / 2,
+        "best_params": {},
+        "metric": "cosine",
         "best_score": score,
     }
     extra = {} if euclidean is None else {"euclidean": scores | {"score": euclidean}}
     return (
         scores
         | extra
-        | {"seconds": {"fit": 1.0, "search": 2.0}, "views": ["NIR", "VIS"], "pooled": True, "n_test_classes": 9}
+        | {"seconds": {"fit": 1.0, "search": 2.0}, "views": ["NIR", "VIS"], "n_test_classes": 9, "n_test": 90}
+        | {"n_train": 100, "n_train_classes": 10, "folds_of": "classes", "chance": 0.1, "skipped": 0, "probes": 180}
         | more
     )
 
@@ -80,6 +86,19 @@ def test_the_pca_dimension_is_traversed_as_in_the_paper():
     assert (entry.mean, entry.sd, entry.published) == (pytest.approx(75.0), pytest.approx(15.0), 90.2)
 
 
+def test_committees_have_rows_of_their_own():
+    panel = one_panel("table-6", methods=("MvHE",), members=8)
+    assert panel.rows == ["MvHE", "MvHE × 8"]
+    by_pca = [{"pca": k, "score": 0.4, "euclidean": 0.4} for k in (20, 40)]
+    results = {p.cell: record(p.cell, result(0.8, 0.7, by_pca=by_pca, committee=result(0.9))) for p in panel.places}
+    tables = {item.key: item for item in items(panel, results) if isinstance(item, ResultTable)}
+    euclidean, chosen = tables["table-6"].rows, tables["table-6-chosen"].rows
+    assert [rows["MvHE"][0].mean for rows in (euclidean, chosen)] == pytest.approx([70.0, 80.0])
+    assert [rows["MvHE × 8"][0].mean for rows in (euclidean, chosen)] == pytest.approx([90.0, 90.0])
+    assert chosen["MvHE × 8"][0].published == 90.2
+    assert list(tables["table-6-traversed-all"].rows) == ["MvHE"]
+
+
 def test_per_view_rows_have_the_published_figures_of_their_method():
     panel = one_panel("table-6", methods=("LDA",))
     table = items(panel, {p.cell: record(p.cell, result(0.5)) for p in panel.places})[0]
@@ -100,6 +119,26 @@ def test_what_failed_is_told_and_does_not_stop_the_rest():
     assert (second.mean, second.sd) == (50.0, None)
     assert second.note == "1 of 2 failed: no scatter within classes"
     assert third.note == ""
+
+
+def test_a_method_that_does_not_suit_the_data_is_not_applicable():
+    panel = one_panel("table-6", methods=("GMA",))
+    failure = {"type": "NotApplicableError", "message": "GMA needs more", "traceback": ""}
+    results = {p.cell: replace(record(p.cell, error=""), error=failure) for p in panel.places}
+    entry = items(panel, results)[0].rows["GMA"][0]
+    assert entry.note == "not applicable: GMA needs more"
+    assert absent(entry) == "n/a"
+
+
+@pytest.mark.parametrize(("scores", "tied"), [((0.5, 0.7), ["B", "A"]), ((0.5, 0.5), ["B"])])
+def test_ties_are_told_by_the_splits(scores, tied):
+    """A is behind by 0.1 on average: with differences that vary much a tie, with equal ones not."""
+    cells = [place.cell for place in one_panel("table-6").places[:2]]
+    places = tuple(Place(row, "x", replace(cell, data=row)) for row in ("A", "B") for cell in cells)
+    panel = Panel("comparison", "", "accuracy", places)
+    found = {"A": scores, "B": (0.7, 0.7) if tied == ["B", "A"] else (0.6, 0.6)}
+    results = {p.cell: record(p.cell, result(found[p.row][k % 2])) for k, p in enumerate(places)}
+    assert tied_with_best(panel, results, "x") == tied
 
 
 def test_a_table_of_two_views_has_both_directions():
@@ -180,7 +219,8 @@ def test_heat_maps_are_means_over_repeats():
 @pytest.fixture(scope="module")
 def compared():
     data = cv.datasets.make_turntable(12, size=12)
-    panel = comparison("turntable", {}, ["PCA", "MvDA"], Split("classes", 8, 2, 0), (8,), 2)
+    search = Search(pca=(8,), n_iter=2, members=2)
+    panel = comparison("turntable", {}, ["PCA", "MvDA"], Split("classes", 8, 2, 0), search, ["MvDA"])
     return data, panel, {p.cell: record(p.cell, run_cell(p.cell, data)) for p in panel.places}
 
 
@@ -188,15 +228,16 @@ def test_what_is_shown_is_what_was_scored(compared):
     data, panel, results = compared
     for place in panel.places:
         found = results[place.cell].result
-        shown = show(place.cell, found, data)
+        shown = show(place, found, data)
+        found = found[place.part] if place.part else found
         assert cv.metrics.mean_accuracy(shown.latents, data.y[shown.rows], shown.metric) == found["score"]
 
 
 def test_embeddings_are_of_the_same_samples(compared):
     data, panel, results = compared
-    shown = {p.row: show(p.cell, results[p.cell].result, data) for p in panel.places if p.cell.repeat == 0}
+    shown = {p.row: show(p, results[p.cell].result, data) for p in panel.places if p.cell.repeat == 0}
     drawn = embeddings("plane", "Plane", shown, data)
-    assert list(drawn.panels) == ["PCA", "MvDA"]
+    assert list(drawn.panels) == ["PCA", "MvDA", "MvDA × 2"]
     for one in drawn.panels.values():
         assert one.points.shape == (4 * 4 * 3, 2)  # objects, samples, views
         assert set(one.views) == set(data.view_names)
@@ -208,8 +249,8 @@ def test_embeddings_are_of_the_same_samples(compared):
 
 def test_matches_are_ranked_by_distance(compared):
     data, panel, results = compared
-    place = panel.places[-1]
-    shown = show(place.cell, results[place.cell].result, data)
+    place = [p for p in panel.places if p.row == "MvDA"][-1]
+    shown = show(place, results[place.cell].result, data)
     browser = matches("matches", "Matches", {"MvDA": shown}, data)
     assert len(browser.probes) == 6
     assert browser.images.dtype == np.uint8
@@ -236,10 +277,25 @@ def test_a_comparison_is_reported_whole(compared):
     kinds = {type(item) for item in shown}
     assert {ResultTable, Bars, Curves, Embeddings, MatchBrowser} <= kinds
     assert report.command == "crossview compare turntable"
-    table = comparison_table(panel, results)
+    table, by_direction = comparison_tables(panel, results)
     scores = [results[p.cell].result["score"] for p in panel.places if p.row == "MvDA"]
     assert table.rows["MvDA"][0].mean == pytest.approx(100 * np.mean(scores))
     assert f"{max(entries[0].mean for entries in table.rows.values()):.1f} %" in report.summary
+    assert "over folds of classes" in report.summary
+    assert by_direction.columns[:2] == ["V2 in V1", "V3 in V1"]
+    matrix = [results[p.cell].result["accuracy"][0][1] for p in panel.places if p.row == "MvDA"]
+    assert by_direction.rows["MvDA"][0].mean == pytest.approx(100 * np.mean(matrix))
+    assert table.columns[:2] == ["accuracy", "mean average precision"]
+
+
+def test_results_at_chance_are_called_so(compared):
+    _, panel, results = compared
+    worse = {
+        cell: replace(found, result=found.result | {"score": found.result["chance"]}) for cell, found in results.items()
+    }
+    table, _ = comparison_tables(panel, worse)
+    assert table.rows["PCA"][0].note == AT_CHANCE
+    assert comparison_tables(panel, results)[0].rows["MvDA"][0].note == ""
 
 
 def test_a_comparison_in_which_all_failed_is_reported(compared):
@@ -272,7 +328,7 @@ def test_a_reproduction_shows_matches_of_its_best_method(compared):
     experiment = Experiment("table-6", "Objects", (panel,))
     report = reproduction_report([experiment], results, lambda name, options: data, "")
     (browser,) = [item for item in report.sections[0].items if isinstance(item, MatchBrowser)]
-    means = {row: entry[0].mean for row, entry in comparison_table(panel, results).rows.items()}
+    means = {row: entry[0].mean for row, entry in comparison_tables(panel, results)[0].rows.items()}
     best = max(means, key=means.get)
     assert all(name.startswith(f"{best}: ") for name in browser.probes)
 

@@ -155,7 +155,7 @@ def _accuracy(cell: Cell, data: Dataset, more: Callable[[_Tuned], Mapping[str, A
         result = dict(scores[search.best_index_])
         if euclidean is not None:
             result["euclidean"] = scores[euclidean]
-        if len(search.members_) > 1:
+        if cell.search.members > 1:
             result["committee"] = {
                 **_matching(tuned.latents(search.best_estimator_), tuned.tested, search.best_metric_),
                 "best_score": search.best_score_,

@@ -14,7 +14,16 @@ from crossview.experiments.cells import Cell
 from crossview.experiments.environment import environment
 from crossview.experiments.plans import Experiment, Panel, Place
 from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
-from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, items, tied_with_best
+from crossview.report.results import (
+    Results,
+    at_chance,
+    cmc_curves,
+    directions,
+    entries,
+    euclidean_only,
+    items,
+    tied_with_best,
+)
 from crossview.report.showcase import Shown, embeddings, matches, show
 
 __all__ = ["AT_CHANCE", "comparison_report", "comparison_summary", "comparison_tables", "reproduction_report"]
@@ -146,7 +155,7 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
         "accuracy": entries(panel, results, lambda r: r["score"]),
         "mean average precision": entries(panel, results, lambda r: r["average_precision"]),
         "among 5 nearest classes": entries(panel, results, lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)]),
-        "Euclidean only": entries(panel, results, _euclidean_only),
+        "Euclidean only": entries(panel, results, euclidean_only),
         "in validation": entries(panel, results, lambda r: r["best_score"]),
     }
     rows: dict[str, list[Entry]] = {row: [part[row][0] for part in parts.values()] for row in panel.rows}
@@ -163,11 +172,6 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
     table = ResultTable(panel.key, panel.title, list(parts), rows, caption)
     by_direction = directions(panel, results)
     return [table] if by_direction is None else [table, by_direction]
-
-
-def _euclidean_only(result: Mapping[str, Any]) -> float:
-    """Accuracy with the Euclidean distance, which is the only one that a committee has."""
-    return float(result["score"] if "members" in result else result.get("euclidean", result)["score"])
 
 
 def reproduction_report(experiments: Sequence[Experiment], results: Results, load: Load, command: str) -> Report:

@@ -16,7 +16,7 @@ from crossview.experiments.store import Record
 from crossview.report.document import Bars, Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
 from crossview.views import Array
 
-__all__ = ["Results", "at_chance", "cmc_curves", "directions", "entries", "items", "tied_with_best"]
+__all__ = ["Results", "at_chance", "cmc_curves", "directions", "entries", "euclidean_only", "items", "tied_with_best"]
 
 Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
@@ -180,15 +180,16 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
     shown: list[Item] = []
     key, title = panel.key, panel.title
     if any("euclidean" in r for place in panel.places for r in _done([results[place.cell]])):
-        euclidean = entries(panel, results, lambda r: r["euclidean"]["score"])
+        euclidean = entries(panel, results, euclidean_only)
         shown.append(ResultTable(key, f"{title}: Euclidean distance, as in the paper", panel.columns, euclidean, _MEAN))
         key, title = f"{key}-chosen", f"{title}: the distance chosen with the parameters, Euclidean or cosine"
     shown.append(ResultTable(key, title, panel.columns, chosen, _MEAN))
     shown.append(Bars(f"{panel.key}-bars", f"{title}, as bars", panel.columns, chosen))
     if any("by_pca" in r for place in panel.places for r in _done([results[place.cell]])):
+        alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
         traversed = {
-            "all": ("one for all splits", _at_best_dimension(panel, results), " Of those that every split has drawn."),
-            "every": ("one for every split", entries(panel, results, _at_own_dimension), ""),
+            "all": ("one for all splits", _at_best_dimension(alone, results), " Of those that every split has drawn."),
+            "every": ("one for every split", entries(alone, results, _at_own_dimension), ""),
         }
         for name, (words, found, among) in traversed.items():
             shown.append(
@@ -204,6 +205,17 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
                 )
             )
     return [*shown, *cmc_curves(panel, results)]
+
+
+def euclidean_only(result: Mapping[str, Any]) -> float:
+    """Accuracy with the Euclidean distance, which is the only one that a committee has.
+
+    Parameters
+    ----------
+    result : mapping
+        What was computed of a cell.
+    """
+    return float(result.get("euclidean", result)["score"])
 
 
 def _at_best_dimension(panel: Panel, results: Results) -> dict[str, list[Entry]]:
@@ -362,7 +374,8 @@ def _records(panel: Panel, results: Results, row: str, column: str) -> list[Reco
 def _part(record: Record, part: str) -> Record:
     if not part or record.result is None:
         return record
-    return replace(record, result={**record.result, **record.result[part]})
+    shared = {name: value for name, value in record.result.items() if name not in ("euclidean", "by_pca")}
+    return replace(record, result={**shared, **record.result[part]})
 
 
 def _done(records: Sequence[Record]) -> list[Mapping[str, Any]]:

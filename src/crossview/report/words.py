@@ -77,7 +77,7 @@ def absent(entry: Entry) -> str:
     """
     if entry.note.startswith("not applicable"):
         return "n/a"
-    return "failed" if entry.note else "–"
+    return "failed" if "failed" in entry.note.casefold() else "–"
 
 
 def best_two(table: ResultTable) -> list[dict[str, int]]:
