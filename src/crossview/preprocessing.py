@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from crossview._blas import product
 from crossview.embeddings._base import MultiViewTransformer, check_count, check_flag
-from crossview.views import Array, ViewInput, Views
+from crossview.views import Array, ViewInput, Views, seen_by_several
 
 __all__ = ["ViewPCA", "ViewScaler"]
 
@@ -36,7 +36,8 @@ class _ViewWise(MultiViewTransformer):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples; rows of NaN are left out.
+            The samples; rows of NaN are left out, and so are samples that one view alone has seen, as embeddings do,
+            unless a view has no others.
         y : ignored
             Not used.
 
@@ -50,7 +51,9 @@ class _ViewWise(MultiViewTransformer):
         for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
             if not seen:
                 raise ValueError(f"view {name!r} has no sample to learn from: leave it out.")
-        rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, checked.mask.T, strict=True)]
+        mask = seen_by_several(checked.mask)
+        mask = mask if mask.any(axis=0).all() else checked.mask
+        rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, mask.T, strict=True)]
         if self.pooled:
             if len(set(checked.n_features)) > 1:
                 raise ValueError(

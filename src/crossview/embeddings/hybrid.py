@@ -165,7 +165,7 @@ class MvHE(Embedding):
         self._weights().check()
         check_flag(self.center, "center")
         checked = check_views(views, self)
-        classes = check_labels(y, len(checked), self)
+        classes = check_labels(y, len(checked), self, checked.mask)
         self._check_dimensions(checked)
         return checked, classes
 
