@@ -29,7 +29,7 @@ def bounds(method: str, data: cv.datasets.Dataset, draws: int | None) -> dict[st
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         space = search_space(method, data.views.n_features, pca=Effort().pca)
-        search = cv.tune(method, data.views, data.y, space, n_iter=draws, cv=splits)
+        search = cv.tune(method, data.views, data.y, space, n_iter=draws, cv=splits, refit=False)
     scores = 100 * np.array([search.cv_results_[f"split{k}_test_score"] for k in range(REPEATS)])
     distances = search.cv_results_["metric"]
     found = {}

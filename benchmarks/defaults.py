@@ -88,7 +88,7 @@ def scores(method: str, data: cv.datasets.Dataset, draws: int) -> dict[str, floa
     y = np.asarray(data.y)
     for grid, n_iter in ((space, draws), *((one, None) for one in fixed)):
         search = cv.EmbeddingSearchCV(
-            standard_pipeline(method), grid, n_iter=n_iter, metrics=["euclidean"], cv=splits(y)
+            standard_pipeline(method), grid, n_iter=n_iter, metrics=["euclidean"], cv=splits(y), refit=False
         )
         results = search.fit(data.views, y).cv_results_
         for params, score in zip(results["params"], results["mean_test_score"], strict=True):

@@ -156,6 +156,100 @@ def laplacian(found, mask, paired, intra, inter, beta):
     return L
 
 
+def seen_by_several(mask):
+    """The mask without the samples that one view alone has seen."""
+    left = np.zeros_like(mask)
+    for k, row in enumerate(mask):
+        for v, seen in enumerate(row):
+            left[k, v] = seen and sum(row) > 1
+    return left
+
+
+def pair_weights(mask):
+    """The pairs that a sample has in a view, by the number of pairs that it would have if all views had seen it."""
+    m, n = mask.shape
+    weights = np.zeros((m, n))
+    for k in range(m):
+        for v in range(n):
+            for other in range(n):
+                if other != v and mask[k, v] and mask[k, other]:
+                    weights[k, v] += 1 / (n - 1)
+    return weights
+
+
+def pair_centred(arrays, mask):
+    """Views less their means over all pairs of samples, zero where a sample is missing."""
+    m, n = mask.shape
+    result = []
+    for v, X in enumerate(arrays):
+        ends = [X[k] for k in range(m) for j in range(n) if j != v and mask[k, v] and mask[k, j]]
+        result.append(np.array([X[k] - np.mean(ends, axis=0) if mask[k, v] else 0.0 * X[0] for k in range(m)]))
+    return result
+
+
+def pair_products(arrays, mask):
+    """Σ x_i x_j' over all pairs of a sample's views, and for every view Σ x x' over its ends, by the number of others.
+
+    The views are centred.
+    """
+    m, n = mask.shape
+    pairs = [[np.zeros((A.shape[1], B.shape[1])) for B in arrays] for A in arrays]
+    own = [np.zeros((A.shape[1], A.shape[1])) for A in arrays]
+    for i in range(n):
+        for j in range(n):
+            for k in range(m):
+                if i != j and mask[k, i] and mask[k, j]:
+                    pairs[i][j] += np.outer(arrays[i][k], arrays[j][k])
+                    own[i] += np.outer(arrays[i][k], arrays[i][k]) / (n - 1)
+    return np.block(pairs), own
+
+
+def weighted_mean(rows):
+    """Mean of (weight, row) pairs, and their weight."""
+    size = sum(weight for weight, _ in rows)
+    return sum(weight * row for weight, row in rows) / size, size
+
+
+def view_scatters(arrays, weights, y):
+    """Between- and within-class scatter of every view, class by class and sample by sample."""
+    between, within = [], []
+    for v, X in enumerate(arrays):
+        A, B = np.zeros((2, X.shape[1], X.shape[1]))
+        everyone = [(weights[k, v], X[k]) for k in range(len(y)) if weights[k, v] > 0]
+        mean, _ = weighted_mean(everyone)
+        for c in np.unique(y):
+            members = [(weights[k, v], X[k]) for k in range(len(y)) if weights[k, v] > 0 and y[k] == c]
+            if members:
+                centre, size = weighted_mean(members)
+                A += size * np.outer(centre - mean, centre - mean)
+                B += sum(weight * np.outer(x - centre, x - centre) for weight, x in members)
+        between.append(A)
+        within.append(B)
+    return between, within
+
+
+def joint_scatters(arrays, weights, y):
+    """Between- and within-class scatter of the nodes (view, sample), each in the columns of its view."""
+    m, n = weights.shape
+    edges = np.cumsum([0, *(X.shape[1] for X in arrays)])
+    nodes = []
+    for v in range(n):
+        for k in range(m):
+            if weights[k, v] > 0:
+                x = np.zeros(edges[-1])
+                x[edges[v] : edges[v + 1]] = arrays[v][k]
+                nodes.append((weights[k, v], x, y[k]))
+    mean, _ = weighted_mean([(weight, x) for weight, x, _ in nodes])
+    between, within = np.zeros((2, edges[-1], edges[-1]))
+    for c in np.unique(y):
+        members = [(weight, x) for weight, x, label in nodes if label == c]
+        if members:
+            centre, size = weighted_mean(members)
+            between += size * np.outer(centre - mean, centre - mean)
+            within += sum(weight * np.outer(x - centre, x - centre) for weight, x in members)
+    return between, within
+
+
 def centred(arrays, mask):
     """Views less the mean of the samples that were seen, zero elsewhere."""
     result = []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
@@ -103,6 +104,26 @@ def test_missing_rows_are_left_out_and_stay_missing(transformer):
     assert np.isnan(got[0][3]).all()
     assert np.isfinite(np.delete(got[0], 3, axis=0)).all()
     assert np.isfinite(got[1]).all()
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("transformer", [cv.ViewScaler(), cv.ViewPCA(2)], ids=repr)
+def test_samples_of_one_view_alone_are_not_learnt_from(transformer, pooled):
+    transformer = clone(transformer).set_params(pooled=pooled)
+    holes = [X.copy() for X in ARRAYS]
+    holes[0][3] = holes[1][5:9] = np.nan
+    complete = np.delete(np.arange(20), [3, 5, 6, 7, 8])
+    got = clone(transformer).fit(holes).transform(ARRAYS)
+    expected = clone(transformer).fit([X[complete] for X in ARRAYS]).transform(ARRAYS)
+    for X, Y in zip(got, expected, strict=True):
+        np.testing.assert_allclose(X, Y)
+
+
+def test_views_that_share_no_sample_are_learnt_from_as_they_are():
+    holes = [X.copy() for X in ARRAYS]
+    holes[0][:12] = holes[1][12:] = np.nan
+    scaler = cv.ViewScaler(pooled=False).fit(holes)
+    np.testing.assert_allclose(scaler.transform_view(ARRAYS[0][12:], 0).mean(axis=0), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("transformer", [cv.ViewScaler(pooled=True), cv.ViewPCA(2, pooled=True)], ids=repr)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from crossview._blas import cross_product, inner_products, product
 from crossview.embeddings._base import MultiViewTransformer, check_choice, check_count, check_flag
-from crossview.views import Array, ViewInput, Views
+from crossview.views import Array, ViewInput, Views, seen_by_several
 
 __all__ = ["ViewPCA", "ViewScaler"]
 
@@ -35,7 +35,8 @@ class _ViewWise(MultiViewTransformer):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples; rows of NaN are left out.
+            The samples; rows of NaN are left out, and so are samples that one view alone has seen, as embeddings do,
+            unless a view has no others.
         y : ignored
             Not used.
 
@@ -49,7 +50,9 @@ class _ViewWise(MultiViewTransformer):
         for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
             if not seen:
                 raise ValueError(f"view {name!r} has no samples to learn from: leave it out.")
-        rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, checked.mask.T, strict=True)]
+        mask = seen_by_several(checked.mask)
+        mask = mask if mask.any(axis=0).all() else checked.mask
+        rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, mask.T, strict=True)]
         self.pooled_ = self._is_pooled(checked)
         self._store([self._learn(np.concatenate(rows))] * len(rows) if self.pooled_ else [*map(self._learn, rows)])
         self._remember(checked)

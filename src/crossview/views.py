@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Array", "ViewInput", "Views", "check_matrix"]
+__all__ = ["Array", "ViewInput", "Views", "check_matrix", "seen_by_several"]
 
 Array: TypeAlias = NDArray[np.float64]
 ViewInput: TypeAlias = "Views | Mapping[str, Any] | Sequence[Any]"
@@ -209,6 +209,18 @@ def index_of_view(view: int | str, names: Sequence[str]) -> int:
     if not 0 <= view < len(names):
         raise ValueError(f"there is no view {view}: the views are 0 to {len(names) - 1}.")
     return int(view)
+
+
+def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The mask without the samples that one view alone has seen; with one view, the mask as it is.
+
+    Nothing ties such samples to another view, and as neighbours or members of classes they pull the scatters of one
+    view away from those of the pairs: fits leave them out.
+    """
+    if mask.shape[1] == 1 or mask.all():
+        return mask
+    several: NDArray[np.bool_] = mask & (mask.sum(axis=1, keepdims=True) > 1)
+    return several
 
 
 def check_matrix(X: Any, label: str) -> tuple[Array, NDArray[np.bool_]]:

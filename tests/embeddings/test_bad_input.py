@@ -81,6 +81,23 @@ def test_a_view_without_a_partner(cls):
 
 
 @BOTH
+def test_too_few_samples_that_views_share(cls):
+    mask = np.ones((12, 2), dtype=bool)
+    mask[1:6, 0] = False
+    mask[6:, 1] = False
+    with pytest.raises(ValueError, match=r"'view0' shares 1 sample\(s\) with other views, but \w+ needs at least 2"):
+        cls(2).fit(cv.Views([X1, X2], mask=mask), Y)
+
+
+@BOTH
+def test_one_class_among_the_samples_that_views_share(cls):
+    mask = np.ones((12, 2), dtype=bool)
+    mask[Y[0] != Y, 1] = False
+    with pytest.raises(ValueError, match=r"two views or more have seen are of one class only"):
+        cls(2).fit(cv.Views([X1, X2], mask=mask), Y)
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [

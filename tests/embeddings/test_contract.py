@@ -88,6 +88,41 @@ def test_incomplete_views(model):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("model", [*ALL, cv.PCA(2), cv.LDA(2), cv.DLA(2), cv.LPP(2), cv.MvDLA(2)], ids=repr)
+def test_samples_of_one_view_alone_change_nothing(model):
+    arrays, _ = make(sizes=(5, 5))
+    mask = np.ones((60, 2), dtype=bool)
+    mask[[3, 20, 41, 42], 0] = False
+    mask[[4, 25, 59], 1] = False
+    mask[[5, 30]] = False
+    y = np.where(np.arange(60) == 59, 99, Y)  # nor does a class that has no other samples
+    complete = mask.all(axis=1)
+    fewer = clone(model).fit([X[complete] for X in arrays], Y[complete])
+    more = clone(model).fit(cv.Views(arrays, mask=mask), y)
+    np.testing.assert_allclose(more.eigenvalues_, fewer.eigenvalues_, rtol=1e-8)
+    for a, b in zip(more.transform(arrays), fewer.transform(arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("model", [*ANY_VIEWS, cv.MvDLA(2)], ids=repr)
+def test_samples_of_some_views_are_learnt_from(model):
+    """The fit differs from that of complete samples, by as little as there is little to add."""
+    sizes = (5, 5, 5) if isinstance(model, cv.MvDLA) else (6, 4, 5)
+    arrays, y = make(m=120, sizes=sizes)
+    mask = np.ones((120, 3), dtype=bool)
+    mask[np.arange(100, 120), np.arange(100, 120) % 3] = False
+    views = cv.Views(arrays, mask=mask)
+    fewer, more = clone(model).fit(views[:100], y[:100]), clone(model).fit(views, y)
+    order = np.random.default_rng(0).permutation(120)
+    again = clone(model).fit(views[order], y[order])
+    for Z, fewer_Z, again_Z in zip(*(m.transform(arrays) for m in (more, fewer, again)), strict=True):
+        assert np.isfinite(Z).all()
+        # Products of samples do not depend on signs and rotations of the space.
+        K, L = Z @ Z.T, fewer_Z @ fewer_Z.T
+        assert 1e-6 < np.linalg.norm(K / np.linalg.norm(K) - L / np.linalg.norm(L)) < 0.5
+        np.testing.assert_allclose(again_Z, Z, atol=1e-6 * np.abs(Z).max())
+
+
 @EVERY
 @pytest.mark.parametrize(
     ("views", "y", "match"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import oracles
 import pytest
 import sklearn.cross_decomposition
 from methods import improves, make
@@ -240,16 +241,32 @@ def test_columns_of_unlike_sizes_are_not_singular():
     np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, atol=1e-8)
 
 
-def test_kcca_ridge_counts_the_samples_that_were_seen():
+def test_kcca_ridge_counts_the_samples_that_both_views_have_seen():
     mask = np.ones((60, 2), dtype=bool)
     mask[::3, 0] = False
     some = [X[:60] for X in ARRAYS]
     model = cv.KCCA(2, kernel="linear", reg=0.5).fit(cv.Views(some, mask=mask))
-    parts = [X[rows] - X[rows].mean(axis=0) for X, rows in zip(some, mask.T, strict=True)]
+    parts = centred([X[mask[:, 0]] for X in some])
     grams = [X.T @ X + 0.5 * np.square(X).sum() / len(X) * np.eye(X.shape[1]) for X in parts]
-    spread = [np.zeros_like(X) for X in some]
-    for S, rows, part in zip(spread, mask.T, parts, strict=True):
-        S[rows] = part
     whiten = [np.linalg.inv(np.linalg.cholesky(G)) for G in grams]
-    literal = np.linalg.svd(whiten[0] @ spread[0].T @ spread[1] @ whiten[1].T, compute_uv=False)[:2]
+    literal = np.linalg.svd(whiten[0] @ parts[0].T @ parts[1] @ whiten[1].T, compute_uv=False)[:2]
     np.testing.assert_allclose(model.eigenvalues_, literal, atol=1e-10)
+
+
+@pytest.mark.parametrize("constraint", ["views", "joint"])
+def test_mcca_of_incomplete_views(constraint):
+    """Objective and constraint are those of the sums over all pairs that were seen."""
+    mask = np.random.default_rng(0).random((200, 3)) < 0.6
+    model = cv.MCCA(3, constraint, reg=0.0).fit(cv.Views(THREE, mask=mask))
+    arrays = oracles.pair_centred(THREE, mask)
+    pairs, own = oracles.pair_products(arrays, mask)
+    W = np.vstack(model.projections_)
+    np.testing.assert_allclose(np.diag(W.T @ pairs @ W), 3 * model.eigenvalues_, rtol=1e-8)
+    scatters = [w.T @ B @ w for w, B in zip(model.projections_, own, strict=True)]
+    scatters = scatters if constraint == "views" else [sum(scatters) / 3]
+    for scatter in scatters:
+        np.testing.assert_allclose(scatter, np.eye(3), atol=1e-8)
+    assert (model.eigenvalues_ <= 2.0).all(), "two correlations, neither above 1"
+    for X, Z, mean in zip(THREE, arrays, model.means_, strict=True):
+        seen = np.abs(Z).sum(axis=1) > 0
+        np.testing.assert_allclose(X[seen] - mean, Z[seen], atol=1e-10)

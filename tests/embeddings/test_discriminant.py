@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import oracles
 import pytest
+import scipy.linalg
 from methods import improves, make
 from scipy.sparse.linalg import ArpackError
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -225,8 +227,8 @@ def test_gma_and_mulda_refuse(cls):
 
 def test_mvda_of_one_view_is_lda():
     X, y = make(sizes=(5,))
-    between, within = joint_scatters(centred(X), np.ones((60, 1), dtype=bool), y)
-    one, within_one = view_scatters(centred(X), np.ones((60, 1), dtype=bool), y)
+    between, within = joint_scatters(centred(X), np.ones((60, 1)), y)
+    one, within_one = view_scatters(centred(X), np.ones((60, 1)), y)
     np.testing.assert_allclose(between, one[0], atol=1e-10)
     np.testing.assert_allclose(within, within_one[0], atol=1e-10)
     lda = LinearDiscriminantAnalysis(solver="eigen", n_components=3).fit(X[0], y)
@@ -241,7 +243,7 @@ def test_scatters_with_missing_samples():
     rng = np.random.default_rng(0)
     mask = rng.random((60, 3)) < 0.7
     arrays = [np.where(mask[:, [v]], X, 0.0) for v, X in enumerate(centred(ARRAYS))]
-    between, within = joint_scatters(arrays, mask, Y)
+    between, within = joint_scatters(arrays, mask.astype(float), Y)
     W = rng.normal(size=(15, 2))
     Z = [X @ w for X, w in zip(arrays, np.split(W, OFFSETS), strict=True)]
     seen = np.vstack([z[m] for z, m in zip(Z, mask.T, strict=True)])
@@ -284,11 +286,62 @@ def test_one_sample_per_class_and_view_leaves_mvmda_nothing():
         cv.MvMDA(5).fit(ARRAYS, np.arange(60))
 
 
-def test_mvmda_needs_every_class_in_every_view():
+def test_centres_of_mvmda_are_those_of_classes_that_every_view_has_seen():
     mask = np.ones((60, 3), dtype=bool)
     mask[Y == 2, 1] = False
-    with pytest.raises(ValueError, match="every class in every view"):
+    model = cv.MvMDA(20, reg=0.0).fit(cv.Views(ARRAYS, mask=mask), Y)
+    W = np.vstack(model.projections_)
+    assert W.shape[1] == C - 2
+    weights = oracles.pair_weights(mask)
+    _, within = oracles.view_scatters(ARRAYS, weights, Y)
+    constraint = sum(w.T @ B @ w for w, B in zip(np.split(W, OFFSETS), within, strict=True))
+    np.testing.assert_allclose(constraint, np.eye(C - 2), atol=1e-8)
+    others = np.flatnonzero(Y != 2)
+    labels = np.where(Y == C - 1, 2, Y)[others]
+    expected = np.zeros((C - 2, C - 2))
+    Z = latents([X[others] for X in ARRAYS], W)  # complete, so that every sample counts alike
+    for A in Z:
+        for B in Z:
+            for p in range(C - 1):
+                for q in range(C - 1):
+                    a = A[labels == p].mean(axis=0) - A[labels == q].mean(axis=0)
+                    b = B[labels == p].mean(axis=0) - B[labels == q].mean(axis=0)
+                    expected += np.outer(a, b)
+    np.testing.assert_allclose(expected, np.diag(model.eigenvalues_), atol=1e-8 * model.eigenvalues_[0])
+
+
+def test_mvmda_needs_classes_that_every_view_has_seen():
+    mask = np.ones((60, 3), dtype=bool)
+    mask[Y != 2, 1] = False
+    mask[Y == 2, 0] = False
+    mask[0] = True
+    with pytest.raises(ValueError, match="at least 2 classes that every view has seen, got 1"):
         cv.MvMDA(3).fit(cv.Views(ARRAYS, mask=mask), Y)
+
+
+@pytest.mark.parametrize("cls", [cv.GMA, cv.MULDA])
+def test_gma_and_mulda_of_incomplete_views(cls):
+    """Objective and constraint are sums over the pairs that were seen, and over samples by their number of pairs."""
+    mask = np.random.default_rng(0).random((60, 3)) < 0.7
+    model = cls(3, mu=MU, lambda_pairs=LAMBDA, gamma=GAMMA, reg=0.0).fit(cv.Views(ARRAYS, mask=mask), Y)
+    arrays, weights = oracles.pair_centred(ARRAYS, mask), oracles.pair_weights(mask)
+    between, within = oracles.view_scatters(arrays, weights, Y)
+    pairs, total_scatters = oracles.pair_products(arrays, mask)
+    objective = LAMBDA * pairs + scipy.linalg.block_diag(*(mu * A for mu, A in zip(MU, between, strict=True)))
+    W = np.vstack(model.projections_)
+    np.testing.assert_allclose(np.diag(W.T @ objective @ W), model.eigenvalues_, rtol=1e-8)
+    constraint = within if cls is cv.GMA else total_scatters
+    found = sum(g * w.T @ B @ w for g, w, B in zip(GAMMA, model.projections_, constraint, strict=True))
+    np.testing.assert_allclose(found, np.eye(3), atol=1e-8)
+
+
+def test_mvda_of_incomplete_views():
+    mask = np.random.default_rng(0).random((60, 3)) < 0.7
+    model = cv.MvDA(3, reg=0.0).fit(cv.Views(ARRAYS, mask=mask), Y)
+    between, within = oracles.joint_scatters(oracles.pair_centred(ARRAYS, mask), oracles.pair_weights(mask), Y)
+    W = np.vstack(model.projections_)
+    np.testing.assert_allclose(W.T @ within @ W, np.eye(3), atol=1e-8)
+    np.testing.assert_allclose(W.T @ between @ W, np.diag(model.eigenvalues_), atol=1e-8)
 
 
 @pytest.mark.parametrize("cls", [cv.MvDA, cv.MvDAVC, cv.MvMDA])
@@ -332,16 +385,18 @@ def test_classes_far_apart_do_not_hide_what_varies_within_them():
     np.testing.assert_allclose(mvmda_within(latents(far, W), Y), np.eye(2), atol=1e-6)
 
 
-def test_consistency_ridge_is_reg():
-    """β = X (X'X + ridge)^-1 W, with the ridge relative to the mean diagonal."""
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_consistency_ridge_is_reg(share):
+    """β = X (X'DX + ridge)^-1 W, with the ridge relative to the mean diagonal, and D the weights of the samples."""
     from crossview.embeddings._linear import TrainingData
 
     model = cv.MvDAVC(2, reg=0.5)
-    data = TrainingData.of(cv.Views(ARRAYS), Y, center=True)
+    mask = np.random.default_rng(0).random((60, 3)) >= share
+    data = TrainingData.of(cv.Views(ARRAYS, mask=mask), Y, center=True)
     found = model._consistency(data)
     duals = []
-    for X in centred(ARRAYS):
-        G = X.T @ X
+    arrays = oracles.pair_centred(ARRAYS, mask)
+    for X, G in zip(arrays, oracles.pair_products(arrays, mask)[1], strict=True):
         duals.append(X @ np.linalg.inv(G + 0.5 * np.trace(G) / len(G) * np.eye(len(G))))
     edges = np.cumsum([0, *(X.shape[1] for X in ARRAYS)])
     literal = np.zeros_like(found)
@@ -349,8 +404,9 @@ def test_consistency_ridge_is_reg():
         for j in range(3):
             if i != j:
                 gap = np.zeros((len(Y), edges[-1]))
-                gap[:, edges[i] : edges[i + 1]] += duals[i]
-                gap[:, edges[j] : edges[j + 1]] -= duals[j]
+                both = (mask[:, i] & mask[:, j])[:, None]
+                gap[:, edges[i] : edges[i + 1]] += both * duals[i]
+                gap[:, edges[j] : edges[j + 1]] -= both * duals[j]
                 literal += gap.T @ gap
     np.testing.assert_allclose(found, literal, atol=1e-12)
 

@@ -34,6 +34,13 @@ def model_for(problem, cls=cv.MvHE, **options):
     )
 
 
+def several(problem):
+    """The samples that are learnt from, of which there must be two classes."""
+    mask = oracles.seen_by_several(problem.mask)
+    assume(len(set(problem.y[mask.any(axis=1)])) > 1)
+    return mask
+
+
 def projector(W):
     Q, _ = np.linalg.qr(W)
     return Q @ Q.T
@@ -51,11 +58,12 @@ def assert_gap(values, d):
 @settings(max_examples=100, deadline=None)
 @given(problem=problems(), center=st.booleans(), d=st.integers(1, 4))
 def test_mvhe_equals_the_literal_problem(problem, center, d):
-    found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between)
-    L = oracles.laplacian(found, problem.mask, **problem.weights)
-    arrays = [np.where(problem.mask[:, [v]], X, 0.0) for v, X in enumerate(problem.arrays)]
+    mask = several(problem)
+    found = oracles.patches(problem.arrays, problem.y, mask, problem.n_within, problem.n_between)
+    L = oracles.laplacian(found, mask, **problem.weights)
+    arrays = [np.where(mask[:, [v]], X, 0.0) for v, X in enumerate(problem.arrays)]
     if center:
-        arrays = oracles.centred(problem.arrays, problem.mask)
+        arrays = oracles.centred(problem.arrays, mask)
     values, vectors = oracles.smallest_in_span(oracles.scatter(arrays, L), arrays)
     model = model_for(problem, n_components=d, center=center).fit(problem.incomplete, problem.y)
     d = min(d, len(values))
@@ -66,7 +74,7 @@ def test_mvhe_equals_the_literal_problem(problem, center, d):
     n = len(arrays)
     np.testing.assert_allclose(W.T @ W, n * np.eye(d), atol=1e-10)
     latents = [X @ w for X, w in zip(arrays, model.projections_, strict=True)]
-    value = oracles.objective(latents, problem.mask, found, **problem.weights)
+    value = oracles.objective(latents, mask, found, **problem.weights)
     assert value == pytest.approx(n * model.eigenvalues_.sum(), abs=1e-9 * scale * n)
     assert_gap(values, d)
     assert_same_subspace(W, vectors[:, :d])
@@ -84,7 +92,8 @@ def test_mvhe_equals_the_papers_matrices_on_complete_views():
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(ties=False), kernel=st.sampled_from(["rbf", "poly", "linear", "cosine", "laplacian"]))
 def test_kmvhe_equals_the_generalised_problem(problem, kernel):
-    seen = [np.flatnonzero(column) for column in problem.mask.T]
+    mask = several(problem)
+    seen = [np.flatnonzero(column) for column in mask.T]
     gammas = [median_gamma(X[rows], kernel) for X, rows in zip(problem.arrays, seen, strict=True)]
     kernels, distances = [], []
     for X, gamma in zip(problem.arrays, gammas, strict=True):
@@ -97,8 +106,8 @@ def test_kmvhe_equals_the_generalised_problem(problem, kernel):
         for k in rows:
             others = np.sort(np.delete(d[k, rows], np.flatnonzero(rows == k)))
             assume((np.diff(others) > 1e-9).all())
-    found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between, distances)
-    L = oracles.laplacian(found, problem.mask, **problem.weights)
+    found = oracles.patches(problem.arrays, problem.y, mask, problem.n_within, problem.n_between, distances)
+    L = oracles.laplacian(found, mask, **problem.weights)
     nodes = np.concatenate([rows + v * len(problem.y) for v, rows in enumerate(seen)])
     blocks = [K[np.ix_(rows, rows)] for K, rows in zip(kernels, seen, strict=True)]
     assume(sum(map(np.linalg.matrix_rank, blocks)) >= 2)
@@ -232,14 +241,18 @@ class TestIncompleteViews:
             for first, second in zip(a.projections_, b.projections_, strict=True):
                 np.testing.assert_array_equal(first, second)
 
-    def test_samples_that_only_one_view_has(self):
-        """They take part in their own view's patches, and in nothing else."""
+    def test_samples_that_two_of_three_views_have(self):
+        """They take part in the pairs that they have, and in the patches of both views; others in nothing."""
         arrays, y = make()
         mask = np.ones((len(y), 3), dtype=bool)
-        mask[40:, 1:] = False
-        found = oracles.patches(arrays, y, mask, 1, 15)
-        L = oracles.laplacian(found, mask, 1.0, 0.01, 0.05, 0.1)
-        expected = np.linalg.eigvalsh(oracles.scatter(oracles.centred(arrays, mask), L))[:4]
+        mask[40:50, 1] = False
+        mask[50:, 1:] = False
+        left = oracles.seen_by_several(mask)
+        assert left[40:50].any()
+        assert not left[50:].any()
+        found = oracles.patches(arrays, y, left, 1, 15)
+        L = oracles.laplacian(found, left, 1.0, 0.1, 0.3, 0.1)
+        expected = np.linalg.eigvalsh(oracles.scatter(oracles.centred(arrays, left), L))[:4]
         model = cv.MvHE(4).fit(cv.Views(arrays, mask=mask), y)
         np.testing.assert_allclose(model.eigenvalues_, expected, atol=1e-10)
         fewer = cv.MvHE(4).fit([X[:40] for X in arrays], y[:40])

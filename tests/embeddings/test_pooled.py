@@ -79,6 +79,20 @@ def test_one_sample_per_class():
 def test_missing_rows_are_left_out():
     mask = np.ones((60, 2), dtype=bool)
     mask[5:20, 1] = False
-    rows = np.vstack([ARRAYS[0], np.delete(ARRAYS[1], np.arange(5, 20), axis=0)])
+    left = np.delete(np.arange(60), np.arange(5, 20))
+    rows = np.vstack([X[left] for X in ARRAYS])
     model = cv.PCA(3).fit(cv.Views(ARRAYS, mask=mask))
     np.testing.assert_allclose(model.eigenvalues_, sklearn.decomposition.PCA(3).fit(rows).explained_variance_)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_of_three_views_every_sample_that_two_have_seen_counts_alike(pooled):
+    arrays, _ = make(sizes=(5, 5, 5))
+    mask = np.ones((60, 3), dtype=bool)
+    mask[5:20, 1] = False
+    model = cv.PCA(3, pooled=pooled).fit(cv.Views(arrays, mask=mask))
+    rows = [X[seen] for X, seen in zip(arrays, mask.T, strict=True)]
+    expected = [
+        sklearn.decomposition.PCA(3).fit(X).explained_variance_ for X in ([np.vstack(rows)] if pooled else rows)
+    ]
+    np.testing.assert_allclose(np.atleast_2d(model.eigenvalues_), expected)

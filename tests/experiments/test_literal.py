@@ -10,8 +10,9 @@ import crossview as cv
 from crossview.experiments.literal import literal_kmvhe, literal_mvhe
 from crossview.kernels import median_gamma
 
+PAPER = {"lambda_intra": 0.01, "lambda_inter": 0.05, "beta": 0.1, "n_within": 1, "n_between": 15}
 SETTINGS = [
-    {},
+    PAPER,
     {"lambda_intra": 0.3, "lambda_inter": 0.5, "beta": 0.2, "n_within": 2, "n_between": 4},
     {"lambda_intra": 0.0, "lambda_inter": 2.0, "beta": 1.0, "n_within": 3, "n_between": 1},
     {"lambda_intra": 1.0, "lambda_inter": 0.0, "beta": 0.4, "n_within": 1, "n_between": 6},
@@ -27,14 +28,11 @@ def make(sizes=(6, 4, 5), m=36, n_classes=6, seed=0):
 
 
 def oracle_settings(values):
-    names = {"lambda_intra": "intra", "lambda_inter": "inter"}
-    defaults = cv.MvHE().get_params()
-    chosen = {name: values.get(name, defaults[name]) for name in ("lambda_intra", "lambda_inter", "beta")}
-    return {names.get(name, name): value for name, value in chosen.items()}
+    return {"intra": values["lambda_intra"], "inter": values["lambda_inter"], "beta": values["beta"]}
 
 
 def neighbours(values):
-    return {name: values.get(name, cv.MvHE().get_params()[name]) for name in ("n_within", "n_between")}
+    return {name: values[name] for name in ("n_within", "n_between")}
 
 
 def assert_same_up_to_rotation(found, expected):
@@ -89,7 +87,7 @@ def test_kmvhe_with_given_widths(gamma):
     A = literal_kmvhe(arrays, y, 3, gamma=gamma)
     widths = np.broadcast_to(gamma, 3)
     latents = [rbf_kernel(X, gamma=g) @ a for X, g, a in zip(arrays, widths, A, strict=True)]
-    model = cv.KMvHE(3, center=False, gamma=gamma).fit(arrays, y)
+    model = cv.KMvHE(3, center=False, gamma=gamma, **PAPER).fit(arrays, y)
     assert_same_up_to_rotation(latents, list(model.transform(arrays)))
 
 

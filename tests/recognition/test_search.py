@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from methods import make
 from scipy.stats import uniform
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -213,6 +213,13 @@ def test_mistakes():
         cv.EmbeddingSearchCV(make_pipeline(StandardScaler(), cv.MvDA()), {}).fit(VIEWS, Y)
 
 
+def test_without_a_refit_there_is_no_best_estimator():
+    search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3, refit=False)
+    assert search.best_params_["mvda__reg"] in (0.1, 1.0)
+    with pytest.raises(NotFittedError):
+        search.transform(VIEWS)
+
+
 def test_no_search_worse_than_none():
     data = cv.datasets.load_digits()
     search = cv.tune("MvHE", data.views[:300], data.y[:300])
@@ -300,10 +307,10 @@ def test_folds_can_be_scored_by_precision(method):
             assert search.cv_results_[f"split{fold}_test_score"][row] == pytest.approx(wanted[0], abs=1e-12)
 
 
-def test_refit_gives_what_a_fit_gives():
+def test_rows_are_fitted_as_they_would_be_one_by_one():
     search = cv.tune("MvHE", VIEWS, Y, n_iter=6, n_folds=3)
     rows = [0, 5, 11]
-    for row, fitted in zip(rows, search.refit(rows, VIEWS, Y), strict=True):
+    for row, fitted in zip(rows, search.fit_rows(rows, VIEWS, Y), strict=True):
         alone = search.pipeline(search.cv_results_["params"][row]).fit(VIEWS, Y)
         for a, b in zip(fitted.transform(ARRAYS), alone.transform(ARRAYS), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-8)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossview._blas import cross_product
 from crossview.graphs.neighbours import Indices
 from crossview.recognition.metrics import mean_accuracy
-from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view
+from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view, seen_by_several
 
 __all__ = [
     "AUTO_COMPONENTS",
@@ -213,7 +213,9 @@ class Embedding(MultiViewTransformer):
         return mean_accuracy(self.transform(views), y)
 
 
-def centred(rows: Array, seen: NDArray[np.bool_], *, center: bool, overwrite: bool = False) -> tuple[Array, Array]:
+def centred(
+    rows: Array, seen: NDArray[np.bool_], *, center: bool, overwrite: bool = False, weights: Array | None = None
+) -> tuple[Array, Array]:
     """Samples less their mean, spread over all samples, zero where a view has not seen one; and the mean.
 
     Parameters
@@ -226,8 +228,10 @@ def centred(rows: Array, seen: NDArray[np.bool_], *, center: bool, overwrite: bo
         Whether to subtract the mean; otherwise zero stands in its place.
     overwrite : bool
         Whether rows may be destroyed, which saves their copy.
+    weights : ndarray of shape (number seen,), optional
+        How much each sample counts in the mean; all alike when left out.
     """
-    mean = rows.mean(axis=0) if center else np.zeros(rows.shape[1])
+    mean = np.average(rows, axis=0, weights=weights) if center else np.zeros(rows.shape[1])
     if center:
         rows = np.subtract(rows, mean, out=rows if overwrite else None)
     if seen.all():
@@ -238,15 +242,21 @@ def centred(rows: Array, seen: NDArray[np.bool_], *, center: bool, overwrite: bo
 
 
 def check_views(views: ViewInput, estimator: object) -> Views:
-    """Views fit to learn from: two or more, each of which varies and shares samples with another."""
+    """Views fit to learn from: two or more, each of which varies and shares samples with another.
+
+    Samples that one view alone has seen are marked as missing there, too.
+    """
     checked = Views(views)
     name = type(estimator).__name__
     if checked.shape[1] < 2:
         raise ValueError(f"{name} needs 2 views or more, got {checked.shape[1]}: pass one matrix per view.")
+    _check_numbers(checked, "has {} sample(s)", name)
+    if not checked.mask.all():
+        _check_connected(checked)
+        checked = Views(checked, mask=seen_by_several(checked.mask))
+        _check_numbers(checked, "shares {} sample(s) with other views", name)
     for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True)):
         label = f"view {checked.names[v]!r}"
-        if seen.sum() < 2:
-            raise ValueError(f"{label} has {seen.sum()} sample(s), but {name} needs at least 2 to learn from.")
         rows = X if seen.all() else X[seen]
         with np.errstate(over="ignore"):
             if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
@@ -255,9 +265,14 @@ def check_views(views: ViewInput, estimator: object) -> Views:
                 raise ValueError(f"{label} has values too small to be squared: scale it up.")
         if (rows[1:] == rows[0]).all():
             raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
-    if not checked.mask.all():
-        _check_connected(checked)
     return checked
+
+
+def _check_numbers(views: Views, what: str, name: str) -> None:
+    """Refuse a view with fewer than two samples."""
+    for view, number in zip(views.names, views.mask.sum(axis=0), strict=True):
+        if number < 2:
+            raise ValueError(f"view {view!r} {what.format(number)}, but {name} needs at least 2 to learn from.")
 
 
 def _check_connected(views: Views) -> None:
@@ -272,8 +287,8 @@ def _check_connected(views: Views) -> None:
         )
 
 
-def check_labels(y: ArrayLike | None, m: int, estimator: object) -> Indices:
-    """Classes coded from 0, of which there are at least two."""
+def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[np.bool_] | None = None) -> Indices:
+    """Classes coded from 0, of which there are at least two, also among the samples that the mask leaves."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None: give one class label "
@@ -299,6 +314,12 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object) -> Indices:
     if len(classes) < 2:
         raise ValueError(
             f"y has one class only ({classes[0]}): {type(estimator).__name__} needs at least 2 classes to tell apart."
+        )
+    left = labels if mask is None else labels[mask.any(axis=1)]
+    if (left == left[0]).all():
+        raise ValueError(
+            f"the samples that two views or more have seen are of one class only ({left[0]}): "
+            f"{type(estimator).__name__} needs at least 2 classes to tell apart."
         )
     return codes.astype(np.intp)
 

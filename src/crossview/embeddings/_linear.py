@@ -24,7 +24,15 @@ from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
 from crossview.views import Array, ViewInput, Views
 
-__all__ = ["LinearEmbedding", "TrainingData", "check_two_views", "count_agreeing", "count_gains", "per_view"]
+__all__ = [
+    "LinearEmbedding",
+    "TrainingData",
+    "check_two_views",
+    "count_agreeing",
+    "count_gains",
+    "pair_weights",
+    "per_view",
+]
 
 _NO_GAIN = 1e-12  # relative to the largest
 _OPPOSED = -0.1  # correlation below which views are set apart, and not just unrelated
@@ -44,21 +52,25 @@ class TrainingData:
         Which sample was seen in which view.
     classes : ndarray of int, shape (m,), optional
         Class of each sample, coded from 0; None for unsupervised methods.
+    weights : ndarray of shape (m, n)
+        How much a sample counts in the means and scatters of a view, as `pair_weights` gives it; 0 where it is missing.
     """
 
     arrays: list[Array]
     means: list[Array]
     mask: NDArray[np.bool_]
     classes: Indices | None
+    weights: Array
 
     @classmethod
-    def of(cls, views: Views, classes: Indices | None, *, center: bool) -> TrainingData:
+    def of(cls, views: Views, classes: Indices | None, *, center: bool, weights: Array | None = None) -> TrainingData:
         """Centre every view, and fill in zeros."""
+        weights = pair_weights(views.mask) if weights is None else weights
         pairs = [
-            centred(X if seen.all() else X[seen], seen, center=center)
-            for X, seen in zip(views.arrays, views.mask.T, strict=True)
+            centred(X if seen.all() else X[seen], seen, center=center, weights=w[seen])
+            for X, seen, w in zip(views.arrays, views.mask.T, weights.T, strict=True)
         ]
-        return cls([X for X, _ in pairs], [mean for _, mean in pairs], views.mask, classes)
+        return cls([X for X, _ in pairs], [mean for _, mean in pairs], views.mask, classes, weights)
 
     @property
     def n_features(self) -> list[int]:
@@ -69,6 +81,27 @@ class TrainingData:
     def n_classes(self) -> int:
         """C: how many classes there are."""
         return 0 if self.classes is None else int(self.classes.max()) + 1
+
+
+def pair_weights(mask: NDArray[np.bool_]) -> Array:
+    """Share of the other views that have seen a sample as well: 1 where no view lacks it, 0 where a view alone has it.
+
+    It is the number of pairs that a sample has in a view, relative to that in complete views. Scatters of a view with
+    these weights belong to the same pairs as the products of samples between views, whatever is missing.
+
+    Parameters
+    ----------
+    mask : ndarray of bool, shape (m, n)
+        Which sample was seen in which view.
+
+    Returns
+    -------
+    weights : ndarray of shape (m, n)
+        0 where a sample is missing.
+    """
+    seen = mask.astype(np.float64)
+    weights: Array = seen * (seen.sum(axis=1, keepdims=True) - 1.0) / (seen.shape[1] - 1.0)
+    return weights
 
 
 def per_view(value: float | Sequence[float], name: str, n: int, *, positive: bool = False) -> list[float]:
@@ -145,7 +178,12 @@ class LinearEmbedding(Embedding):
         if self._two_views:
             check_two_views(checked, self)
         supervised = get_tags(self).target_tags.required
-        classes = check_labels(y, len(checked), self) if supervised else None
+        classes = check_labels(y, len(checked), self, checked.mask) if supervised else None
+        learnt = np.flatnonzero(checked.mask.any(axis=1))
+        if len(learnt) < len(checked):
+            # Classes of which nothing is left would count among those to tell apart.
+            checked = checked[learnt]
+            classes = None if classes is None else np.unique(classes[learnt], return_inverse=True)[1]
         data = self._data(checked, classes)
         eigenvalues, W = self._solve(data, min(wanted, self._max_components(data)))
         if self._gains:

@@ -21,8 +21,9 @@ class PooledEmbedding(LinearEmbedding):
 
     def _data(self, views: Views, classes: Indices | None) -> TrainingData:
         check_flag(self.pooled, "pooled")
+        each = views.mask.astype(np.float64)  # views are not paired: every sample counts alike
         if not self.pooled:
-            return super()._data(views, classes)
+            return TrainingData.of(views, classes, center=self.center, weights=each)
         if len(set(views.n_features)) > 1:
             raise NotApplicableError(
                 f"views with {', '.join(map(str, views.n_features))} features cannot share one map: "
@@ -31,7 +32,7 @@ class PooledEmbedding(LinearEmbedding):
         rows = [X[seen] for X, seen in zip(views.arrays, views.mask.T, strict=True)]
         mean = np.concatenate(rows).mean(axis=0) if self.center else np.zeros(views.n_features[0])
         arrays = [np.where(seen[:, None], X - mean, 0.0) for X, seen in zip(views.arrays, views.mask.T, strict=True)]
-        return TrainingData(arrays, [mean] * len(arrays), views.mask, classes)
+        return TrainingData(arrays, [mean] * len(arrays), views.mask, classes, each)
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)

@@ -50,7 +50,8 @@ class MCCA(LinearEmbedding):
     by Horst's iteration [1]_. With more than two views this has no closed solution; ``constraint="joint"`` takes the
     one constraint :math:`\frac{1}{n} \sum_v W_v^\top X_v^\top X_v W_v = I`, which has [2]_, from which the iteration
     starts. With two views both are CCA. A sample takes part in the pairs of views that have seen it, and every pair
-    counts by how many it has.
+    of views counts by how many samples it has; in the mean and covariance of a view a sample counts by the share of
+    the other views that have seen it, so that covariances belong to the same pairs as the products between views.
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ class MCCA(LinearEmbedding):
         W_v of every view.
     eigenvalues_ : ndarray of shape (d,)
         What the components attain, divided by the number of views: for each, the mean over views of the sum of its
-        correlations with the other views (with the ridge in their denominators, and those of pairs with missing
-        samples smaller by their share); with two views the canonical correlations.
+        correlations with the other views (with the ridge in their denominators); with two views the canonical
+        correlations.
     means_ : list of ndarray, each of shape (D_v,)
         What is subtracted from every view.
 
@@ -107,7 +108,7 @@ class MCCA(LinearEmbedding):
         return min(data.n_features) if self.constraint == "views" else sum(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        pairs, own = pair_products(data.arrays)
+        pairs, own = pair_products(data.arrays, data.weights)
         blocks, n = [ridge(B, self.reg) for B in own], len(own)
         if self.constraint == "joint":
             eigenvalues, W = largest_generalised_eigenpairs(pairs, blocks, d)

@@ -16,7 +16,16 @@ from crossview.embeddings._linear import LinearEmbedding, TrainingData, per_view
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.exceptions import NotApplicableError
 from crossview.graphs.neighbours import Indices
-from crossview.linalg.classes import block_diagonal, class_sums, grams, joint_scatters, pair_products, view_scatters
+from crossview.linalg.classes import (
+    block_diagonal,
+    class_means,
+    class_sizes,
+    class_sums,
+    grams,
+    joint_scatters,
+    pair_products,
+    view_scatters,
+)
 from crossview.linalg.generalised import factor_blocks, largest_generalised_eigenpairs, ridge, successive_eigenpairs
 from crossview.linalg.scatter import patch_scatter
 from crossview.views import Array, Views
@@ -93,9 +102,9 @@ class LDA(PooledEmbedding, _Discriminant):
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
         assert classes is not None
-        seen = np.ones((len(X), 1), dtype=bool)
-        check_within_class_scatter(class_sums([X], seen, classes)[1], "LDA")
-        between, within = joint_scatters([X], seen, classes)
+        alike = np.ones((len(X), 1))
+        check_within_class_scatter(class_sizes(alike > 0, classes), "LDA")
+        between, within = joint_scatters([X], alike, classes)
         return largest_generalised_eigenpairs(between, ridge(within, self.reg), d)
 
 
@@ -147,7 +156,7 @@ class MvDA(_Discriminant):
         self.center = center
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        between, within = joint_scatters(data.arrays, data.mask, _classes(data))
+        between, within = joint_scatters(data.arrays, data.weights, _classes(data))
         return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
 
 
@@ -198,7 +207,7 @@ class MvDAVC(MvDA):
         self.lambda_consistency = lambda_consistency
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        between, within = joint_scatters(data.arrays, data.mask, _classes(data))
+        between, within = joint_scatters(data.arrays, data.weights, _classes(data))
         if self.lambda_consistency:
             consistency = self._consistency(data)
             within += self.lambda_consistency * float(np.trace(within) / np.trace(consistency)) * consistency
@@ -206,7 +215,7 @@ class MvDAVC(MvDA):
 
     def _consistency(self, data: TrainingData) -> Array:
         """Σ_i Σ_{j≠i} |β_i - β_j|² is LE-paired on the arrays that lead from W_v to β_v."""
-        factors = factor_blocks([ridge(gram, self.reg) for gram in grams(data.arrays)])
+        factors = factor_blocks([ridge(gram, self.reg) for gram in grams(data.arrays, data.weights)])
         duals: list[Array] = [
             np.ascontiguousarray(scipy.linalg.cho_solve((L, True), X.T).T)
             for X, L in zip(data.arrays, factors, strict=True)
@@ -244,8 +253,8 @@ class MvMDA(_Discriminant):
 
     Notes
     -----
-    Every class must be seen in every view, and some class twice in one: otherwise it has no mean to separate, or no
-    within-class scatter.
+    Centres are those of the classes that every view has seen; there must be two at least. Every view must have seen
+    some class twice, or it has no within-class scatter.
 
     References
     ----------
@@ -265,17 +274,21 @@ class MvMDA(_Discriminant):
         self.reg = reg
         self.center = center
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        sums, counts = class_sums(data.arrays, data.mask, _classes(data))
-        if not counts.all():
+    def _max_components(self, data: TrainingData) -> int:
+        everywhere = int(class_sizes(data.mask, _classes(data)).all(axis=1).sum())
+        if everywhere < 2:
             raise NotApplicableError(
-                "MvMDA needs every class in every view: leave out the others, or use crossview.MvDA."
+                f"MvMDA needs at least 2 classes that every view has seen, got {everywhere}: use crossview.MvDA."
             )
-        check_within_class_scatter(counts, "MvMDA")
-        means = np.hstack([total / number[:, None] for total, number in zip(sums, counts.T, strict=True)])
+        return min(super()._max_components(data), everywhere - 1)
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        check_within_class_scatter(class_sizes(data.mask, _classes(data)), "MvMDA")
+        sums, counts = class_sums(data.arrays, data.weights, _classes(data))
+        means = np.hstack(class_means(sums, counts))[counts.all(axis=1)]
         means -= means.mean(axis=0)
         between = 2.0 * len(means) * cross_product(means, means)
-        _, within = view_scatters(data.arrays, data.mask, _classes(data))
+        _, within = view_scatters(data.arrays, data.weights, _classes(data))
         return largest_generalised_eigenpairs(between, [ridge(B, self.reg) for B in within], d)
 
 
@@ -366,8 +379,7 @@ class GMA(_Discriminant):
         objective, within, total = _between_and_pairs(data, self.mu, self.lambda_pairs, self.exemplars)
         constraint = within if self.constraint == "within" else total
         if self.constraint == "within":
-            _, counts = class_sums(data.arrays, data.mask, _classes(data))
-            check_within_class_scatter(counts, "GMA")
+            check_within_class_scatter(class_sizes(data.mask, _classes(data)), "GMA")
         weights = per_view(self.gamma, "gamma", len(constraint))
         blocks = [gamma * ridge(B, self.reg) for gamma, B in zip(weights, constraint, strict=True)]
         return largest_generalised_eigenpairs(objective, blocks, d)
@@ -449,8 +461,7 @@ class MULDA(_Discriminant):
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        _, counts = class_sums(data.arrays, data.mask, _classes(data))
-        check_within_class_scatter(counts, "MULDA")
+        check_within_class_scatter(class_sizes(data.mask, _classes(data)), "MULDA")
         objective, _, total = _between_and_pairs(data, self.mu, self.lambda_pairs, "samples")
         weights = per_view(self.gamma, "gamma", len(total))
         blocks = [gamma * ridge(T, self.reg) for gamma, T in zip(weights, total, strict=True)]
@@ -462,12 +473,10 @@ def _between_and_pairs(
 ) -> tuple[Array, list[Array], list[Array]]:
     """The objective of GMA, ``μ_v A_v`` on the diagonal and ``λ Z_i'Z_j`` off it; views' within and total scatters."""
     classes = _classes(data)
-    between, within = view_scatters(data.arrays, data.mask, classes)
-    pairs, total = pair_products(data.arrays)
+    between, within = view_scatters(data.arrays, data.weights, classes)
+    pairs, total = pair_products(data.arrays, data.weights)
     if exemplars == "means":
-        sums, counts = class_sums(data.arrays, data.mask, classes)
-        means = [S / np.maximum(number, 1.0)[:, None] for S, number in zip(sums, counts.T, strict=True)]
-        pairs, _ = pair_products(means)
+        pairs, _ = pair_products(class_means(*class_sums(data.arrays, data.weights, classes)))
     weights = per_view(mu, "mu", len(between))
     own = block_diagonal([weight * A for weight, A in zip(weights, between, strict=True)])
     return own + lambda_pairs * pairs, within, total

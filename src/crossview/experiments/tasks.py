@@ -106,7 +106,7 @@ class _Tuned:
     def fitted(self, rows: Sequence[int]) -> dict[int, Any]:
         """Estimators with the settings of some rows of the search's results, fitted to the training samples."""
         different = sorted(set(rows))
-        estimators = self.search.refit(different, self.views[self.train], self.labels[self.train])
+        estimators = self.search.fit_rows(different, self.views[self.train], self.labels[self.train])
         return dict(zip(different, estimators, strict=True))
 
     def latents(self, estimator: Any) -> Views:
@@ -234,6 +234,7 @@ def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
                 {prefix + name: list(tried) for name, tried in values.items()},
                 metrics=[str(search.cv_results_["metric"][search.best_index_])],
                 cv=[(tuned.train, tuned.test)],
+                refit=False,
             ).fit(tuned.views, tuned.labels)
             results = again.cv_results_
             found[group] = [

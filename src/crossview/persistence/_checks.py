@@ -155,7 +155,7 @@ def _check_search(search: EmbeddingSearchCV) -> None:
             if "__" not in name:
                 raise ForeignError(f"a search for {name!r} of a pipeline")
     if _is_fitted(search):
-        for name in ("best_estimator_", "best_params_", "best_metric_", "best_score_", "best_index_", "cv_results_"):
+        for name in ("best_params_", "best_metric_", "best_score_", "best_index_", "cv_results_"):
             getattr(search, name)
 
 

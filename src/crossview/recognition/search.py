@@ -115,6 +115,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for every fold, and samples otherwise. Anything else is taken as scikit-learn takes it.
     n_folds : int
         Number of folds; fewer where there are too few classes or samples for so many.
+    refit : bool
+        Fit the best estimator on all samples in the end. Without, there is no ``best_estimator_``.
     n_jobs : int, optional
         Fits in parallel, as in joblib.
     random_state : int
@@ -168,6 +170,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         members: int = 1,
         cv: Any = "auto",
         n_folds: int = 5,
+        refit: bool = True,
         n_jobs: int | None = None,
         random_state: int = 0,
         progress: bool = False,
@@ -180,6 +183,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.members = members
         self.cv = cv
         self.n_folds = n_folds
+        self.refit = refit
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
@@ -221,7 +225,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             # Latent samples of unit length have no other distance than that of their angles.
             self.best_metric_ = "euclidean"
             self.best_score_ = self._committee_score(checked, labels, splits)
-        self.best_estimator_ = self._best(checked, labels)
+        if self.refit:
+            self.best_estimator_ = self._best(checked, labels)
         return self
 
     def pipeline(self, params: Mapping[str, Any]) -> Any:
@@ -234,7 +239,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         return clone(self.estimator).set_params(**params)
 
-    def refit(self, rows: Sequence[int], views: ViewInput, y: ArrayLike) -> list[Any]:
+    def fit_rows(self, rows: Sequence[int], views: ViewInput, y: ArrayLike) -> list[Any]:
         """Fit several settings to the same samples, sharing what they have in common.
 
         Parameters
@@ -264,7 +269,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
             The samples.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(views)
 
     def transform_view(self, X: ArrayLike, view: int | str) -> Array:
@@ -277,7 +282,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         view : int or str
             The view, by position or name.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "best_estimator_")
         return transform_view(self.best_estimator_, X, view)
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
@@ -492,7 +497,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _best(self, views: Views, y: NDArray[Any]) -> Any:
         """The best estimator, or the committee of the best, fitted on all samples."""
-        fitted = self.refit(self.members_, views, y)
+        fitted = self.fit_rows(self.members_, views, y)
         if len(fitted) == 1:
             return fitted[0]
         members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
