@@ -24,7 +24,7 @@ def test_the_python_examples_run(monkeypatch, tmp_path):
     assert names["model"].score(names["test"], names["y_test"]) == pytest.approx(0.90, abs=0.01)
     assert names["views"].names == ["photo", "sketch"]
     assert names["search"].best_score_ > 0.6
-    assert names["rival"].score(names["test"], names["y_test"]) > 0.5
+    assert names["other"].score(names["test"], names["y_test"]) > 0.5
     assert -1 in names["matcher"].predict(names["test"]["right"], "right")
     assert (tmp_path / "right.onnx").exists()
     assert cv.datasets.load_arrays(tmp_path / "my.npz").view_names == ["photo", "sketch"]
