@@ -1,6 +1,6 @@
 """Which parameters serve best where nothing is searched for: the mean loss of every setting over many data sets.
 
-Usage: python benchmarks/defaults.py [METHOD ...] [--data DATA] [--draws 300]
+Usage: python benchmarks/defaults.py [METHOD ...] [--data DATA] [--draws 300] > benchmarks/defaults.md
 
 Every setting is fitted to the training part of some splits of every data set and scored on the test part. Its loss on a
 data set is how much it falls short of the best setting for that set; the settings with the least mean loss are printed
@@ -132,12 +132,16 @@ def report(method: str, sets: dict[str, cv.datasets.Dataset], draws: int) -> Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("methods", nargs="*", default=["MvHE", "KMvHE"])
+    parser.add_argument("methods", nargs="*", default=[name for name in cv.METHODS if name not in ("PCA", "PLS")])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--draws", type=int, default=300)
     options = parser.parse_args()
     with threadpool_limits(1):
         sets = data_sets(options.data)
+        print(
+            "# Default parameters\n\nWritten by `python benchmarks/defaults.py --data DATA > benchmarks/defaults.md`."
+        )
+        print("\n".join(__doc__.split("\n\n", 2)[2].split("\n")).join(["\n", ""]), flush=True)
         for method in options.methods:
             report(method, sets, options.draws)
 

@@ -174,7 +174,7 @@ class ViewPCA(_ViewWise):
     >>> cv.ViewPCA(10).fit_transform(cv.datasets.load_digits().views)
     Views(1797 samples; left: 10 features, right: 10 features)
     >>> cv.ViewPCA(0.9, pooled=False).fit_transform(cv.datasets.load_digits().views)
-    Views(1797 samples; left: 11 features, right: 12 features)
+    Views(1797 samples; left: 10 features, right: 13 features)
     """
 
     means_: list[Array]

@@ -86,12 +86,12 @@ class MCCA(LinearEmbedding):
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
-    >>> cv.MCCA(n_components=5).fit(data.views).eigenvalues_.round(2)
+    >>> cv.MCCA(n_components=5, reg=1e-3).fit(data.views).eigenvalues_.round(2)
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
     def __init__(
-        self, n_components: int = 20, constraint: str = "views", reg: float = 1e-3, center: bool = True
+        self, n_components: int = 20, constraint: str = "views", reg: float = 0.1, center: bool = True
     ) -> None:
         self.n_components = n_components
         self.constraint = constraint
@@ -148,14 +148,14 @@ class CCA(LinearEmbedding):
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
-    >>> cv.CCA(n_components=5).fit(data.views).eigenvalues_.round(2)
+    >>> cv.CCA(n_components=5, reg=1e-3).fit(data.views).eigenvalues_.round(2)
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
     _two_views: ClassVar[bool] = True
     _gains: ClassVar[bool] = True
 
-    def __init__(self, n_components: int = 20, reg: float = 1e-3, center: bool = True) -> None:
+    def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center

@@ -91,7 +91,7 @@ class LDA(PooledEmbedding, _Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    def __init__(self, n_components: int = 20, pooled: bool = True, reg: float = 1e-3, center: bool = True) -> None:
+    def __init__(self, n_components: int = 20, pooled: bool = True, reg: float = 0.1, center: bool = True) -> None:
         self.n_components = n_components
         self.pooled = pooled
         self.reg = reg
@@ -150,7 +150,7 @@ class MvDA(_Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    def __init__(self, n_components: int = 20, reg: float = 1e-3, center: bool = True) -> None:
+    def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
@@ -201,7 +201,7 @@ class MvDAVC(MvDA):
     _weights: ClassVar[tuple[str, ...]] = ("lambda_consistency", "reg")
 
     def __init__(
-        self, n_components: int = 20, lambda_consistency: float = 1.0, reg: float = 1e-3, center: bool = True
+        self, n_components: int = 20, lambda_consistency: float = 0.1, reg: float = 0.1, center: bool = True
     ) -> None:
         super().__init__(n_components, reg, center)
         self.lambda_consistency = lambda_consistency
@@ -269,7 +269,7 @@ class MvMDA(_Discriminant):
     (9,)
     """
 
-    def __init__(self, n_components: int = 20, reg: float = 1e-3, center: bool = True) -> None:
+    def __init__(self, n_components: int = 20, reg: float = 1.0, center: bool = True) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
@@ -348,12 +348,12 @@ class GMA(_Discriminant):
     def __init__(
         self,
         n_components: int = 20,
-        mu: float | Sequence[float] = 1.0,
+        mu: float | Sequence[float] = 0.01,
         lambda_pairs: float = 1.0,
         gamma: float | Sequence[float] = 1.0,
         exemplars: str = "samples",
         constraint: str = "within",
-        reg: float = 1e-3,
+        reg: float = 1.0,
         center: bool = True,
     ) -> None:
         self.n_components = n_components
@@ -439,10 +439,10 @@ class MULDA(_Discriminant):
     def __init__(
         self,
         n_components: int = 20,
-        mu: float | Sequence[float] = 1.0,
+        mu: float | Sequence[float] = 0.1,
         lambda_pairs: float = 1.0,
         gamma: float | Sequence[float] = 1.0,
-        reg: float = 1e-3,
+        reg: float = 0.1,
         center: bool = True,
     ) -> None:
         self.n_components = n_components

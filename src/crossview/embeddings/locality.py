@@ -100,7 +100,7 @@ class DLA(_Patches, PooledEmbedding):
         self,
         n_components: int = 20,
         beta: float = 0.1,
-        n_within: int = 3,
+        n_within: int = 7,
         n_between: int = 15,
         pooled: bool = True,
         center: bool = True,
@@ -165,8 +165,8 @@ class MvDLA(_Patches):
         self,
         n_components: int | str = "auto",
         beta: float = 0.1,
-        n_within: int = 10,
-        n_between: int = 15,
+        n_within: int = 40,
+        n_between: int = 50,
         center: bool = True,
     ) -> None:
         self.n_components = n_components

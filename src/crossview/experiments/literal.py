@@ -65,7 +65,7 @@ def literal_mvhe(
     >>> data = cv.datasets.load_digits()
     >>> arrays = cv.ViewPCA(10, pooled=False).fit_transform(data.views[:100]).arrays
     >>> W = literal_mvhe(arrays, data.y[:100], n_components=3)
-    >>> model = cv.MvHE(n_components=3, center=False).fit(arrays, data.y[:100])
+    >>> model = cv.MvHE(3, lambda_intra=0.01, lambda_inter=0.05, center=False).fit(arrays, data.y[:100])
     >>> all(np.allclose(abs(a), abs(b)) for a, b in zip(W, model.projections_))
     True
     """

@@ -22,6 +22,7 @@ from crossview.recognition.metrics import (
     chance_accuracy,
     cmc,
     cross_view_accuracy,
+    mean_accuracy,
     mean_average_precision,
     skipped_probes,
 )
@@ -69,15 +70,15 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
         Ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of, with None
         where there is nothing to compare, ``average_precision`` the mean average precision, and ``cmc`` the rates at
         rank 1 to 20, averaged over the ordered pairs of views; ``best_params``, ``metric`` and ``best_score`` are the
-        parameters and distance chosen and their score in validation. ``euclidean`` has these for the best parameters
-        with the Euclidean distance, where others were tried too, and ``committee`` for the committee of the best
-        settings, with their parameters as ``members``, where one was asked for. ``by_pca`` has, for every number of
-        principal components that was tried, ``pca``, the ``score`` of the best parameters with it, and that with the
-        Euclidean distance: the paper chose the number by them, which are of test samples. ``chance`` is what matching
-        at random would score, and ``skipped`` how many of the ``probes`` had no sample of their class to find.
-        ``folds_of`` says what folds were made of. ``seconds`` are those of the ``search``, which ends with a fit by the
-        best parameters, and of a ``fit`` of the method by itself; ``threads`` is how many linear algebra could use. The
-        rest says what was trained and tested with, and ``warnings`` what was warned of.
+        parameters and distance chosen and their score in validation. ``euclidean`` has the score and these for the best
+        parameters with the Euclidean distance, where others were tried too, and ``committee`` all scores for the
+        committee of the best settings, with their parameters as ``members``, where one was asked for. ``by_pca`` has,
+        for every number of principal components that the cell lists, ``pca``, the ``score`` of the best parameters with
+        it, and that with the Euclidean distance: the paper chose the number by them, which are of test samples.
+        ``chance`` is what matching at random would score, and ``skipped`` how many of the ``probes`` had no sample of
+        their class to find. ``folds_of`` says what folds were made of. ``seconds`` are those of the ``search``, which
+        ends with a fit by the best parameters, and of a ``fit`` of the method by itself; ``threads`` is how many linear
+        algebra could use. The rest says what was trained and tested with, and ``warnings`` what was warned of.
 
     Examples
     --------
@@ -147,12 +148,14 @@ def _accuracy(cell: Cell, data: Dataset, more: Callable[[_Tuned], Mapping[str, A
         tuned = _tune(cell, data)
         search = tuned.search
         euclidean = _best_with(search, metric="euclidean") if len(cell.search.metrics) > 1 else None
-        by_pca = _rows_by_pca(search)
+        by_pca = _rows_by_pca(search) if cell.search.pca else []
         fitted = tuned.fitted(
             [search.best_index_, *([] if euclidean is None else [euclidean]), *(row for rows in by_pca for row in rows)]
         )
-        scores = {row: _scores(tuned, row, estimator) for row, estimator in fitted.items()}
-        result = dict(scores[search.best_index_])
+        scores = {row: _score(tuned, row, estimator) for row, estimator in fitted.items()}
+        best = fitted[search.best_index_]
+        metric = str(search.cv_results_["metric"][search.best_index_])
+        result = {**scores[search.best_index_], **_matching(tuned.latents(best), tuned.tested, metric)}
         if euclidean is not None:
             result["euclidean"] = scores[euclidean]
         if cell.search.members > 1:
@@ -246,11 +249,11 @@ def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
     return _accuracy(cell, data, by_parameters)
 
 
-def _scores(tuned: _Tuned, row: int, fitted: Any) -> dict[str, Any]:
-    """What one row of a search's results is worth on new samples."""
+def _score(tuned: _Tuned, row: int, fitted: Any) -> dict[str, Any]:
+    """Accuracy of one row of a search's results on new samples."""
     results = tuned.search.cv_results_
     return {
-        **_matching(tuned.latents(fitted), tuned.tested, str(results["metric"][row])),
+        "score": mean_accuracy(tuned.latents(fitted), tuned.tested, str(results["metric"][row])),
         "best_params": _params(tuned.search, row),
         "metric": str(results["metric"][row]),
         "best_score": float(results["mean_test_score"][row]),
@@ -260,8 +263,6 @@ def _scores(tuned: _Tuned, row: int, fitted: Any) -> dict[str, Any]:
 def _matching(latents: Views, y: NDArray[Any], metric: str) -> dict[str, Any]:
     """How well samples are matched in a common space."""
     accuracy = cross_view_accuracy(latents, y, metric)
-    if np.isnan(accuracy).all():
-        raise ValueError("there is no pair of views to compare: use two views or more, each with samples to test with.")
     return {
         "score": float(np.nanmean(accuracy)),
         "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
