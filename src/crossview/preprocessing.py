@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -216,7 +216,8 @@ class ViewPCA(_ViewWise):
     ) -> Callable[[Mapping[str, Any]], Self]:
         """The first components of a PCA are the PCA with fewer: one decomposition serves all numbers of them."""
         numbers = [setting.get("n_components", self.n_components) for setting in settings]
-        most = None if any(k is None or k < 1 for k in numbers) else max(numbers)
+        whole = [int(k) for k in numbers if isinstance(k, Integral)]
+        most = max(whole) if len(whole) == len(numbers) and min(whole) >= 1 else None
         fitted: ViewPCA = clone(self).set_params(n_components=most).fit(views)
         maps = list(zip(fitted.means_, fitted.components_, fitted.explained_variance_ratio_, strict=True))
 

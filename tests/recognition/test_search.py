@@ -110,6 +110,13 @@ def test_a_passthrough_step_is_passed_through():
     assert_scores_of_grid_search(pipeline, {"viewscaler__by": [None, "view"], "mvda__reg": [0.1]})
 
 
+def test_components_that_are_not_searched_for_stay_automatic():
+    narrow = cv.Views([X[:, :5] for X in ARRAYS])
+    search = assert_scores_of_grid_search(cv.MvHE(), {"beta": [0.1, 0.3]}, narrow)
+    assert search.best_estimator_.n_components == "auto"
+    assert search.best_estimator_.n_components_ < 15
+
+
 @pytest.mark.parametrize("method", ["KMvHE", "KCCA"])
 def test_precomputed_kernels_are_split_by_rows_and_columns(method):
     arrays = ARRAYS[:2]
@@ -191,6 +198,10 @@ def test_mistakes():
         cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [-1.0, 0.1]}, n_folds=3)
     with pytest.warns(FitFailedWarning, match=r"3 of 6 fits failed; the last: beta must be a finite number"):
         cv.tune("MvHE", VIEWS, Y, {"mvhe__beta": [-1.0, 0.1]}, n_folds=3)
+    with pytest.warns(FitFailedWarning, match=r"3 of 6 fits failed; the last: n_components must be a whole number"):
+        cv.tune("MvDA", VIEWS, Y, {"viewpca__n_components": [-1, 5]}, n_folds=3)
+    with pytest.raises(ValueError, match="no setting can be fitted in every fold: by must be one of"):
+        cv.tune("MvDA", VIEWS, Y, {"viewscaler__by": ["pixel"]}, n_folds=3)
     with pytest.raises(ValueError, match="'beta' is no parameter of the estimator to search for: use one of"):
         cv.tune("MvDA", VIEWS, Y, {"beta": [1.0]})
     with pytest.raises(ValueError, match="'memory' is no parameter of the estimator"):

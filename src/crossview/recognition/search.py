@@ -59,6 +59,8 @@ class _Branch:
         The candidates.
     known, new : Views
         Training and test samples after the steps.
+    failure : ValueError, optional
+        Why a step before the embedding cannot be fitted.
     """
 
     steps: tuple[Any, ...]
@@ -67,10 +69,13 @@ class _Branch:
     numbers: list[int]
     known: Views
     new: Views
+    failure: ValueError | None = None
 
     def fits(self, y: NDArray[Any]) -> Iterator[tuple[int, Any]]:
         """The number of every candidate, and its fitted embedding, or the error that says why there is none."""
         try:
+            if self.failure is not None:
+                raise self.failure
             refit = self.embedding._refitter(self.known, y, self.settings)
         except ValueError as error:
             yield from ((number, error) for number in self.numbers)
@@ -417,7 +422,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             for candidate in candidates
         ]
         for settings, numbers in zip(own, dimensions, strict=True):
-            settings[-1][_LAST] = max(numbers)
+            if _LAST in settings[-1]:
+                settings[-1][_LAST] = max(numbers)
         return self._grow(steps, own, list(range(len(candidates))), (), known, y[train], new)
 
     def _grow(
@@ -440,12 +446,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             if last:
                 yield _Branch(done, model, settings, group, known, new)
                 continue
-            refit = model._refitter(known, y, settings)
-            for same in _alike(group, [_key(setting) for setting in settings]):
-                fitted = refit(settings[group.index(same[0])])
-                yield from self._grow(
-                    steps, own, same, (*done, fitted), fitted.transform(known), y, fitted.transform(new)
-                )
+            for same, fitted in _fit_alike(model, known, y, group, settings):
+                if isinstance(fitted, ValueError):
+                    yield _Branch(done, model, [{}] * len(same), same, known, new, fitted)
+                else:
+                    after = fitted.transform(known), y, fitted.transform(new)
+                    yield from self._grow(steps, own, same, (*done, fitted), *after)
 
     def _collect(self, scores: list[Array], candidates: list[Candidate], dimensions: list[list[int]]) -> Rows:
         """Fill ``cv_results_``, and say which candidate every row of it belongs to."""
@@ -562,6 +568,23 @@ def _progress(label: str, total: int, wanted: bool) -> Iterator[Callable[[int], 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+def _fit_alike(
+    model: Any, views: Views, y: NDArray[Any], numbers: list[int], settings: list[Candidate]
+) -> Iterator[tuple[list[int], Any]]:
+    """Candidates with equal settings of a step, and that step, fitted, or the error that says why it cannot be."""
+    try:
+        refit = model._refitter(views, y, settings)
+    except ValueError as error:
+        yield numbers, error
+        return
+    for same in _alike(numbers, [_key(setting) for setting in settings]):
+        try:
+            fitted = refit(settings[numbers.index(same[0])])
+        except ValueError as error:
+            fitted = error
+        yield same, fitted
 
 
 def _listed(value: Any, values: Any) -> Any:

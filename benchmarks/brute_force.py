@@ -1,0 +1,62 @@
+"""How near a search comes to the best single setting: every method on a data set with unlike views.
+
+Usage: python benchmarks/brute_force.py [METHOD ...] [--dataset descriptors] [--draws 24] [--settings 300]
+
+On one split, the parameters that a search chooses on training samples are compared with the best of many settings
+chosen on the test samples themselves, which nobody could know. The gap is what choosing costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import crossview as cv
+from crossview.datasets.opening import open_dataset
+from crossview.exceptions import NotApplicableError
+from crossview.recognition.tuning import search_space
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("methods", nargs="*", default=list(cv.METHODS))
+    parser.add_argument("--dataset", default="descriptors")
+    parser.add_argument("--train", type=int, default=20, help="samples of every class to train with")
+    parser.add_argument("--draws", type=int, default=24)
+    parser.add_argument("--test", type=int, default=60, help="samples of every class to test with")
+    parser.add_argument("--settings", type=int, default=300, help="settings tried on the test samples")
+    options = parser.parse_args()
+    data = open_dataset(options.dataset)
+    views, y = data.views, np.asarray(data.y)
+    train, rest = next(cv.SampleSplit(options.train, 1, random_state=0).split(y, y))
+    test = rest[next(cv.SampleSplit(options.test, 1, random_state=0).split(rest, y[rest]))[0]]
+    print("| method | search | committee of 8 | best of the settings on test samples | gap | search, s |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for method in options.methods:
+        space = search_space(method, views.n_features)
+        try:
+            with threadpool_limits(1):
+                start = time.perf_counter()
+                found = cv.tune(method, views[train], y[train], n_iter=options.draws, cv="samples")
+                seconds = time.perf_counter() - start
+                committee = cv.tune(method, views[train], y[train], n_iter=options.draws, cv="samples", members=8)
+                both = np.concatenate([train, test])
+                rows = (np.arange(len(train)), np.arange(len(train), len(both)))
+                best = cv.tune(
+                    method, views[both], y[both], space, n_iter=options.settings, cv=[rows], refit=False
+                ).best_score_
+        except NotApplicableError as reason:
+            print(f"| {method} | n/a | | | | {str(reason).partition(': ')[2]} |", flush=True)
+            continue
+        score, together = (100 * search.score(views[test], y[test]) for search in (found, committee))
+        print(
+            f"| {method} | {score:.1f} | {together:.1f} | {100 * best:.1f} | {100 * best - score:.1f} | {seconds:.1f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
