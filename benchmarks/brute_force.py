@@ -52,10 +52,8 @@ def main() -> None:
             print(f"| {method} | n/a | | | | {str(reason).partition(': ')[2]} |", flush=True)
             continue
         score, together = (100 * search.score(views[test], y[test]) for search in (found, committee))
-        print(
-            f"| {method} | {score:.1f} | {together:.1f} | {100 * best:.1f} | {100 * best - score:.1f} | {seconds:.1f} |",
-            flush=True,
-        )
+        figures = (score, together, 100 * best, 100 * best - score, seconds)
+        print(f"| {method} | {' | '.join(f'{figure:.1f}' for figure in figures)} |", flush=True)
 
 
 if __name__ == "__main__":
