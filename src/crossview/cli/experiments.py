@@ -47,7 +47,7 @@ from crossview.report.words import absent, best_two
 
 __all__ = ["compare", "reproduce"]
 
-_DRAWS = 24
+_DRAWS = 32
 _COMMITTEES = "MvHE,KMvHE"
 _CORES = int(cpu_count())
 _MOST_COLUMNS = 6  # of a table in a terminal; the page has wider ones

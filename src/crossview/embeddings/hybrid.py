@@ -223,12 +223,15 @@ class MvHE(Embedding):
         within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
         checked, classes = self._check(views, y)
         data = self._view_data(checked, classes, max(within, default=0), max(between, default=0))
-        parts = HybridProblem.of(data, checked.mask).parts(within, between)
+        problem = HybridProblem.of(data, checked.mask)
+        # A scatter of its own costs about as much as one part: few settings are better off without parts.
+        many = len(weights) > 1 + 2 * (len(within) + len(between))
+        scatter = problem.parts(within, between).combine if many else problem.scatter
 
         def refit(setting: Mapping[str, Any]) -> Any:
             model = clone(self).set_params(**setting)
             model._weights().check()
-            return model._solve(parts.combine(model._weights()), data, checked)
+            return model._solve(scatter(model._weights()), data, checked)
 
         return refit
 

@@ -60,19 +60,19 @@ SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     "MvHE": {
         "n_components": _DIMENSIONS,
         "lambda_intra": [0.001, 0.01, 0.1],
-        "lambda_inter": [0.01, 0.05, 0.3, 1.0, 5.0],
-        "beta": [0.03, 0.1, 0.3],
+        "lambda_inter": [0.01, 0.05, 0.3, 1.0],
+        "beta": [0.1, 0.3],
         "n_within": [1, 3],
-        "n_between": [5, 15, 30],
+        "n_between": [15, 30],
     },
     "KMvHE": {
         # Where the paper finds it at its best, λ2 is smaller and β larger than for MvHE.
         "n_components": _DIMENSIONS,
         "lambda_intra": [0.001, 0.005, 0.01, 0.1],
-        "lambda_inter": [0.001, 0.01, 0.05, 0.3, 1.0],
+        "lambda_inter": [0.001, 0.01, 0.05, 0.3],
         "beta": [0.1, 0.3, 1.1],
         "n_within": [1, 3],
-        "n_between": [5, 15, 30],
+        "n_between": [15, 30],
         "gamma_scale": _WIDTHS,
     },
 }
