@@ -135,7 +135,7 @@ def comparison_summary(panel: Panel, results: Results) -> str:
         )
     best, *ties = tied_with_best(panel, results, panel.columns[0])
     score = 100 * entries(panel, results, lambda r: r["score"], 1.0)[best][0].mean  # type: ignore[operator]
-    sentences.append(f"The best of {len(panel.rows)} rows is {best}, with {score:.1f} %.")
+    sentences.append(f"The best is {best}, with {score:.1f} %.")
     if ties:
         sentences.append(f"Tied with it, within two standard errors over the splits: {', '.join(ties)}.")
     return " ".join(sentences)
@@ -201,7 +201,7 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
     return Report(
         "Multi-view Hybrid Embedding: the paper's experiments",
         "Tables and figures of J. Xu et al., Multi-view Hybrid Embedding: A Divide-and-Conquer Approach, IEEE "
-        "Transactions on Cybernetics, measured beside published. Splits are random and not the paper's; parameters "
+        "Transactions on Cybernetics, measured next to published. Splits are random and not the paper's; parameters "
         "were chosen on training classes only, but for the PCA dimension where a table says so. Few repeats or draws "
         "tell little: the splits of one seed may be better or worse by some points than those of another.",
         sections,
