@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +27,7 @@ from crossview.embeddings._base import (
 )
 from crossview.embeddings.one_view import transform_view
 from crossview.exceptions import NotApplicableError
+from crossview.recognition.branches import LAST, Branch, Setting, grow
 from crossview.recognition.committee import Committee, unit_length
 from crossview.recognition.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
 from crossview.recognition.splits import folds
@@ -35,57 +35,10 @@ from crossview.views import Array, ViewInput, Views
 
 __all__ = ["EmbeddingSearchCV"]
 
-Candidate = dict[str, Any]
 Rows = NDArray[np.intp]
 Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 _SCORINGS = {"accuracy": accuracy_by_dimension, "average_precision": precision_by_dimension}
-_LAST = "n_components"  # the parameter of which every embedding has all values from one fit
-
-
-@dataclass(frozen=True)
-class _Branch:
-    """Candidates that share everything up to the embedding, which is fitted for all of them in one go.
-
-    Parameters
-    ----------
-    steps : tuple of estimator
-        Fitted steps before the embedding.
-    embedding : Embedding
-        With the parameters that the candidates share; not fitted.
-    settings : list of dict
-        Those in which they differ, one per candidate.
-    numbers : list of int
-        The candidates.
-    known, new : Views
-        Training and test samples after the steps.
-    failure : ValueError, optional
-        Why a step before the embedding cannot be fitted.
-    """
-
-    steps: tuple[Any, ...]
-    embedding: Any
-    settings: list[Candidate]
-    numbers: list[int]
-    known: Views
-    new: Views
-    failure: ValueError | None = None
-
-    def fits(self, y: NDArray[Any]) -> Iterator[tuple[int, Any]]:
-        """The number of every candidate, and its fitted embedding, or the error that says why there is none."""
-        try:
-            if self.failure is not None:
-                raise self.failure
-            refit = self.embedding._refitter(self.known, y, self.settings)
-        except ValueError as error:
-            yield from ((number, error) for number in self.numbers)
-            return
-        for number, setting in zip(self.numbers, self.settings, strict=True):
-            try:
-                fitted = refit(setting)
-            except ValueError as error:
-                fitted = error
-            yield number, fitted
 
 
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -324,9 +277,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             return [("", self.estimator)]
         return [(f"{name}__", step) for name, step in self.estimator.steps if step not in (None, "passthrough")]
 
-    def _candidates(self) -> tuple[list[Candidate], list[list[int]]]:
+    def _candidates(self) -> tuple[list[Setting], list[list[int]]]:
         """Settings that take a fit of their own, and the numbers of components to score of each."""
-        last = self._steps()[-1][0] + _LAST
+        last = self._steps()[-1][0] + LAST
         given = self.estimator.get_params()
         grids = self._grids()
         for grid in grids:
@@ -352,12 +305,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_count(d, last, least=1)
         return drawn, dimensions
 
-    def _grids(self) -> list[Candidate]:
+    def _grids(self) -> list[Setting]:
         return [dict(grid) for grid in ([self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid)]
 
-    def _numbers(self, candidate: Candidate) -> list[int]:
+    def _numbers(self, candidate: Setting) -> list[int]:
         """Numbers of components to score of a candidate."""
-        name = self._steps()[-1][0] + _LAST
+        name = self._steps()[-1][0] + LAST
         own = self.estimator.get_params()[name]
         value = candidate.get(name, AUTO_COMPONENTS if own == "auto" else own)
         return list(value) if isinstance(value, tuple) else [value]
@@ -367,7 +320,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         views: Views,
         y: NDArray[Any],
         splits: Sequence[tuple[Rows, Rows]],
-        candidates: list[Candidate],
+        candidates: list[Setting],
         dimensions: list[list[int]],
     ) -> list[Array]:
         """For every candidate, its scores by fold, number of components and distance; nan where it has no fit."""
@@ -405,9 +358,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         y: NDArray[Any],
         train: Rows,
         test: Rows,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[Setting],
         dimensions: Sequence[Sequence[int]],
-    ) -> Iterator[_Branch]:
+    ) -> Iterator[Branch]:
         """What is to be fitted of the candidates on the training rows, each step before the embedding once."""
         known, new = views[train], views[test]
         if get_tags(self.estimator).input_tags.pairwise:
@@ -422,40 +375,13 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             for candidate in candidates
         ]
         for settings, numbers in zip(own, dimensions, strict=True):
-            if _LAST in settings[-1]:
-                settings[-1][_LAST] = max(numbers)
-        return self._grow(steps, own, list(range(len(candidates))), (), known, y[train], new)
+            if LAST in settings[-1]:
+                settings[-1][LAST] = max(numbers)
+        return grow(steps, own, list(range(len(candidates))), (), known, y[train], new)
 
-    def _grow(
-        self,
-        steps: Sequence[tuple[str, Any]],
-        own: Sequence[Sequence[Candidate]],
-        numbers: list[int],
-        done: tuple[Any, ...],
-        known: Views,
-        y: NDArray[Any],
-        new: Views,
-    ) -> Iterator[_Branch]:
-        place, step = len(done), steps[len(done)][1]
-        last = place == len(steps) - 1
-        cheap = (*step._refits, _LAST) if last else step._refits
-        for group in _alike(numbers, [_key(own[n][place], without=cheap) for n in numbers]):
-            shared = {name: value for name, value in own[group[0]][place].items() if name not in cheap}
-            settings = [{name: v for name, v in own[n][place].items() if name in cheap} for n in group]
-            model = clone(step).set_params(**shared)
-            if last:
-                yield _Branch(done, model, settings, group, known, new)
-                continue
-            for same, fitted in _fit_alike(model, known, y, group, settings):
-                if isinstance(fitted, ValueError):
-                    yield _Branch(done, model, [{}] * len(same), same, known, new, fitted)
-                else:
-                    after = fitted.transform(known), y, fitted.transform(new)
-                    yield from self._grow(steps, own, same, (*done, fitted), *after)
-
-    def _collect(self, scores: list[Array], candidates: list[Candidate], dimensions: list[list[int]]) -> Rows:
+    def _collect(self, scores: list[Array], candidates: list[Setting], dimensions: list[list[int]]) -> Rows:
         """Fill ``cv_results_``, and say which candidate every row of it belongs to."""
-        last = self._steps()[-1][0] + _LAST
+        last = self._steps()[-1][0] + LAST
         rows = [
             (number, {**candidate, last: d} if last in candidate else candidate, metric)
             for number, (candidate, numbers) in enumerate(zip(candidates, dimensions, strict=True))
@@ -532,7 +458,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
 
 def _score(
-    branch: _Branch,
+    branch: Branch,
     known_y: NDArray[Any],
     new_y: NDArray[Any],
     dimensions: list[list[int]],
@@ -570,23 +496,6 @@ def _progress(label: str, total: int, wanted: bool) -> Iterator[Callable[[int], 
         yield lambda steps: bar.advance(task, steps)
 
 
-def _fit_alike(
-    model: Any, views: Views, y: NDArray[Any], numbers: list[int], settings: list[Candidate]
-) -> Iterator[tuple[list[int], Any]]:
-    """Candidates with equal settings of a step, and that step, fitted, or the error that says why it cannot be."""
-    try:
-        refit = model._refitter(views, y, settings)
-    except ValueError as error:
-        yield numbers, error
-        return
-    for same in _alike(numbers, [_key(setting) for setting in settings]):
-        try:
-            fitted = refit(settings[numbers.index(same[0])])
-        except ValueError as error:
-            fitted = error
-        yield same, fitted
-
-
 def _listed(value: Any, values: Any) -> Any:
     """A value, or the first of those listed where it is not among them."""
     return value if hasattr(values, "rvs") or value in list(values) else values[0]
@@ -595,24 +504,6 @@ def _listed(value: Any, values: Any) -> Any:
 def _columns(views: Views, columns: Rows) -> Views:
     """Some columns of every view."""
     return Views._trusted([np.ascontiguousarray(X[:, columns]) for X in views.arrays], views.names, views.mask)
-
-
-def _alike(numbers: Sequence[int], keys: Sequence[Any]) -> list[list[int]]:
-    """Numbers with equal keys, together."""
-    groups: dict[Any, list[int]] = {}
-    for number, key in zip(numbers, keys, strict=True):
-        groups.setdefault(key, []).append(number)
-    return list(groups.values())
-
-
-def _key(setting: Mapping[str, Any], without: Sequence[str] = ()) -> tuple[Any, ...]:
-    """What is equal for equal settings; of values that are no plain ones, each is taken for another."""
-    return tuple((name, _atom(value)) for name, value in sorted(setting.items()) if name not in without)
-
-
-def _atom(value: Any) -> Any:
-    plain = value is None or isinstance(value, str | bool | int | float | np.generic)
-    return (type(value).__name__, value) if plain else id(value)
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
