@@ -7,6 +7,7 @@ import oracles
 import pytest
 import scipy.sparse as sp
 from methods import improves, make
+from sklearn.base import clone
 
 import crossview as cv
 from crossview.embeddings.locality import _patch_graph
@@ -150,3 +151,21 @@ def test_patches_of_nothing_are_refused():
     for cls in (cv.DLA, cv.MvDLA):
         with pytest.raises(ValueError, match="give patches at least one neighbour"):
             cls(2, n_within=0, n_between=0).fit(ARRAYS, Y)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("model", [cv.DLA(50), cv.LPP(50), cv.MvDLA(50)], ids=repr)
+def test_components_lie_where_training_samples_vary(model, pooled):
+    """Constant features, and features that depend on others, add no components and change none."""
+    arrays = [np.c_[X, np.full(36, 2.0), X[:, 0] - X[:, 1]] for X in ARRAYS]
+    model = clone(model)
+    if "pooled" in model.get_params():
+        model.set_params(pooled=pooled)
+    fitted = model.fit(arrays, Y)
+    assert fitted.n_components_ == (15 if isinstance(model, cv.MvDLA) else 5)
+    spread = sum(np.square(Z - Z.mean(axis=0)).sum(axis=0) for Z in fitted.transform(arrays))
+    assert (spread > 1e-8).all()
+    # Along a constant feature nothing was learnt: what it is later does not matter.
+    moved = [np.c_[X[:, :5], np.full(36, 9.0), X[:, 6]] for X in arrays]
+    for a, b in zip(fitted.transform(arrays), fitted.transform(moved), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
