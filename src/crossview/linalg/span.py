@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
-from crossview._blas import cross_product, product
+from crossview._blas import product
 from crossview.graphs.neighbours import Indices
 from crossview.views import Array
 
@@ -47,23 +48,24 @@ def row_space(X: Array) -> Array | None:
     True
     """
     m, D = X.shape
-    if m >= D and _surely_full(cross_product(X, X)):
+    if m >= D and _surely_full(X):
         return None
     _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
     rank = int(np.sum(singular > max(m, D) * np.finfo(np.float64).eps * singular[0]))
     return None if rank == D else np.ascontiguousarray(Vt[: max(rank, 1)].T)
 
 
-def _surely_full(gram: Array) -> bool:
-    """Whether a Gram matrix is so far from singular that there is no need for singular values."""
+def _surely_full(X: Array) -> bool:
+    """Whether features are so far from depending on each other that there is no need for singular values."""
+    gram = dsyrk(1.0, X.T)  # its upper triangle
     sizes = np.sqrt(np.diagonal(gram))
     if not sizes.all():
         return False
     gram /= sizes
     gram /= sizes[:, None]
-    size = np.abs(gram).sum(axis=0).max()
-    factor, info = dpotrf(gram.T, lower=0, clean=0, overwrite_a=1)
-    return not info and bool(dpocon(factor, size)[0] > _WELL_CONDITIONED)
+    factor, info = dpotrf(gram, lower=0, clean=0, overwrite_a=1)
+    # No column of a matrix of correlations sums to more than its order.
+    return not info and bool(dpocon(factor, float(len(gram)))[0] > _WELL_CONDITIONED)
 
 
 def restrict_to_span(arrays: Sequence[Array]) -> tuple[list[Array], Callable[[Array], Array]]:
