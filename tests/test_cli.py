@@ -108,7 +108,7 @@ def test_tune_saves_the_search(data, tmp_path):
     assert facts["steps"][-1] == "MvDA"
     assert facts["views"] == {"photo": 8, "sketch": 8}
     assert "MvDA" in run("inspect", path).stdout
-    assert facts["folds of"] == found["folds_of"] == "classes"
+    assert facts["folds_of"] == found["folds_of"] == "classes"
     told = run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3, "--folds-of", "samples").stdout
     assert "over 3 folds of samples" in told
     assert cv.load(path).folds_of_ == "samples"

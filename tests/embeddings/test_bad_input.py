@@ -164,8 +164,8 @@ def test_components_that_set_views_apart_are_left_out(cls):
     everything, kept = cls(100).fit(views, Y), cls().fit(views, Y)
     assert 1 <= kept.n_components_ < everything.n_components_
     a, b = everything.transform(views)
-    opposed = 2 * (a * b).sum(axis=0) < -0.1 * (a**2 + b**2).sum(axis=0)
-    assert kept.n_components_ == max(opposed.argmax(), 1)
+    apart = 2 * (a * b).sum(axis=0) < 0.1 * (a**2 + b**2).sum(axis=0)
+    assert kept.n_components_ == max(apart.argmax(), 1)
     np.testing.assert_allclose(kept.projections_[0], everything.projections_[0][:, : kept.n_components_])
 
 

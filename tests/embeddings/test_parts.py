@@ -13,8 +13,6 @@ import crossview as cv
 from crossview.embeddings._parts import HybridProblem, HybridWeights
 from crossview.linalg.eigen import smallest_eigenpairs
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* components lie where no training sample varies")
-
 WITHIN, BETWEEN = (0, 1, 3), (0, 2, 5)
 
 

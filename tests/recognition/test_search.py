@@ -188,7 +188,7 @@ def test_distributions():
 def test_mistakes():
     with pytest.raises(ValueError, match="unknown method 'MVDA': use one of PCA, LDA"):
         cv.tune("MVDA", VIEWS, Y)
-    with pytest.raises(NotApplicableError, match="no setting can be fitted in every fold: CCA takes 2 views, got 3"):
+    with pytest.raises(NotApplicableError, match=r"^CCA takes 2 views, got 3"):
         cv.tune("CCA", VIEWS, Y, n_folds=3)
     with pytest.raises(ValueError, match="requires y to be passed"):
         cv.tune("MvDA", VIEWS, None)

@@ -136,7 +136,7 @@ def compare(
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
 
-    Stopped at any time, the same command goes on where it was.
+    If interrupted, run the same command again to resume.
     """
     with one_line_errors():
         chosen = _methods(methods)
@@ -187,10 +187,10 @@ def reproduce(
     static: StaticOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the paper's experiments, and write a report of published beside measured.
+    """Run the paper's experiments, and write a report of measured next to published figures.
 
     Data sets are read from copies of your own in the folder that --data names; what is absent is named, and the rest is
-    run. Stopped at any time, the same command goes on where it was. Results are shared by all commands with one
+    run. If interrupted, run the same command again to resume. Results are shared by all commands with one
     --output; every choice of names has its report, in a folder of that name.
     """
     with one_line_errors():

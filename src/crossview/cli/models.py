@@ -102,13 +102,15 @@ def tune(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.")],
     method: MethodOption = "KMvHE",
     draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
-    folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples for so many.")
+    ] = 5,
     folds_of: Annotated[
         str,
         typer.Option(
             metavar="classes|samples|auto",
             help="What folds are made of: classes, if you will match classes that are not in DATA, or samples, if you "
-            "will match further samples of the same classes. By default classes if there are 20 or more.",
+            "will match further samples of the same classes. By default classes if there are four for every fold.",
         ),
     ] = "auto",
     members: Annotated[
@@ -260,11 +262,12 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
             "steps": [type(step).__name__ for step in steps],
             "views": dict(zip(steps[0].view_names_, steps[0].n_features_, strict=True)),
             "components": getattr(best[-1] if isinstance(best, Pipeline) else best, "n_components_", None),
-            "members": len(best.members_) if isinstance(best, cv.Committee) else 1,
             "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
         }
+        if isinstance(best, cv.Committee):
+            facts["members"] = len(best.members_)
         if isinstance(fitted, cv.EmbeddingSearchCV):
-            facts |= {"metric": fitted.best_metric_, "folds of": fitted.folds_of_}
+            facts |= {"metric": fitted.best_metric_, "folds_of": fitted.folds_of_}
             facts[fitted.scoring] = round(float(fitted.best_score_), 4)
         if isinstance(loaded, cv.CrossViewClassifier):
             facts |= {"gallery": len(getattr(loaded, "gallery_", ())), "threshold": _jsonable(loaded.threshold_)}

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _NO_GAIN = 1e-12  # relative to the largest
-_OPPOSED = -0.1  # correlation below which views are set apart, and not just unrelated
+_AGREE = 0.1  # of two views that are equal, 1; of views that have nothing in common, 0
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,11 @@ def count_gains(values: Array) -> int:
 
 
 def count_agreeing(latents: Sequence[Array]) -> int:
-    """How many components come before the first along which the views correlate negatively; at least 1.
+    """How many components come before the first along which the views agree by less than 0.1; at least 1.
+
+    Views agree by the sum of the products of their latent samples, over all pairs of views and samples, relative to
+    what it would be if the views were equal. A component that only one view varies along brings noise, and one along
+    which views are opposed sets them apart.
 
     Parameters
     ----------
@@ -131,9 +135,9 @@ def count_agreeing(latents: Sequence[Array]) -> int:
         Training samples in the common space, centred, zero where a sample is missing.
     """
     squares = sum(np.square(Z).sum(axis=0) for Z in latents)
-    agreement = np.square(sum(latents)).sum(axis=0) - squares  # twice the sum of products over pairs of views
-    opposed = agreement < _OPPOSED * squares
-    return max(int(opposed.argmax()), 1) if opposed.any() else len(opposed)
+    products = np.square(sum(latents)).sum(axis=0) - squares  # over all ordered pairs of views
+    apart = products < _AGREE * (len(latents) - 1) * squares
+    return max(int(apart.argmax()), 1) if apart.any() else len(apart)
 
 
 def check_two_views(views: Views, estimator: object) -> None:

@@ -92,8 +92,9 @@ class MvHE(Embedding):
     the largest count as zero. Where the samples span all directions, this is the paper's formula.
 
     The last components of the eigenproblem set the views of a sample apart: with all that there are, matching is left
-    to chance. ``n_components="auto"`` keeps those before the first along which the views' training samples correlate
-    negatively (below -0.1), 20 at most.
+    to chance. ``n_components="auto"`` keeps 20 at most, and only those before the first along which the views hardly
+    agree: where :math:`\sum_{i \neq j} \sum_k y_i^k y_j^k` of the training samples is less than 0.1 of
+    :math:`(n - 1) \sum_{i, k} (y_i^k)^2`.
 
     Of many settings the defaults lose least on average against the best one for each of ten data sets
     (``benchmarks/defaults.md``). The paper's are ``lambda_intra=0.01``, ``lambda_inter=0.05``, ``beta=0.1``,

@@ -345,8 +345,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                         scores[number][f] = row
                 advance(len(found))
         if all(np.isnan(found).any(axis=0).all() for found in scores):
-            kind = NotApplicableError if all(isinstance(e, NotApplicableError) for e in failures) else ValueError
-            raise kind(f"no setting can be fitted in every fold: {failures[-1]}")
+            if all(isinstance(error, NotApplicableError) for error in failures):
+                raise failures[-1]
+            raise ValueError(f"no setting can be fitted in every fold: {failures[-1]}")
         if failures:
             message = f"{len(failures)} of {total} fits failed; the last: {failures[-1]}"
             warnings.warn(message, FitFailedWarning, stacklevel=3)

@@ -78,11 +78,12 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
             "its distance, in the measure that was chosen."
         )
         sections.append(Section("Matches", [matches("matches", "Match browser", browsed, data, caption)]))
+    alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
     seconds = {
         row: [fit[0], search[0]]
         for (row, fit), search in zip(
-            entries(panel, results, lambda r: r["seconds"]["fit"], 1.0).items(),
-            entries(panel, results, lambda r: r["seconds"]["search"], 1.0).values(),
+            entries(alone, results, lambda r: r["seconds"]["fit"], 1.0).items(),
+            entries(alone, results, lambda r: r["seconds"]["search"], 1.0).values(),
             strict=True,
         )
     }

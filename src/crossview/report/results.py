@@ -29,6 +29,7 @@ _OTHERS = (
     "Accuracy on test samples. The other parameters have the paper's default values; PCA dimension, number of "
     "components and kernel width were chosen on training samples."
 )
+_ENOUGH_SPLITS = 5  # from which on their spread says which differences are noise
 _MEAN = "Mean accuracy over the ordered pairs of views, ± standard deviation over repeats."
 
 
@@ -140,8 +141,11 @@ def tied_with_best(panel: Panel, results: Results, column: str) -> list[str]:
 
 
 def _tied(gaps: Array) -> bool:
-    """Whether differences between two methods, one per split, are small beside how much they vary."""
-    error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
+    """Whether differences between two methods, one per split, are small beside how much they vary.
+
+    Few splits do not tell how much: then a tie is what is equal.
+    """
+    error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) >= _ENOUGH_SPLITS else 0.0
     return bool(gaps.mean() <= 2 * error)
 
 
