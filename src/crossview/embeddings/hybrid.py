@@ -173,7 +173,8 @@ class MvHE(Embedding):
 
     def _solve(self, S: Array, data: Sequence[ViewData], views: Views) -> Self:
         """Find the maps that minimise the objective whose scatter is given, and keep them. S is destroyed."""
-        size = float(np.linalg.norm(S))
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # not by numpy's BLAS: see crossview._blas
         if not np.isfinite(size):
             raise ValueError("the views or weights are too large for their products to be computed: scale them down.")
         edges = np.cumsum([0, *(view.features.shape[1] for view in data)])
