@@ -160,24 +160,6 @@ class KernelMap:
         landmarks = X[pivots] if not kernel.precomputed else pivots if ids is None else ids[pivots]
         return cls(kernel, landmarks, pivots), features
 
-    def features(self, X: Array, factor: Array) -> Array:
-        """Coordinates of new samples.
-
-        Parameters
-        ----------
-        X : ndarray of shape (t, D)
-            Samples; for a precomputed kernel rows of kernel values.
-        factor : ndarray of shape (r, r)
-            As in `coefficients`.
-
-        Returns
-        -------
-        features : ndarray of shape (t, r)
-            Coordinates.
-        """
-        K = X[:, self.landmarks] if self.kernel.precomputed else self.kernel(X, self.landmarks)
-        return np.ascontiguousarray(solve_triangular(factor, K.T, lower=True, overwrite_b=True).T)
-
     @staticmethod
     def coefficients(factor: Array, W: Array) -> Array:
         """Turn directions in the map's coordinates into coefficients of kernel values against the landmarks.
