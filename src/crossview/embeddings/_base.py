@@ -16,7 +16,7 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._blas import cross_product
+from crossview._blas import cross_product, product
 from crossview.graphs.neighbours import Indices
 from crossview.recognition.metrics import mean_accuracy
 from crossview.views import Array, ViewInput, Views, check_matrix, index_of_view, seen_by_several
@@ -187,7 +187,7 @@ class Embedding(MultiViewTransformer):
         return self._n_outputs(0)
 
     def _map(self, X: Array, v: int) -> Array:
-        return (X - self.means_[v]) @ self.projections_[v]
+        return product(X - self.means_[v], np.ascontiguousarray(self.projections_[v]))
 
     def _n_outputs(self, v: int) -> int:
         return int(self.projections_[v].shape[1])

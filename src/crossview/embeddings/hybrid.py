@@ -186,11 +186,10 @@ class MvHE(Embedding):
         eigenvalues, stacked = smallest_eigenpairs(S, d, overwrite=True)
         stacked *= np.sqrt(len(data))  # the constraint is W'W = nI
         W = np.split(stacked, edges[1:-1])
-        latents = [product(view.features, np.ascontiguousarray(w)) for view, w in zip(data, W, strict=True)]
-        ties_views = self.lambda_paired or self.lambda_inter
-        kept = count_agreeing(latents) if self.n_components == "auto" and ties_views else d
-        self.eigenvalues_ = eigenvalues[:kept]
-        self._store(data, [w[:, :kept] for w in W], [latent[:, :kept] for latent in latents])
+        if self.n_components == "auto" and (self.lambda_paired or self.lambda_inter):
+            d = count_agreeing(_latents(data, W))
+        self.eigenvalues_ = eigenvalues[:d]
+        self._store(data, [w[:, :d] for w in W])
         self._remember(views)
         return self
 
@@ -237,7 +236,7 @@ class MvHE(Embedding):
 
         return refit
 
-    def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
+    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
         """Keep of the solution what maps new samples."""
         W = [w if view.basis is None else view.basis @ w for view, w in zip(data, W, strict=True)]
         signs = component_signs(np.vstack(W))
@@ -365,9 +364,14 @@ class KMvHE(KernelViews, MvHE):
             data.append(ViewData.of_kernel(features, patches, seen, kernel_map, center=self.center))
         return data
 
-    def _store(self, data: Sequence[ViewData], W: Sequence[Array], latents: Sequence[Array]) -> None:
+    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
         maps = [view.kernel_map for view in data if view.kernel_map is not None]
         factors = (view.samples(kernel_map.pivots) for view, kernel_map in zip(data, maps, strict=True))
         # Coefficients depend on which landmarks were taken, latent samples do not.
-        signs = component_signs(np.vstack(latents))
+        signs = component_signs(np.vstack(_latents(data, W)))
         self._store_maps(maps, factors, [w * signs for w in W], [view.mean for view in data])
+
+
+def _latents(data: Sequence[ViewData], W: Sequence[Array]) -> list[Array]:
+    """Training samples in the common space."""
+    return [product(view.features, np.ascontiguousarray(w)) for view, w in zip(data, W, strict=True)]
