@@ -6,7 +6,7 @@ RUN = .venv/bin/python
 
 help:
 	@echo "make demo         compare all methods on halves of handwritten digits; writes build/demo/report.html"
-	@echo "make test         style, types and tests"
+	@echo "make test         style, types, layers and tests"
 	@echo "make test-oldest  the tests with the oldest supported releases of the dependencies"
 	@echo "make bench        speed and memory; writes benchmarks/README.md (a quarter of an hour)"
 	@echo "make format       put the code in shape"
@@ -19,6 +19,7 @@ test: .venv/test
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	.venv/bin/lint-imports
 	$(RUN) -m pytest
 
 test-oldest: .venv-oldest/test

@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview.experiments.protocols import Effort
+from crossview.paper.protocols import Effort
 from crossview.recognition.tuning import search_space
 
 REPEATS = 10

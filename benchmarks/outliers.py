@@ -17,8 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crossview.experiments.loading import Loader
-from crossview.experiments.protocols import Effort, plan
 from crossview.experiments.tasks import run_cell
+from crossview.paper.protocols import Effort, plan
 
 
 def main() -> None:

@@ -188,8 +188,8 @@ def test_classes_of_the_package_need_not_be_listed(tmp_path, monkeypatch):
         def __init__(self, embedding=None):
             self.embedding = embedding
 
-    Newcomer.__module__ = "crossview.recognition.metrics"
-    monkeypatch.setattr("crossview.recognition.metrics.Newcomer", Newcomer, raising=False)
+    Newcomer.__module__ = "crossview.metrics"
+    monkeypatch.setattr("crossview.metrics.Newcomer", Newcomer, raising=False)
     model = Newcomer(cv.MvHE(2).fit(ARRAYS, Y))
     model.gallery_ = np.eye(3)
     model.labels_ = np.array(["a", "b", None], dtype=object)

@@ -7,26 +7,24 @@
 True
 """
 
-from crossview import datasets, exceptions, plot
+from crossview import datasets, exceptions, metrics, plot
 from crossview._onnx import export_onnx
+from crossview._transformer import transform_view
+from crossview._version import __version__
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, LPP, MvDLA
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
-from crossview.embeddings.one_view import transform_view
 from crossview.embeddings.projection import PCA
 from crossview.persistence import load, save
 from crossview.preprocessing import ViewPCA, ViewScaler
-from crossview.recognition import metrics
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit, permute_labels
 from crossview.recognition.tuning import tune
 from crossview.views import Views
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CCA",
@@ -56,6 +54,7 @@ __all__ = [
     "ViewPCA",
     "ViewScaler",
     "Views",
+    "__version__",
     "datasets",
     "exceptions",
     "export_onnx",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from scipy.linalg.blas import dgemm
 
-from crossview.views import Array
+from crossview._types import Array
 
 __all__ = ["cross_product", "inner_products", "product"]
 

@@ -13,6 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._types import Array
+from crossview._version import __version__
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._kernel import KernelViews
 from crossview.kernels import Kernel
@@ -21,7 +23,7 @@ from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
-from crossview.views import Array, index_of_view
+from crossview.views import index_of_view
 
 __all__ = ["export_onnx"]
 
@@ -82,8 +84,6 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
         latent = graph.node("Concat", *(graph.normalised(latent) for latent in latents), axis=1)
     else:
         latent = latents[0]
-    from crossview import __version__
-
     width = sum(steps[-1]._n_outputs(v) for steps in members)
     proto = graph.proto(latent, first.n_features_[v], width, __version__)
     estimators = [[type(step).__name__ for step in steps] for steps in members]

@@ -20,8 +20,8 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances, pairwise_kernels
 from sklearn.preprocessing import normalize
 
-from crossview.graphs.neighbours import Indices, class_neighbours, class_neighbours_from_blocks
-from crossview.views import Array
+from crossview._types import Array, Indices
+from crossview.graphs.neighbours import class_neighbours, class_neighbours_from_blocks
 
 __all__ = ["Kernel", "KernelMap", "check_kernel_params", "median_gamma"]
 

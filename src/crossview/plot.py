@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
-from crossview.views import Array, ViewInput, Views
+from crossview._types import Array
+from crossview.views import ViewInput, Views
 
 __all__ = ["CMCDisplay", "EmbeddingDisplay", "MatchesDisplay", "cmc", "embedding", "matches"]
 

@@ -13,8 +13,10 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from crossview._blas import cross_product, inner_products, product
-from crossview.embeddings._base import MultiViewTransformer, check_choice, check_count, check_flag
-from crossview.views import Array, ViewInput, Views, seen_by_several
+from crossview._transformer import MultiViewTransformer
+from crossview._types import Array
+from crossview._validation import check_choice, check_count, check_flag
+from crossview.views import ViewInput, Views, seen_by_several
 
 __all__ = ["ViewPCA", "ViewScaler"]
 

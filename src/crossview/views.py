@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Array", "ViewInput", "Views", "check_matrix", "seen_by_several"]
+from crossview._types import Array
 
-Array: TypeAlias = NDArray[np.float64]
+__all__ = ["ViewInput", "Views", "check_matrix", "seen_by_several"]
+
 ViewInput: TypeAlias = "Views | Mapping[str, Any] | Sequence[Any]"
 
 _NUMERIC_KINDS = "biuf"

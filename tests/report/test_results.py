@@ -8,11 +8,13 @@ import sklearn.decomposition
 
 import crossview as cv
 from crossview.experiments import Record, Search, Split, run_cell
-from crossview.experiments.plans import Experiment, Panel, Place, comparison
-from crossview.experiments.protocols import LETTER, QUICK, Effort, plan
+from crossview.experiments.plans import Panel, Place, comparison
+from crossview.paper.protocols import LETTER, QUICK, Effort, Experiment, plan
+from crossview.paper.report import reproduction_report
+from crossview.paper.results import items
 from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
-from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables, reproduction_report
-from crossview.report.results import items, tied_with_best
+from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
+from crossview.report.results import tied_with_best
 from crossview.report.showcase import embeddings, matches, show
 from crossview.report.words import absent
 

@@ -34,15 +34,9 @@ from crossview.exceptions import NotApplicableError
 from crossview.experiments import Cell, Record, Search, Split, Store, run
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import comparison
-from crossview.experiments.protocols import EXPERIMENTS, QUICK, Effort, plan
+from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
 from crossview.report import Entry, Report, ResultTable, write_report
-from crossview.report.compose import (
-    AT_CHANCE,
-    comparison_report,
-    comparison_summary,
-    comparison_tables,
-    reproduction_report,
-)
+from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
 from crossview.report.words import absent, best_two
 
 __all__ = ["compare", "reproduce"]
@@ -195,7 +189,7 @@ def reproduce(
     """
     with one_line_errors():
         effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring, members=members, seed=seed)
-        load = Loader(folder)
+        load = PaperLoader(folder)
         wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
         experiments = [plan(name, effort, load.lacks) for name in wanted]
         for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
@@ -304,7 +298,9 @@ def _run(cells: Sequence[Cell], load: Loader, store: Path, workers: int, retry: 
                 err.print(f"{done} of {total} computed", highlight=False)
 
         try:
-            records = run(cells, load, opened, workers=workers, progress=tell, retry_failed=retry)
+            records = run(
+                cells, load, opened, workers=workers, progress=tell, retry_failed=retry, compute=run_paper_cell
+            )
         except KeyboardInterrupt:
             bar.stop()
             err.print("stopped; what was finished is stored, and the same command goes on from there.")

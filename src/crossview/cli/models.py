@@ -15,6 +15,7 @@ from rich.table import Table
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import crossview as cv
+from crossview._transformer import transform_view
 from crossview.cli.app import (
     CaseOption,
     DataArgument,
@@ -33,7 +34,6 @@ from crossview.cli.app import (
     plain,
 )
 from crossview.datasets.opening import SOURCES
-from crossview.embeddings.one_view import transform_view
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 

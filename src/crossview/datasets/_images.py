@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from crossview._types import Array
+from crossview._validation import check_count
 from crossview.datasets._files import File
-from crossview.embeddings._base import check_count
-from crossview.views import Array
 
 __all__ = ["Size", "check_size", "is_image", "read_images", "resize_images"]
 

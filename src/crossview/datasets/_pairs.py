@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.views import Array, Views
+from crossview._types import Array
+from crossview.views import Views
 
 __all__ = ["as_labels", "class_names", "paired"]
 

@@ -16,9 +16,9 @@ import numpy as np
 import scipy.io
 from numpy.typing import NDArray
 
+from crossview._types import Array
 from crossview.datasets._files import File
 from crossview.datasets._images import is_image, read_images, resize_images
-from crossview.views import Array
 
 __all__ = ["HELP", "Pose", "find_poses"]
 

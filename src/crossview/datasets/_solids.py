@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossview.views import Array
+from crossview._types import Array
 
 __all__ = ["Solid", "draw_solid", "render"]
 

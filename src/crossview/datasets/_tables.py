@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crossview.views import Array
+from crossview._types import Array
 
 __all__ = ["Table", "read_table"]
 

@@ -13,9 +13,9 @@ from crossview.datasets._images import Size, check_size
 from crossview.datasets._pairs import class_names, paired
 from crossview.datasets._poses import HELP, Pose, find_poses
 
-__all__ = ["load_cmu_pie"]
+__all__ = ["CASES", "load_cmu_pie"]
 
-_CASES = {
+CASES = {
     1: ("C27", "C29"),
     2: ("C27", "C11"),
     3: ("C27", "C14"),
@@ -25,6 +25,7 @@ _CASES = {
     7: ("C37", "C05", "C27", "C29", "C11"),
     8: ("C02", "C37", "C05", "C27", "C29", "C11", "C14"),
 }
+"""The paper's cases, and the poses that are the views of each."""
 
 
 def load_cmu_pie(
@@ -77,19 +78,19 @@ def load_cmu_pie(
     >>> data.views, data.y, data.image_shape
     (Views(4 samples; C27: 64 features, C29: 64 features), array([1, 1, 2, 2]), (8, 8))
     """
-    if case not in _CASES:
-        raise ValueError(f"case must be one of {', '.join(map(str, _CASES))}, got {case!r}.")
+    if case not in CASES:
+        raise ValueError(f"case must be one of {', '.join(map(str, CASES))}, got {case!r}.")
     if conditions is not None and (not isinstance(conditions, Sequence) or not conditions):
         raise ValueError(f"conditions must be a list of whole numbers, or None to keep all, got {conditions!r}.")
     wanted = check_size(size)
     with open_files(folder, HELP) as files:
         found = find_poses(files, folder)
-        missing = [pose for pose in _CASES[case] if pose not in found]
+        missing = [pose for pose in CASES[case] if pose not in found]
         if missing:
-            possible = [str(number) for number, poses in _CASES.items() if set(poses) <= set(found)]
+            possible = [str(number) for number, poses in CASES.items() if set(poses) <= set(found)]
             runs = f"Cases that can be run: {', '.join(possible)}." if possible else "No case can be run."
             raise FileNotFoundError(f"{folder} lacks {', '.join(missing)} of case {case}. {runs} {HELP}")
-        poses = {pose: found[pose](wanted) for pose in _CASES[case]}
+        poses = {pose: found[pose](wanted) for pose in CASES[case]}
     _check_alike(list(poses.values()))
     keys = sorted({sample for pose in poses.values() for sample in pose.images})
     if conditions is not None:

@@ -11,7 +11,7 @@ from crossview.datasets._files import open_files
 from crossview.datasets._images import Size, check_size, read_images
 from crossview.views import Views
 
-__all__ = ["load_coil100"]
+__all__ = ["CASES", "load_coil100"]
 
 _ANGLES = {
     "V1": (0, 5, 10, 15),
@@ -20,6 +20,9 @@ _ANGLES = {
     "V4": (160, 165, 170, 175),
     "V5": (215, 220, 225, 230),
 }
+CASES = {case: tuple(_ANGLES)[: case + 1] for case in (1, 2, 3, 4)}
+"""The paper's cases, and the views of each."""
+
 _HELP = (
     "COIL-100 is distributed by Columbia University (CAVE, software library, coil-100): unpack coil-100.zip, or name "
     "the archive itself. Images are called obj<1…100>__<angle>.png."
@@ -50,10 +53,10 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
     Traceback (most recent call last):
     FileNotFoundError: there is no not/unpacked/yet. COIL-100 is distributed by Columbia University ...
     """
-    if case not in (1, 2, 3, 4):
+    if case not in CASES:
         raise ValueError(f"case must be 1, 2, 3 or 4, got {case!r}.")
     shape = check_size(size)
-    wanted = dict(list(_ANGLES.items())[: case + 1])
+    wanted = {view: _ANGLES[view] for view in CASES[case]}
     objects = range(1, 101)
     names = {f"obj{o}__{a}.png" for o in objects for angles in wanted.values() for a in angles}
     with open_files(folder, _HELP) as files:

@@ -6,8 +6,9 @@ import numpy as np
 import sklearn.datasets
 from numpy.typing import NDArray
 
+from crossview._types import Array
 from crossview.datasets._dataset import Dataset
-from crossview.views import Array, Views
+from crossview.views import Views
 
 __all__ = ["load_descriptors", "load_digits"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossview.datasets import cmu_pie, coil100
 from crossview.datasets._dataset import Dataset
 from crossview.datasets.arrays import load_arrays
 from crossview.datasets.cmu_pie import load_cmu_pie
@@ -49,8 +50,8 @@ SOURCES: dict[str, Source] = {
     "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
     "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
     "captions": Source(make_captions, None, "synthetic image features and caption topics, of 300 classes"),
-    "coil100": Source(load_coil100, "coil-100", "COIL-100: objects on a turntable", (1, 2, 3, 4)),
-    "cmu-pie": Source(load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses", tuple(range(1, 9))),
+    "coil100": Source(load_coil100, "coil-100", "COIL-100: objects on a turntable", tuple(coil100.CASES)),
+    "cmu-pie": Source(load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses", tuple(cmu_pie.CASES)),
     "cufsf": Source(load_cufsf, "cufsf", "CUFSF: photographs and sketches of faces"),
     "hfb": Source(load_hfb, "hfb", "HFB: faces in visible and near-infrared light"),
 }

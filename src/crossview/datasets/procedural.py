@@ -9,10 +9,11 @@ import numpy as np
 import scipy.special
 from sklearn.utils import check_random_state
 
+from crossview._types import Array
+from crossview._validation import check_count, check_weight
 from crossview.datasets._dataset import Dataset
 from crossview.datasets._solids import draw_solid, render
-from crossview.embeddings._base import check_count, check_weight
-from crossview.views import Array, Views
+from crossview.views import Views
 
 __all__ = ["make_captions", "make_manifolds", "make_turntable"]
 

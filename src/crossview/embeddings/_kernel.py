@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
-from crossview.embeddings._base import check_count, check_weight
-from crossview.graphs.neighbours import Indices
+from crossview._types import Array, Indices
+from crossview._validation import check_count, check_weight
 from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
-from crossview.views import Array, Views
+from crossview.views import Views
 
 __all__ = ["KernelViews"]
 

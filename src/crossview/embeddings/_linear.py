@@ -10,28 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import get_tags
 
-from crossview.embeddings._base import (
-    Embedding,
-    centred,
-    check_flag,
-    check_labels,
-    check_views,
-    check_weight,
-    wanted_components,
-)
-from crossview.exceptions import NotApplicableError
-from crossview.graphs.neighbours import Indices
+from crossview._types import Array, Indices
+from crossview._validation import check_flag, check_labels, check_two_views, check_views, check_weight
+from crossview.embeddings._base import Embedding, centred, wanted_components
 from crossview.linalg.eigen import component_signs
-from crossview.views import Array, ViewInput, Views
+from crossview.views import ViewInput, Views
 
 __all__ = [
     "LinearEmbedding",
     "TrainingData",
-    "check_two_views",
     "count_agreeing",
     "count_gains",
     "pair_weights",
-    "per_view",
 ]
 
 _NO_GAIN = 1e-12  # relative to the largest
@@ -104,16 +94,6 @@ def pair_weights(mask: NDArray[np.bool_]) -> Array:
     return weights
 
 
-def per_view(value: float | Sequence[float], name: str, n: int, *, positive: bool = False) -> list[float]:
-    """A weight for every view, from one for all or one for each."""
-    values = list(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value] * n
-    if len(values) != n:
-        raise ValueError(f"{name} has {len(values)} values for {n} views: give one number, or one per view.")
-    for one in values:
-        check_weight(one, name, positive=positive)
-    return [float(one) for one in values]
-
-
 def count_gains(values: Array) -> int:
     """How many components come before the first that attains nothing."""
     gains = values > _NO_GAIN * max(values[0], 0.0)
@@ -138,14 +118,6 @@ def count_agreeing(latents: Sequence[Array]) -> int:
     products = np.square(sum(latents)).sum(axis=0) - squares  # over all ordered pairs of views
     apart = products < _AGREE * (len(latents) - 1) * squares
     return max(int(apart.argmax()), 1) if apart.any() else len(apart)
-
-
-def check_two_views(views: Views, estimator: object) -> None:
-    """Refuse more than two views."""
-    if views.shape[1] != 2:
-        raise NotApplicableError(
-            f"{type(estimator).__name__} takes 2 views, got {views.shape[1]}: use crossview.MCCA for more than two."
-        )
 
 
 class LinearEmbedding(Embedding):

@@ -19,13 +19,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from crossview._blas import product
-from crossview.embeddings._base import centred, check_count, check_weight
-from crossview.graphs.neighbours import Indices
+from crossview._types import Array, Indices
+from crossview._validation import check_count, check_weight
+from crossview.embeddings._base import centred
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
 from crossview.linalg.scatter import patch_scatter
 from crossview.linalg.span import constant_direction, row_space
-from crossview.views import Array
 
 __all__ = ["HybridParts", "HybridProblem", "HybridWeights", "ViewData"]
 

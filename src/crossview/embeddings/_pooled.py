@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from crossview.embeddings._base import check_flag
+from crossview._types import Array, Indices
+from crossview._validation import check_flag
 from crossview.embeddings._linear import LinearEmbedding, TrainingData
 from crossview.exceptions import NotApplicableError
-from crossview.graphs.neighbours import Indices
 from crossview.linalg.eigen import component_signs
-from crossview.views import Array, Views
+from crossview.views import Views
 
 __all__ = ["PooledEmbedding"]
 

@@ -10,17 +10,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from crossview._blas import cross_product, product
-from crossview.embeddings._base import (
-    Embedding,
-    centred,
-    check_choice,
-    check_flag,
-    check_views,
-    wanted_components,
-)
+from crossview._types import Array, Indices
+from crossview._validation import check_choice, check_flag, check_two_views, check_views, per_view
+from crossview.embeddings._base import Embedding, centred, wanted_components
 from crossview.embeddings._kernel import KernelViews
-from crossview.embeddings._linear import LinearEmbedding, TrainingData, check_two_views, count_gains, per_view
-from crossview.graphs.neighbours import Indices
+from crossview.embeddings._linear import LinearEmbedding, TrainingData, count_gains
 from crossview.kernels import KernelMap
 from crossview.linalg.classes import grams, pair_products
 from crossview.linalg.eigen import component_signs, largest_singular_triplets
@@ -31,7 +25,7 @@ from crossview.linalg.generalised import (
     successive_unit_directions,
     unwhiten,
 )
-from crossview.views import Array, ViewInput, Views
+from crossview.views import ViewInput, Views
 
 __all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 

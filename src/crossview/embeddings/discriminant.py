@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from sklearn.utils import Tags
 
 from crossview._blas import cross_product
-from crossview.embeddings._base import check_choice
-from crossview.embeddings._linear import LinearEmbedding, TrainingData, per_view
+from crossview._types import Array, Indices
+from crossview._validation import check_choice, per_view
+from crossview.embeddings._linear import LinearEmbedding, TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.exceptions import NotApplicableError
-from crossview.graphs.neighbours import Indices
 from crossview.linalg.classes import (
     block_diagonal,
     class_means,
@@ -28,7 +28,7 @@ from crossview.linalg.classes import (
 )
 from crossview.linalg.generalised import factor_blocks, largest_generalised_eigenpairs, ridge, successive_eigenpairs
 from crossview.linalg.scatter import patch_scatter
-from crossview.views import Array, Views
+from crossview.views import Views
 
 __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 

@@ -12,21 +12,17 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 
 from crossview._blas import product
-from crossview.embeddings._base import (
-    Embedding,
-    check_flag,
-    check_labels,
-    check_views,
-    wanted_components,
-)
+from crossview._types import Array, Indices
+from crossview._validation import check_flag, check_labels, check_views
+from crossview.embeddings._base import Embedding, wanted_components
 from crossview.embeddings._kernel import KernelViews
 from crossview.embeddings._linear import count_agreeing
 from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
-from crossview.graphs.neighbours import Indices, class_neighbours
+from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
 from crossview.linalg.eigen import component_signs, smallest_eigenpairs
-from crossview.views import Array, ViewInput, Views
+from crossview.views import ViewInput, Views
 
 __all__ = ["KMvHE", "MvHE"]
 

@@ -8,17 +8,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Tags
 
-from crossview.embeddings._base import check_count, check_weight
+from crossview._types import Array, Indices
+from crossview._validation import check_count, check_weight
 from crossview.embeddings._linear import LinearEmbedding, TrainingData, count_agreeing
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.exceptions import NotApplicableError
-from crossview.graphs.neighbours import Indices, class_neighbours
+from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.scatter import graph_scatter
 from crossview.linalg.span import restrict_to_span
-from crossview.views import Array, Views
+from crossview.views import Views
 
 __all__ = ["DLA", "LPP", "MvDLA"]
 

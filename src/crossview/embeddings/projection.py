@@ -8,10 +8,9 @@ import numpy as np
 import scipy.linalg
 
 from crossview._blas import cross_product
+from crossview._types import Array, Indices
 from crossview.embeddings._linear import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.graphs.neighbours import Indices
-from crossview.views import Array
 
 __all__ = ["PCA"]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from crossview.datasets import Dataset
 from crossview.datasets.opening import open_dataset
-from crossview.experiments.timing import paper_sizes
 
 __all__ = ["Loader"]
 
@@ -33,15 +32,18 @@ class Loader:
         Parameters
         ----------
         data : str
-            A name in ``crossview.datasets.opening.SOURCES``, ``"paper-sizes"``, or a path.
+            A name in ``crossview.datasets.opening.SOURCES``, or a path.
         options : mapping of str to object
             For its loader.
         """
         name = f"{data} {sorted(options.items())}"
         if name not in self.loaded:
-            known = paper_sizes(**options) if data == "paper-sizes" else open_dataset(data, self.folder, **options)
-            self.loaded[name] = known
+            self.loaded[name] = self.open(data, options)
         return self.loaded[name]
+
+    def open(self, data: str, options: Mapping[str, Any]) -> Dataset:
+        """Load a data set anew."""
+        return open_dataset(data, self.folder, **options)
 
     def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
         """Why data cannot be loaded, in a sentence; None if they can.

@@ -8,7 +8,7 @@ from typing import Any
 
 from crossview.experiments.cells import Cell, Search, Split
 
-__all__ = ["Experiment", "Panel", "Place", "committee_name", "comparison"]
+__all__ = ["Panel", "Place", "committee_name", "comparison"]
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,6 @@ class Panel:
     def columns(self) -> list[str]:
         """The columns, in order."""
         return list(dict.fromkeys(place.column for place in self.places))
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A table or figure of the paper: its panels, and why some of it cannot be run."""
-
-    name: str
-    title: str
-    panels: tuple[Panel, ...]
-    missing: tuple[str, ...] = ()
-
-    @property
-    def cells(self) -> list[Cell]:
-        """All cells, of which several may be equal."""
-        return [place.cell for panel in self.panels for place in panel.places]
 
 
 def comparison(

@@ -25,8 +25,9 @@ from typing import Any, TypeAlias
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
+from crossview._validation import check_count
+from crossview._version import __version__
 from crossview.datasets import Dataset
-from crossview.embeddings._base import check_count
 from crossview.experiments.cells import Cell, fingerprint, key
 from crossview.experiments.owners import Owner
 from crossview.experiments.store import PathLike, Record, Store, StoreError
@@ -158,8 +159,6 @@ class _Bench:
         return self.loaded[name]
 
     def task(self, cell: Cell) -> _Task:
-        from crossview import __version__
-
         found = self.data(cell)[1]
         return _Task(key(cell, found, __version__), cell, found)
 

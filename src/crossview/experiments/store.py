@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from crossview._version import __version__
 from crossview.experiments.environment import environment
 from crossview.experiments.owners import Owner
 
@@ -337,8 +338,6 @@ class Store:
         error: str | None,
         seconds: float,
     ) -> bool:
-        from crossview import __version__
-
         row = (key, json.dumps(dict(cell)), status, result, error, seconds, time.time(), __version__)
         with self._writing() as connection:
             # What failed may be done in the end; what is done stays, whoever else has computed it meanwhile.

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
+from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, grid, plain
-from crossview.experiments.timing import time_cell, time_literal_cell
-from crossview.recognition.metrics import (
-    accuracy_by_dimension,
+from crossview.metrics import (
     chance_accuracy,
     cmc,
     cross_view_accuracy,
@@ -29,22 +28,11 @@ from crossview.recognition.metrics import (
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
 from crossview.recognition.tuning import search_space, standard_pipeline
-from crossview.views import Array, Views
+from crossview.views import Views
 
-__all__ = ["SENSITIVITY", "run_cell"]
+__all__ = ["Tuned", "run_cell", "score_cell"]
 
 _MAX_RANK = 20
-_STEP = 5  # between two dimensions of the common space
-
-SENSITIVITY: Mapping[str, Mapping[str, Sequence[float]]] = {
-    "weights": {
-        "lambda_intra": (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
-        "lambda_inter": (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
-    },
-    "neighbours": {"n_within": (1, 2, 3), "n_between": (5, 10, 15, 20, 30, 40)},
-    "beta": {"beta": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5)},
-}
-"""The paper's groups of parameters, and the values at which accuracy is looked at."""
 
 
 def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
@@ -53,14 +41,8 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     Parameters
     ----------
     cell : Cell
-        What to compute; its ``task`` is one of
-
-        - ``"accuracy"``: tune the method on the training part of a split, and score it on the test part;
-        - ``"dimensions"``: the same, and how accuracy on the test part depends on the number of components;
-        - ``"parameters"``, for MvHE and KMvHE: the same, and how it depends on the parameters in `SENSITIVITY`, group
-          by group;
-        - ``"time"`` and ``"literal-time"``: how long a fit takes, by this package and by the paper's algorithm to the
-          letter; see `crossview.experiments.timing`.
+        What to compute. Its ``task`` is ``"accuracy"``: tune the method on the training part of a split, and score it
+        on the test part.
     data : Dataset
         The data that the cell names.
 
@@ -90,11 +72,13 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     >>> result["n_train_classes"], result["n_test_classes"], sorted(result["best_params"])
     (8, 4, ['mvda__n_components', 'mvda__reg', 'viewpca__n_components', 'viewscaler__by'])
     """
-    return _TASKS[cell.task](cell, data)
+    if cell.task != "accuracy":
+        raise ValueError(f"unknown task {cell.task!r}: use 'accuracy', or pass run a compute function that knows it.")
+    return score_cell(cell, data)
 
 
 @dataclass(frozen=True)
-class _Tuned:
+class Tuned:
     """A search, and the samples: those to train with, whose labels may have been permuted, and those to test with."""
 
     search: EmbeddingSearchCV
@@ -121,7 +105,7 @@ class _Tuned:
         return self.labels[self.test]
 
 
-def _tune(cell: Cell, data: Dataset) -> _Tuned:
+def _tune(cell: Cell, data: Dataset) -> Tuned:
     labels = np.array(data.y)
     train, test = cell.split.rows(labels, cell.repeat)
     labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
@@ -139,10 +123,26 @@ def _tune(cell: Cell, data: Dataset) -> _Tuned:
         n_folds=how.n_folds,
         random_state=cell.seed,
     ).fit(data.views[train], labels[train])
-    return _Tuned(search, data.views, labels, train, test, time.perf_counter() - start)
+    return Tuned(search, data.views, labels, train, test, time.perf_counter() - start)
 
 
-def _accuracy(cell: Cell, data: Dataset, more: Callable[[_Tuned], Mapping[str, Any]] | None = None) -> dict[str, Any]:
+def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Tune a method on the training part of a split, and score it on the test part.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to compute.
+    data : Dataset
+        The data that the cell names.
+    more : callable, optional
+        Adds to the result, given the search and the samples.
+
+    Returns
+    -------
+    result : dict
+        As in `run_cell`.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tuned = _tune(cell, data)
@@ -192,7 +192,7 @@ def _accuracy(cell: Cell, data: Dataset, more: Callable[[_Tuned], Mapping[str, A
     }
 
 
-def _seconds_of_fit(tuned: _Tuned, fitted: Any) -> float:
+def _seconds_of_fit(tuned: Tuned, fitted: Any) -> float:
     """Seconds that a fit of the method by itself takes."""
     known = fitted[:-1].transform(tuned.views[tuned.train])
     model = clone(fitted[-1])
@@ -201,55 +201,7 @@ def _seconds_of_fit(tuned: _Tuned, fitted: Any) -> float:
     return time.perf_counter() - start
 
 
-def _dimensions(cell: Cell, data: Dataset) -> dict[str, Any]:
-    def by_dimension(tuned: _Tuned) -> dict[str, Any]:
-        search = tuned.search
-        most = _most_components(tuned)
-        name = f"{search.estimator.steps[-1][0]}__n_components"
-        estimator = search.pipeline({**search.best_params_, name: most})
-        latents = tuned.latents(estimator.fit(tuned.views[tuned.train], tuned.labels[tuned.train]))
-        tried = list(range(_STEP, most + 1, _STEP)) or [most]
-        metric = str(search.cv_results_["metric"][search.best_index_])
-        scores = accuracy_by_dimension(latents, tuned.tested, tried, metric)
-        return {"dimensions": tried, "by_dimension": [float(score) for score in scores]}
-
-    return _accuracy(cell, data, by_dimension)
-
-
-def _most_components(tuned: _Tuned) -> int:
-    """How many components to look at: as many as the narrowest view has principal components."""
-    views, k = tuned.views, tuned.search.best_params_["viewpca__n_components"]
-    features = [D if k is None or k < 1 else min(int(k), D) for D in views.n_features]
-    return int(min(*features, views.mask[tuned.train].sum(axis=0).min()))
-
-
-def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
-    if cell.method not in ("MvHE", "KMvHE"):
-        raise ValueError(f"{cell.method} has no such parameters: their effect is computed for MvHE and KMvHE.")
-
-    def by_parameters(tuned: _Tuned) -> dict[str, Any]:
-        search = tuned.search
-        prefix = f"{search.estimator.steps[-1][0]}__"
-        found = {}
-        for group, values in SENSITIVITY.items():
-            again = EmbeddingSearchCV(
-                search.pipeline(search.best_params_),
-                {prefix + name: list(tried) for name, tried in values.items()},
-                metrics=[str(search.cv_results_["metric"][search.best_index_])],
-                cv=[(tuned.train, tuned.test)],
-                refit=False,
-            ).fit(tuned.views, tuned.labels)
-            results = again.cv_results_
-            found[group] = [
-                {**{name: row[prefix + name] for name in values}, "score": float(score)}
-                for row, score in zip(results["params"], results["mean_test_score"], strict=True)
-            ]
-        return {"by_parameters": found}
-
-    return _accuracy(cell, data, by_parameters)
-
-
-def _score(tuned: _Tuned, row: int, fitted: Any) -> dict[str, Any]:
+def _score(tuned: Tuned, row: int, fitted: Any) -> dict[str, Any]:
     """Accuracy of one row of a search's results on new samples."""
     results = tuned.search.cv_results_
     return {
@@ -321,12 +273,3 @@ def _mean_cmc(latents: Views, y: NDArray[Any], metric: str) -> Array:
     ]
     mean: Array = np.mean(curves, axis=0)
     return mean
-
-
-_TASKS: dict[str, Callable[[Cell, Dataset], dict[str, Any]]] = {
-    "accuracy": _accuracy,
-    "dimensions": _dimensions,
-    "parameters": _sensitivity,
-    "time": time_cell,
-    "literal-time": time_literal_cell,
-}

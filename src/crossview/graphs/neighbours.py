@@ -9,7 +9,6 @@ lower index. Without ties this costs nothing. Distances other than Euclidean are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +16,9 @@ from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
 from crossview._blas import inner_products
-from crossview.views import Array
+from crossview._types import Array, Indices
 
-__all__ = ["Indices", "class_neighbours", "class_neighbours_from_blocks"]
-
-Indices: TypeAlias = NDArray[np.intp]
+__all__ = ["class_neighbours", "class_neighbours_from_blocks"]
 
 _DENSE_BELOW = 512  # samples up to which one matrix of all distances beats a search
 _SMALL_CLASS = 64  # classes up to this size are searched together, larger ones one by one

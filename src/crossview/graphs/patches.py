@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from crossview.graphs.neighbours import Indices
+from crossview._types import Indices
 
 __all__ = ["Patches"]
 

@@ -12,8 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from crossview._blas import cross_product
-from crossview.graphs.neighbours import Indices
-from crossview.views import Array
+from crossview._types import Array, Indices
 
 __all__ = [
     "block_diagonal",

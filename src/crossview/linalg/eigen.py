@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import ArpackError, svds
 
 from crossview._blas import inner_products
-from crossview.views import Array
+from crossview._types import Array
 
 __all__ = ["component_signs", "largest_singular_triplets", "smallest_eigenpairs"]
 

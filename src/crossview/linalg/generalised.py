@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from crossview._blas import inner_products
-from crossview.views import Array
+from crossview._types import Array
 
 __all__ = [
     "factor_blocks",

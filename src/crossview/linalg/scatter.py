@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from crossview._blas import cross_product
-from crossview.views import Array
+from crossview._types import Array
 
 __all__ = ["graph_scatter", "patch_scatter"]
 

@@ -16,8 +16,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
 from crossview._blas import product
-from crossview.graphs.neighbours import Indices
-from crossview.views import Array
+from crossview._types import Array, Indices
 
 __all__ = ["constant_direction", "restrict_to_span", "row_space"]
 

@@ -15,7 +15,8 @@ from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from crossview.embeddings._base import Embedding, MultiViewTransformer
+from crossview._transformer import MultiViewTransformer
+from crossview.embeddings._base import Embedding
 from crossview.kernels import Kernel, check_kernel_params
 from crossview.persistence._schema import ARRAY_KINDS, KEYS, SCALARS, ForeignError, model_classes, name_of
 from crossview.recognition.search import EmbeddingSearchCV

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TypeAlias
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+from crossview._version import __version__
+
 __all__ = ["AGAIN", "SCHEMA", "ModelFileError", "PathLike", "line", "pack", "read", "unpack", "write_atomically"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -82,8 +84,6 @@ def _digest(start: bytes, payload: bytes) -> str:
 
 def read(path: PathLike) -> bytes:
     """The archive in a file, once its mark, size, digest and version are known to be right."""
-    from crossview import __version__
-
     name = os.fspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no file {name}: check the name.")

@@ -13,6 +13,7 @@ from zipfile import ZIP_STORED, ZipFile
 
 from sklearn.base import BaseEstimator
 
+from crossview._version import __version__
 from crossview.persistence._checks import check_model, check_saveable
 from crossview.persistence._files import (
     AGAIN,
@@ -74,8 +75,6 @@ def save(model: BaseEstimator, path: PathLike) -> None:
         _decode(payload)
     except Exception as error:
         raise ValueError(f"this {type(model).__name__} cannot be saved: {error}") from error
-    from crossview import __version__
-
     write_atomically(path, line(payload, __version__) + payload)
 
 

@@ -11,9 +11,10 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize
 from sklearn.utils import Tags, get_tags
 
+from crossview._transformer import transform_view
+from crossview._types import Array
 from crossview.embeddings._base import Embedding
-from crossview.embeddings.one_view import transform_view
-from crossview.views import Array, ViewInput, Views
+from crossview.views import ViewInput, Views
 
 __all__ = ["Committee", "unit_length"]
 

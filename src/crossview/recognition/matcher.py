@@ -11,11 +11,12 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from crossview.embeddings._base import check_choice, check_count
-from crossview.embeddings.one_view import transform_view
-from crossview.recognition.metrics import distances_in_chunks
+from crossview._transformer import transform_view
+from crossview._types import Array
+from crossview._validation import check_choice, check_count
+from crossview.metrics import distances_in_chunks
 from crossview.recognition.search import EmbeddingSearchCV
-from crossview.views import Array, ViewInput
+from crossview.views import ViewInput
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 

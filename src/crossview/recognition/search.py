@@ -17,21 +17,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview.embeddings._base import (
-    AUTO_COMPONENTS,
-    Embedding,
-    MultiViewTransformer,
-    check_choice,
-    check_count,
-    check_labels,
-)
-from crossview.embeddings.one_view import transform_view
+from crossview._transformer import MultiViewTransformer, transform_view
+from crossview._types import Array
+from crossview._validation import check_choice, check_count, check_labels
+from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.exceptions import NotApplicableError
+from crossview.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
 from crossview.recognition.branches import LAST, Branch, Setting, grow
 from crossview.recognition.committee import Committee, unit_length
-from crossview.recognition.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
 from crossview.recognition.splits import folds
-from crossview.views import Array, ViewInput, Views
+from crossview.views import ViewInput, Views
 
 __all__ = ["EmbeddingSearchCV"]
 

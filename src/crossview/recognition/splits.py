@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state, column_or_1d
 
-from crossview.embeddings._base import check_choice, check_count
-from crossview.graphs.neighbours import Indices
+from crossview._types import Indices
+from crossview._validation import check_choice, check_count
 
 __all__ = ["ClassKFold", "ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
 

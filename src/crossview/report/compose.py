@@ -9,24 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
 from crossview.experiments.environment import environment
-from crossview.experiments.plans import Experiment, Panel, Place
-from crossview.report.document import Bars, Entry, Facts, Item, Report, ResultTable, Section
-from crossview.report.results import (
-    Results,
-    at_chance,
-    cmc_curves,
-    directions,
-    entries,
-    euclidean_only,
-    items,
-    tied_with_best,
-)
-from crossview.report.showcase import Shown, embeddings, matches, show
+from crossview.experiments.plans import Panel, Place
+from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
+from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, euclidean_only, tied_with_best
+from crossview.report.showcase import embeddings, matches, show
 
-__all__ = ["AT_CHANCE", "comparison_report", "comparison_summary", "comparison_tables", "reproduction_report"]
+__all__ = [
+    "AT_CHANCE",
+    "comparison_report",
+    "comparison_summary",
+    "comparison_tables",
+    "environment_section",
+    "first_places",
+    "has_result",
+    "ranked_rows",
+]
 
 Load = Callable[[str, Mapping[str, Any]], Dataset]
 
@@ -51,9 +52,11 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
     command : str
         What made them.
     """
-    first = _first(panel, panel.columns[0])
+    first = first_places(panel, panel.columns[0])
     shown = {
-        row: show(place, results[place.cell].result or {}, data) for row, place in first.items() if _has(results, place)
+        row: show(place, results[place.cell].result or {}, data)
+        for row, place in first.items()
+        if has_result(results, place)
     }
     tables = comparison_tables(panel, results)
     table = tables[0]
@@ -71,7 +74,7 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
             Section("Common spaces", [embeddings("embeddings", "Embeddings in the plane", shown, data, caption)])
         )
     if shown and data.image_shape is not None:
-        best = _best(accuracy, shown)[:_BROWSED]
+        best = ranked_rows(accuracy, shown)[:_BROWSED]
         browsed = {row: shown[row] for row in best}
         caption = (
             f"Some test samples of the first split, by the best methods: {' and '.join(best)}. Below every match is "
@@ -94,13 +97,13 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
     chosen = {
         row: _sentence(results[place.cell].result)
         for row, place in first.items()
-        if _has(results, place) and not place.part
+        if has_result(results, place) and not place.part
     }
     if chosen:
         sections.append(
             Section("Parameters", [Facts("chosen", "Chosen on the training samples of the first split", chosen)])
         )
-    sections.append(_environment([place.cell for place in panel.places], data))
+    sections.append(environment_section([place.cell for place in panel.places], data))
     return Report(
         f"Comparison on {panel.columns[0]}",
         f"{data.description} {comparison_summary(panel, results)}",
@@ -119,7 +122,7 @@ def comparison_summary(panel: Panel, results: Results) -> str:
     results : mapping of Cell to Record
         The results.
     """
-    result = next((results[place.cell].result for place in panel.places if _has(results, place)), None)
+    result = next((results[place.cell].result for place in panel.places if has_result(results, place)), None)
     if result is None:
         return "No method could be run."
     splits = len({place.cell.repeat for place in panel.places})
@@ -175,68 +178,7 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
     return [table] if by_direction is None else [table, by_direction]
 
 
-def reproduction_report(experiments: Sequence[Experiment], results: Results, load: Load, command: str) -> Report:
-    """The paper's tables and figures, published beside measured.
-
-    Parameters
-    ----------
-    experiments : sequence of Experiment
-        What was to be run.
-    results : mapping of Cell to Record
-        The results.
-    load : callable
-        Gives the data of a cell, by name and options.
-    command : str
-        What made them.
-    """
-    sections = []
-    for experiment in experiments:
-        found: list[Item] = []
-        for panel in experiment.panels:
-            found += _plane(panel, results, load) if panel.kind == "embeddings" else items(panel, results)
-            if panel.kind in ("accuracy", "pairs"):
-                found += _best_matches(panel, results, load)
-        sections.append(Section(_head(experiment), found, "\n\n".join(experiment.missing)))
-    cells = [cell for experiment in experiments for cell in experiment.cells]
-    sections.append(_environment(cells))
-    return Report(
-        "Multi-view Hybrid Embedding: the paper's experiments",
-        "Tables and figures of J. Xu et al., Multi-view Hybrid Embedding: A Divide-and-Conquer Approach, IEEE "
-        "Transactions on Cybernetics, measured next to published. Splits are random and not the paper's; parameters "
-        "were chosen on training classes only, but for the PCA dimension where a table says so. Few repeats or draws "
-        "tell little: the splits of one seed may be better or worse by some points than those of another.",
-        sections,
-        command,
-    )
-
-
-def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
-    shown: dict[str, Shown] = {}
-    data = None
-    for place in panel.places:
-        if (result := results[place.cell].result) is not None:
-            data = load(place.cell.data, dict(place.cell.options))
-            shown[place.row] = show(place, result, data)
-    return [] if data is None else [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
-
-
-def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
-    """Matches by the best method of the first column, in its first split."""
-    accuracy = entries(panel, results, lambda r: r["score"])
-    first = {row: place for row, place in _first(panel, panel.columns[0]).items() if _has(results, place)}
-    best = next(iter(_best(accuracy, first)), None)
-    if best is None:
-        return []
-    place = first[best]
-    data = load(place.cell.data, dict(place.cell.options))
-    if data.image_shape is None:
-        return []
-    shown = {best: show(place, results[place.cell].result or {}, data)}
-    caption = f"Test samples of the first split of {panel.columns[0]}, by its best method."
-    return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
-
-
-def _first(panel: Panel, column: str) -> dict[str, Place]:
+def first_places(panel: Panel, column: str) -> dict[str, Place]:
     """The place of the first split, for every row of a column."""
     places: dict[str, Place] = {}
     for place in panel.places:
@@ -245,11 +187,12 @@ def _first(panel: Panel, column: str) -> dict[str, Place]:
     return places
 
 
-def _has(results: Results, place: Place) -> bool:
+def has_result(results: Results, place: Place) -> bool:
+    """Whether a cell was computed."""
     return results[place.cell].result is not None
 
 
-def _best(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:
+def ranked_rows(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:
     """Rows from the best to the worst."""
     means = {row: found[0].mean for row, found in accuracy.items() if row in among and found[0].mean is not None}
     return sorted(means, key=lambda row: -(means[row] or 0.0))
@@ -262,9 +205,8 @@ def _sentence(result: Mapping[str, Any] | None) -> str:
     return ", ".join(f"{name} = {value}" for name, value in chosen.items())
 
 
-def _environment(cells: Sequence[Cell], data: Dataset | None = None) -> Section:
-    from crossview import __version__
-
+def environment_section(cells: Sequence[Cell], data: Dataset | None = None) -> Section:
+    """What results were computed with."""
     facts = {"crossview": __version__, **environment(), "cores": str(os.cpu_count())}
     if cells:
         search = cells[0].search.to_dict()
@@ -279,11 +221,3 @@ def _environment(cells: Sequence[Cell], data: Dataset | None = None) -> Section:
         facts["data"] = f"{data.views!r}; {len(np.unique(data.y))} classes"
         facts |= {"source": data.citation} if data.citation else {}
     return Section("Environment", [Facts("environment", "What computed this", facts)])
-
-
-def _head(experiment: Experiment) -> str:
-    """The title, with the number that tables have in the paper, or the name that figures have here."""
-    kind, _, number = experiment.name.partition("-")
-    if kind == "table":
-        return f"Table {number} of the paper: {experiment.title}"
-    return f"{experiment.title} ({experiment.name})"

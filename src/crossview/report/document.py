@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from crossview.views import Array
+from crossview._types import Array
 
 __all__ = [
     "Bars",

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.plans import Place
+from crossview.metrics import distances_in_chunks
 from crossview.recognition.committee import Committee
-from crossview.recognition.metrics import distances_in_chunks
 from crossview.recognition.splits import permute_labels
 from crossview.recognition.tuning import standard_pipeline
 from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
-from crossview.views import Array, Views
+from crossview.views import Views
 
 __all__ = ["Shown", "embeddings", "matches", "show"]
 

@@ -9,16 +9,9 @@ import pytest
 
 import crossview as cv
 from crossview.experiments import Search, Split
-from crossview.experiments.loading import Loader
 from crossview.experiments.plans import comparison
-from crossview.experiments.protocols import (
-    EXPERIMENTS,
-    LETTER,
-    QUICK,
-    Effort,
-    plan,
-    published,
-)
+from crossview.paper import PaperLoader
+from crossview.paper.protocols import EXPERIMENTS, LETTER, QUICK, Effort, plan, published
 
 
 def everything(data, options):
@@ -206,7 +199,7 @@ def test_comparison_has_every_method_and_repeat():
 
 
 def test_loader_loads_once_and_says_what_is_missing(tmp_path):
-    load = Loader(tmp_path)
+    load = PaperLoader(tmp_path)
     assert load("digits", {}) is load("digits", {})
     assert load.lacks("digits", {}) is None
     assert load.lacks("nowhere", {}).startswith("nowhere is neither a data set")

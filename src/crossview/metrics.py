@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 from sklearn.utils import check_array, column_or_1d
 
-from crossview.views import Array, ViewInput, Views
+from crossview._types import Array
+from crossview.views import ViewInput, Views
 
 __all__ = [
     "accuracy_by_dimension",

@@ -13,11 +13,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from crossview.datasets import cmu_pie, coil100
 from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell, Search, Split
-from crossview.experiments.plans import Experiment, Panel, Place, committee_name
+from crossview.experiments.plans import Panel, Place, committee_name
+from crossview.paper.timing import PAPER_CASES
 
-__all__ = ["EXPERIMENTS", "LETTER", "QUICK", "Effort", "Setting", "plan", "published"]
+__all__ = ["EXPERIMENTS", "LETTER", "QUICK", "Effort", "Experiment", "Setting", "plan", "published"]
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Maker: TypeAlias = "Callable[[Effort, Lacks], Experiment]"
@@ -62,6 +64,21 @@ _DEFAULTS: dict[str, dict[str, float]] = {
     "KMvHE": {"lambda_intra": 5e-3, "lambda_inter": 1e-3, "n_within": 3, "n_between": 15, "beta": 1.1},
 }
 _PARTS = {"paired": "lambda_paired", "intra": "lambda_intra", "inter": "lambda_inter"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper: its panels, and why some of it cannot be run."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells, of which several may be equal."""
+        return [place.cell for panel in self.panels for place in panel.places]
 
 
 @dataclass(frozen=True)
@@ -132,7 +149,7 @@ class Setting:
 @cache
 def published() -> Mapping[str, Mapping[str, Any]]:
     """The paper's tables: name → ``columns`` and ``rows``; an entry is mean, standard deviation and relative loss."""
-    text = (files("crossview.experiments") / "published.json").read_text(encoding="utf-8")
+    text = (files("crossview.paper") / "published.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, Any]] = json.loads(text)
     return tables
 
@@ -160,12 +177,11 @@ def plan(name: str, effort: Effort, lacks: Lacks) -> Experiment:
 
 
 def _cmu_pie(case: int) -> Setting:
-    n_views = {1: 2, 2: 2, 3: 2, 4: 3, 5: 3, 6: 3, 7: 5, 8: 7}
-    return Setting("cmu-pie", 45, n_views[case], case)
+    return Setting("cmu-pie", 45, len(cmu_pie.CASES[case]), case)
 
 
 def _coil(case: int) -> Setting:
-    return Setting("coil100", 70, case + 1, case)
+    return Setting("coil100", 70, len(coil100.CASES[case]), case)
 
 
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
@@ -300,11 +316,10 @@ def _outliers(name: str, title: str, setting: Setting, shares: Sequence[int]) ->
 
 def _times(name: str, title: str) -> Maker:
     """Seconds that a fit takes, by this package and by the paper's algorithm to the letter."""
-    cases = {1: 2, 4: 3, 7: 5, 8: 7}
 
     def make(effort: Effort, lacks: Lacks) -> Experiment:
         places = []
-        wanted = {case: n for case, n in cases.items() if not effort.cases or case in effort.cases}
+        wanted = {case: n for case, n in PAPER_CASES.items() if not effort.cases or case in effort.cases}
         for case, n_views in wanted.items():
             column, options = f"case {case}", {"n_views": n_views}
             for method in [name for name in _MULTI_VIEW if name in effort.methods]:
@@ -394,8 +409,8 @@ def _panels(*panels: Panel) -> tuple[Panel, ...]:
     return tuple(panel for panel in panels if panel.places)
 
 
-_PIE_CASES = [_cmu_pie(case) for case in range(1, 9)]
-_COIL_CASES = [_coil(case) for case in range(1, 5)]
+_PIE_CASES = [_cmu_pie(case) for case in cmu_pie.CASES]
+_COIL_CASES = [_coil(case) for case in coil100.CASES]
 _TWO_SENSORS = [Setting("hfb", 60, 2), Setting("cufsf", 700, 2)]
 
 EXPERIMENTS: dict[str, Maker] = {

@@ -5,23 +5,25 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from crossview.datasets import Dataset
-from crossview.embeddings._base import check_count
+from crossview._types import Array
+from crossview._validation import check_count
+from crossview.datasets import Dataset, cmu_pie
 from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell
-from crossview.experiments.literal import literal_kmvhe, literal_mvhe
-from crossview.views import Array, Views
+from crossview.experiments.loading import Loader
+from crossview.paper.literal import literal_kmvhe, literal_mvhe
+from crossview.views import Views
 
-__all__ = ["PAPER_CASES", "paper_sizes", "time_cell", "time_literal_cell"]
+__all__ = ["PAPER_CASES", "PaperLoader", "paper_sizes", "time_cell", "time_literal_cell"]
 
-PAPER_CASES = {1: 2, 4: 3, 7: 5, 8: 7}
+PAPER_CASES = {case: len(cmu_pie.CASES[case]) for case in (1, 4, 7, 8)}
 """Case of CMU PIE in the paper's table of training times → its number of views."""
 
 _LITERAL: dict[str, Callable[..., list[Array]]] = {"MvHE": literal_mvhe, "KMvHE": literal_kmvhe}
@@ -65,7 +67,7 @@ def time_cell(cell: Cell, data: Dataset, repeats: int = 7) -> dict[str, Any]:
 
 
 def time_literal_cell(cell: Cell, data: Dataset, repeats: int = 7) -> dict[str, Any]:
-    """Time the paper's algorithm to the letter, by `crossview.experiments.literal`, in the place of a method's fit.
+    """Time the paper's algorithm to the letter, by `crossview.paper.literal`, in the place of a method's fit.
 
     Parameters
     ----------
@@ -129,6 +131,14 @@ def paper_sizes(n_views: int, seed: int = 0, n_features: int = 140) -> Dataset:
     arrays = [np.tanh(factors @ A) + 0.3 * rng.normal(size=(len(y), n_features)) for A in maps]
     names = [str(person + 1) for person in range(_PEOPLE)]
     return Dataset(Views(arrays), y, names, None, "Random views of the sizes of CMU PIE.", "")
+
+
+class PaperLoader(Loader):
+    """Loads data by name or path, and ``"paper-sizes"`` by `paper_sizes`."""
+
+    def open(self, data: str, options: Mapping[str, Any]) -> Dataset:
+        """Load a data set anew."""
+        return paper_sizes(**options) if data == "paper-sizes" else super().open(data, options)
 
 
 def _timed(cell: Cell, data: Dataset, repeats: int, fit: Callable[[], object]) -> dict[str, Any]:

@@ -23,9 +23,8 @@ from scipy.linalg import block_diag, eigh
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
-from crossview.graphs.neighbours import Indices
+from crossview._types import Array, Indices
 from crossview.kernels import median_gamma
-from crossview.views import Array
 
 __all__ = ["literal_kmvhe", "literal_mvhe"]
 

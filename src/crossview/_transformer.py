@@ -1,0 +1,175 @@
+"""The base of everything that maps several views, and the way of one view alone through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from crossview._types import Array
+from crossview.views import ViewInput, Views, check_matrix, index_of_view
+
+__all__ = ["MultiViewTransformer", "transform_view"]
+
+
+class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """A transformer of several views, each by its own map.
+
+    A subclass calls `_remember` in ``fit`` and defines `_map` and `_n_outputs`.
+    """
+
+    view_names_: list[str]
+    n_features_: tuple[int, ...]
+    n_features_in_: int
+
+    _refits: ClassVar[tuple[str, ...]] = ()
+    """Parameters that can change at a small part of the cost of a fit, by `_refitter`."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _remember(self, views: Views) -> None:
+        """Store what later input is checked against."""
+        self.view_names_ = list(views.names)
+        self.n_features_ = views.n_features
+        self.n_features_in_ = sum(views.n_features)
+
+    def _refitter(
+        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
+    ) -> Callable[[Mapping[str, Any]], Self]:
+        """What fits copies with each of the given settings, having computed once what these share.
+
+        A search calls it with settings that differ in the parameters named in `_refits`; what is returned gives the
+        same as ``clone(self).set_params(**setting).fit(views, y)``.
+        """
+        return lambda setting: clone(self).set_params(**setting).fit(views, y)
+
+    def _map(self, X: Array, v: int) -> Array:
+        """Map samples of view v, every one of them seen."""
+        raise AssertionError("a subclass defines the map")
+
+    def _n_outputs(self, v: int) -> int:
+        """How many features view v is mapped to."""
+        raise AssertionError("a subclass knows the map")
+
+    def transform(self, views: ViewInput) -> Any:
+        """Map every view into the common space.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            All the views that the model was fitted on: in the same order, or by name where they are named. Rows of
+            NaN are samples that a view has not seen, and stay rows of NaN.
+
+        Returns
+        -------
+        latents : list of ndarray, dict or Views
+            One (m, d) matrix per view, in the kind of container that came in.
+        """
+        check_is_fitted(self)
+        checked = self._check_known(views)
+        mapped = [
+            self._map_seen(X, seen, v) for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True))
+        ]
+        if isinstance(views, Views):
+            return Views._trusted(mapped, checked.names, checked.mask)
+        if isinstance(views, Mapping):
+            return dict(zip(checked.names, mapped, strict=True))
+        return mapped
+
+    def transform_view(self, X: ArrayLike, view: int | str) -> Array:
+        """Map new samples of one view alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, D_v)
+            The samples.
+        view : int or str
+            The view they come from, by index or name.
+
+        Returns
+        -------
+        latent : ndarray of shape (t, d)
+            The samples in the common space.
+        """
+        check_is_fitted(self)
+        v = index_of_view(view, self.view_names_)
+        checked, seen = check_matrix(X, f"view {self.view_names_[v]!r}")
+        self._check_features(checked, v)
+        return self._map_seen(checked, seen, v)
+
+    def _map_seen(self, X: Array, seen: NDArray[np.bool_], v: int) -> Array:
+        if seen.all():
+            return self._map(X, v)
+        mapped = np.full((len(X), self._n_outputs(v)), np.nan)
+        if seen.any():
+            mapped[seen] = self._map(X[seen], v)
+        return mapped
+
+    def _check_known(self, views: ViewInput) -> Views:
+        """Views in the order of the fitted ones, each with the features it should have."""
+        checked, known = Views(views), self.view_names_
+        if checked.shape[1] != len(known):
+            raise ValueError(
+                f"got {checked.shape[1]} views, but {type(self).__name__} was fitted on {len(known)}: "
+                f"{', '.join(known)}. Use transform_view for samples of one view alone."
+            )
+        if isinstance(views, Views | Mapping) and checked.names != known:
+            unknown = [name for name in checked.names if name not in known]
+            if unknown:
+                raise ValueError(
+                    f"unknown view {unknown[0]!r}: {type(self).__name__} was fitted on {', '.join(map(repr, known))}. "
+                    "Give the views these names, or pass them as a list, in this order."
+                )
+            order = [index_of_view(name, known) for name in checked.names]
+            inverse = np.argsort(order)
+            checked = Views._trusted([checked.arrays[v] for v in inverse], known, checked.mask[:, inverse])
+        for v, X in enumerate(checked.arrays):
+            self._check_features(X, v)
+        return checked
+
+    def _check_features(self, X: Array, v: int) -> None:
+        expected = self.n_features_[v]
+        if X.shape[1] != expected:
+            raise ValueError(
+                f"view {self.view_names_[v]!r}: X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{expected} features as input, as in fit."
+            )
+
+
+def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
+    """Map samples of one view by a fitted embedding, a pipeline of crossview's estimators, a search, or a matcher.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    X : array-like of shape (t, D_v)
+        Samples as the view sees them.
+    view : int or str
+        The view, by position or name.
+
+    Returns
+    -------
+    latent : ndarray of shape (t, d)
+        The samples in the common space.
+    """
+    model = getattr(model, "embedding_", model)  # of a matcher
+    model = getattr(model, "best_estimator_", model)  # of a search, scikit-learn's among them
+    steps = [step for _, step in model.steps if step != "passthrough"] if isinstance(model, Pipeline) else [model]
+    for step in steps:
+        if not hasattr(step, "transform_view"):
+            raise TypeError(
+                f"{type(step).__name__} cannot map one view alone: use crossview's estimators in the pipeline."
+            )
+        X = step.transform_view(X, view)
+    return np.asarray(X)

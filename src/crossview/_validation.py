@@ -1,0 +1,155 @@
+"""Checks of what estimators are given. Every error names the fix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from crossview._blas import cross_product
+from crossview._types import Indices
+from crossview.exceptions import NotApplicableError
+from crossview.views import ViewInput, Views, seen_by_several
+
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_flag",
+    "check_labels",
+    "check_two_views",
+    "check_views",
+    "check_weight",
+    "per_view",
+]
+
+
+def check_views(views: ViewInput, estimator: object) -> Views:
+    """Views fit to learn from: two or more, each of which varies and shares samples with another.
+
+    Samples that one view alone has seen are marked as missing there, too.
+    """
+    checked = Views(views)
+    name = type(estimator).__name__
+    if checked.shape[1] < 2:
+        raise ValueError(f"{name} needs 2 views or more, got {checked.shape[1]}: pass one matrix per view.")
+    _check_numbers(checked, "has {} sample(s)", name)
+    if not checked.mask.all():
+        _check_connected(checked)
+        checked = Views(checked, mask=seen_by_several(checked.mask))
+        _check_numbers(checked, "shares {} sample(s) with other views", name)
+    for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True)):
+        label = f"view {checked.names[v]!r}"
+        rows = X if seen.all() else X[seen]
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
+                raise ValueError(f"{label} has values too large to be squared: scale it down.")
+            if 0.0 < np.abs(rows).max() < 1e-140:
+                raise ValueError(f"{label} has values too small to be squared: scale it up.")
+        if (rows[1:] == rows[0]).all():
+            raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
+    return checked
+
+
+def _check_numbers(views: Views, what: str, name: str) -> None:
+    """Refuse a view with fewer than two samples."""
+    for view, number in zip(views.names, views.mask.sum(axis=0), strict=True):
+        if number < 2:
+            raise ValueError(f"view {view!r} {what.format(number)}, but {name} needs at least 2 to learn from.")
+
+
+def _check_connected(views: Views) -> None:
+    """Refuse groups of views that no sample ties together."""
+    seen = views.mask.astype(np.float64)
+    n_groups, group = connected_components(cross_product(seen, seen) > 0, directed=False)
+    if n_groups > 1:
+        groups = [", ".join(repr(views.names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
+        raise ValueError(
+            f"these groups of views share no sample with each other: {' | '.join(groups)}. Nothing ties them to one "
+            "common space. Row k of every view must be the same sample."
+        )
+
+
+def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[np.bool_] | None = None) -> Indices:
+    """Classes coded from 0, of which there are at least two, also among the samples that the mask leaves."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None: give one class label "
+            "per sample."
+        )
+    labels = column_or_1d(y, warn=True)
+    if len(labels) != m:
+        raise ValueError(f"y has {len(labels)} labels, but the views have {m} samples: give one label per row.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity: give every sample a class, or leave it out.")
+    if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
+        # Numbers in an object array are numbers, and anything else among strings is a missing or mistaken label.
+        try:
+            labels = labels.astype(np.float64)
+        except (TypeError, ValueError):
+            other = next(label for label in labels if not isinstance(label, str))
+            raise ValueError(f"y mixes strings with {other!r}: give every sample one class label.") from None
+    with warnings.catch_warnings():
+        # That many classes have few samples is what recognition is like, and no sign of a regression.
+        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
+        check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes[0]}): {type(estimator).__name__} needs at least 2 classes to tell apart."
+        )
+    left = labels if mask is None else labels[mask.any(axis=1)]
+    if (left == left[0]).all():
+        raise ValueError(
+            f"the samples that two views or more have seen are of one class only ({left[0]}): "
+            f"{type(estimator).__name__} needs at least 2 classes to tell apart."
+        )
+    return codes.astype(np.intp)
+
+
+def check_count(value: object, name: str, *, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}.")
+
+
+def check_choice(value: object, name: str, choices: Sequence[str]) -> None:
+    """Refuse what is not among the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+
+
+def check_flag(value: object, name: str) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_weight(value: object, name: str, *, positive: bool = False) -> None:
+    """Refuse what is not a finite number, 0 or more (or above 0)."""
+    fine = isinstance(value, Real) and not isinstance(value, bool | np.bool_) and np.isfinite(float(value))
+    if not fine or float(value) < 0 or (positive and value == 0):  # type: ignore[arg-type]
+        raise ValueError(f"{name} must be a finite number {'above 0' if positive else 'of 0 or more'}, got {value!r}.")
+
+
+def check_two_views(views: Views, estimator: object) -> None:
+    """Refuse more than two views."""
+    if views.shape[1] != 2:
+        raise NotApplicableError(
+            f"{type(estimator).__name__} takes 2 views, got {views.shape[1]}: use crossview.MCCA for more than two."
+        )
+
+
+def per_view(value: float | Sequence[float], name: str, n: int, *, positive: bool = False) -> list[float]:
+    """A weight for every view, from one for all or one for each."""
+    values = list(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value] * n
+    if len(values) != n:
+        raise ValueError(f"{name} has {len(values)} values for {n} views: give one number, or one per view.")
+    for one in values:
+        check_weight(one, name, positive=positive)
+    return [float(one) for one in values]

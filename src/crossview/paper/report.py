@@ -1,0 +1,88 @@
+"""The report of the paper's experiments: measured next to published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from crossview.datasets import Dataset
+from crossview.experiments.plans import Panel
+from crossview.paper.protocols import Experiment
+from crossview.paper.results import items
+from crossview.report.compose import environment_section, first_places, has_result, ranked_rows
+from crossview.report.document import Item, Report, Section
+from crossview.report.results import Results, entries
+from crossview.report.showcase import Shown, embeddings, matches, show
+
+__all__ = ["reproduction_report"]
+
+Load = Callable[[str, Mapping[str, Any]], Dataset]
+
+
+def reproduction_report(experiments: Sequence[Experiment], results: Results, load: Load, command: str) -> Report:
+    """The paper's tables and figures, published beside measured.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        What was to be run.
+    results : mapping of Cell to Record
+        The results.
+    load : callable
+        Gives the data of a cell, by name and options.
+    command : str
+        What made them.
+    """
+    sections = []
+    for experiment in experiments:
+        found: list[Item] = []
+        for panel in experiment.panels:
+            found += _plane(panel, results, load) if panel.kind == "embeddings" else items(panel, results)
+            if panel.kind in ("accuracy", "pairs"):
+                found += _best_matches(panel, results, load)
+        sections.append(Section(_head(experiment), found, "\n\n".join(experiment.missing)))
+    cells = [cell for experiment in experiments for cell in experiment.cells]
+    sections.append(environment_section(cells))
+    return Report(
+        "Multi-view Hybrid Embedding: the paper's experiments",
+        "Tables and figures of J. Xu et al., Multi-view Hybrid Embedding: A Divide-and-Conquer Approach, IEEE "
+        "Transactions on Cybernetics, measured next to published. Splits are random and not the paper's; parameters "
+        "were chosen on training classes only, but for the PCA dimension where a table says so. Few repeats or draws "
+        "tell little: the splits of one seed may be better or worse by some points than those of another.",
+        sections,
+        command,
+    )
+
+
+def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
+    shown: dict[str, Shown] = {}
+    data = None
+    for place in panel.places:
+        if (result := results[place.cell].result) is not None:
+            data = load(place.cell.data, dict(place.cell.options))
+            shown[place.row] = show(place, result, data)
+    return [] if data is None else [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
+
+
+def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
+    """Matches by the best method of the first column, in its first split."""
+    accuracy = entries(panel, results, lambda r: r["score"])
+    first = {row: place for row, place in first_places(panel, panel.columns[0]).items() if has_result(results, place)}
+    best = next(iter(ranked_rows(accuracy, first)), None)
+    if best is None:
+        return []
+    place = first[best]
+    data = load(place.cell.data, dict(place.cell.options))
+    if data.image_shape is None:
+        return []
+    shown = {best: show(place, results[place.cell].result or {}, data)}
+    caption = f"Test samples of the first split of {panel.columns[0]}, by its best method."
+    return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
+
+
+def _head(experiment: Experiment) -> str:
+    """The title, with the number that tables have in the paper, or the name that figures have here."""
+    kind, _, number = experiment.name.partition("-")
+    if kind == "table":
+        return f"Table {number} of the paper: {experiment.title}"
+    return f"{experiment.title} ({experiment.name})"

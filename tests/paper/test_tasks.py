@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import crossview as cv
+from crossview.experiments import Cell, Search, Split
+from crossview.paper import run_paper_cell
+
+
+@pytest.fixture(scope="module")
+def turntable():
+    return cv.datasets.make_turntable(12, size=12)
+
+
+def small(method="MvDA", **changes):
+    grid = {"n_components": [2, 4]} | ({"lambda_inter": [0.05, 1.0]} if "MvHE" in method else {})
+    search = Search(pca=[8, 16], n_folds=2, grid=grid)
+    return Cell(**({"data": "turntable", "method": method, "split": Split(n_train=8), "search": search} | changes))
+
+
+def test_dimensions_are_those_of_fits_with_so_many_components(turntable):
+    search = Search(pca=[16], n_folds=2, grid={"n_components": [4], "reg": [0.1]})
+    cell = small("MvDA", search=search, task="dimensions")
+    result = run_paper_cell(cell, turntable)
+    assert result["dimensions"] == [5, 10, 15]
+    train, test = cell.split.rows(turntable.y, cell.repeat)
+    for d, score in zip(result["dimensions"], result["by_dimension"], strict=True):
+        scaler = cv.ViewScaler(result["best_params"]["viewscaler__by"])
+        model = make_pipeline(scaler, cv.ViewPCA(16), cv.MvDA(d, reg=0.1))
+        latents = model.fit(turntable.views[train], turntable.y[train]).transform(turntable.views[test])
+        assert score == cv.metrics.mean_accuracy(latents, turntable.y[test], result["metric"])
+
+
+@pytest.mark.parametrize("method", ["MvHE", "KMvHE"])
+def test_parameters_are_varied_a_group_at_a_time(turntable, method):
+    fixed = {"lambda_intra": 0.01, "lambda_inter": 0.05, "n_within": 1, "n_between": 15, "beta": 0.1}
+    search = Search(pca=[16], n_folds=2, grid={"n_components": [4]})
+    result = run_paper_cell(small(method, search=search, parameters=fixed, task="parameters"), turntable)
+    found = result["by_parameters"]
+    assert {group: len(points) for group, points in found.items()} == {"weights": 36, "neighbours": 18, "beta": 10}
+    (default,) = [p for p in found["neighbours"] if (p["n_within"], p["n_between"]) == (1, 15)]
+    (same,) = [p for p in found["beta"] if p["beta"] == 0.1]
+    assert default["score"] == same["score"] == result["score"]
+
+
+def test_parameters_are_varied_of_hybrid_embeddings_only(turntable):
+    with pytest.raises(ValueError, match="MvDA has no such parameters"):
+        run_paper_cell(small("MvDA", task="parameters"), turntable)
