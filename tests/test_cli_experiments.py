@@ -97,7 +97,7 @@ def test_what_methods_need_of_views_is_told(tmp_path):
     found = json.loads(run("compare", path, "-o", tmp_path / "out", *few, "--methods", "MvDLA,LDA,MvDA").stdout)
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert "needs views of equal width" in notes["MvDLA"]
-    assert "cannot share one map" in notes["LDA"]
+    assert "needs views of equal width" in notes["LDA"]
     assert notes["MvDA"] == ""
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from crossview.graphs.neighbours import class_neighbours_from_blocks
+import crossview as cv
 from crossview.kernels import Kernel, KernelMap, median_gamma
 
 RNG = np.random.default_rng(0)
@@ -60,26 +60,16 @@ def test_the_input_is_left_alone():
     np.testing.assert_array_equal(K, before)
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, "callable", "precomputed"])
-def test_neighbours_are_those_of_the_kernel_distance(kernel):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_order_of_kernel_distances(kernel):
     A = samples_for(kernel)
-    y = np.arange(40) % 4
-    if kernel == "callable":
-        k, K = Kernel(lambda a, b: (a @ b + 2) ** 2), (A @ A.T + 2) ** 2
-    elif kernel == "precomputed":
-        K = pairwise_kernels(A, metric="poly")
-        k, A = Kernel("precomputed"), K
-    else:
-        k = Kernel(kernel)
-        K = k(A, A)
+    k = Kernel(kernel)
+    K = k(A, A)
+    points = k.ordered(A)
+    if points is None:
+        points = KernelMap.fit(k, A)[1]
     d = np.diag(K)[:, None] + np.diag(K) - 2 * K
-    expected = class_neighbours_from_blocks(lambda rows: d[rows], y, 3, 6)
-    found = [k.class_neighbours(A, y, 3, 6, K)]
-    if kernel != "precomputed":
-        found.append(k.class_neighbours(A, y, 3, 6))
-    for tables in found:
-        for table, wanted in zip(tables, expected, strict=True):
-            np.testing.assert_array_equal(table, wanted)
+    np.testing.assert_array_equal(np.argsort(d[np.triu_indices(len(A), k=1)]), np.argsort(pdist(points)))
 
 
 def test_median_gamma():
@@ -128,11 +118,9 @@ def test_a_callable_is_called_once_per_pair():
         calls.append(1)
         return float(a @ b)
 
-    k = Kernel(dot)
-    K = k(X, X)
-    k.class_neighbours(X, np.arange(40) % 4, 1, 3, K)
-    KernelMap.fit(k, X, K=K)
-    assert len(calls) == 40 * 41 // 2
+    views, y = [X, X[::-1].copy()], np.arange(40) % 4
+    cv.KMvHE(2, kernel=dot).fit(views, y)
+    assert len(calls) == 2 * 40 * 41 // 2
 
 
 def test_kernel_parameters_reach_the_kernel():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import crossview as cv
@@ -160,3 +162,83 @@ def test_components_along_which_nothing_varies_are_left_out(pooled):
     reduced = cv.ViewPCA(6, pooled=pooled).fit_transform(arrays)
     assert [X.shape for X in reduced] == [(20, 4), (20, 4)]
     np.testing.assert_allclose(reduced[0], cv.ViewPCA(4, pooled=pooled).fit_transform(arrays)[0])
+
+
+def shared_factors(m=60, sizes=(6, 4), n_classes=6, seed=3):
+    rng = np.random.default_rng(seed)
+    y = np.arange(m) % n_classes
+    z = rng.normal(size=(n_classes, 4))[y] + 0.4 * rng.normal(size=(m, 4))
+    return tuple(np.tanh(z @ rng.normal(size=(4, D))) + 0.05 * rng.normal(size=(m, D)) for D in sizes), y
+
+
+class TestViewKernel:
+    arrays, y = shared_factors()
+    new = tuple(X[::-1] + 0.1 for X in arrays)
+
+    @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "cosine", "laplacian"])
+    def test_inner_products_are_the_kernel(self, kernel):
+        model = cv.ViewKernel(kernel=kernel, gamma=0.5).fit(list(self.arrays))
+        for X, new, R, Z in zip(
+            self.arrays, self.new, model.transform(list(self.arrays)), model.transform(list(self.new)), strict=True
+        ):
+            options = {"linear": {}, "cosine": {}}.get(kernel, {"gamma": 0.5})
+            shift = X.mean(axis=0) if kernel == "rbf" else 0.0
+            K = pairwise_kernels(new - shift, X - shift, metric=kernel, **options)
+            np.testing.assert_allclose(Z @ R.T, K, atol=1e-7 * np.abs(K).max())
+
+    @pytest.mark.parametrize(
+        ("whole", "behind"),
+        [
+            (cv.KMvHE(4), cv.MvHE(4, lambda_intra=0.01, lambda_inter=0.05)),
+            (cv.KMvHE(4, n_within=3, center=False), cv.MvHE(4, 1.0, 0.01, 0.05, 0.1, 3, center=False)),
+            (cv.KCCA(3), cv.CCA(3)),
+            (cv.KCCA(3, reg=[0.1, 0.5]), cv.CCA(3, reg=[0.1, 0.5])),
+        ],
+    )
+    @pytest.mark.parametrize("options", [{}, {"gamma_scale": 0.3}, {"kernel": "poly"}, {"kernel": "linear"}])
+    def test_kernel_methods_are_linear_methods_behind_it(self, whole, behind, options):
+        whole = clone(whole).set_params(**options).fit(list(self.arrays), self.y)
+        pipeline = make_pipeline(cv.ViewKernel(**options), behind).fit(list(self.arrays), self.y)
+        np.testing.assert_allclose(whole.eigenvalues_, pipeline[-1].eigenvalues_, rtol=1e-8, atol=1e-8)
+        for one, other in zip(whole.transform(list(self.new)), pipeline.transform(list(self.new)), strict=True):
+            signs = np.sign((one * other).sum(axis=0))
+            np.testing.assert_allclose(one, other * signs, atol=1e-8 * np.abs(one).max())
+
+    def test_landmarks_and_missing_samples(self):
+        mask = np.ones((60, 2), dtype=bool)
+        mask[::5, 1] = False
+        views = cv.Views(list(self.arrays), mask=mask)
+        model = cv.ViewKernel(n_landmarks=12, random_state=1)
+        mapped = model.fit_transform(views)
+        assert mapped.n_features == (12, 12)
+        np.testing.assert_array_equal(mapped.mask, mask)
+        assert model.fit(views).transform(views).arrays[1][1:5] == pytest.approx(mapped.arrays[1][1:5], abs=1e-9)
+
+    def test_precomputed_kernels(self):
+        kernels = [pairwise_kernels(X, metric="rbf", gamma=0.5) for X in self.arrays]
+        given = cv.ViewKernel("precomputed").fit_transform(kernels)
+        own = cv.ViewKernel(gamma=0.5).fit_transform(list(self.arrays))
+        for one, other in zip(given, own, strict=True):
+            np.testing.assert_allclose(one @ one.T, other @ other.T, atol=1e-10)
+        with pytest.raises(ValueError, match="square matrix"):
+            cv.ViewKernel("precomputed").fit(list(self.arrays))
+
+    def test_a_search_reaches_its_parameters(self):
+        pipeline = make_pipeline(cv.ViewKernel(), cv.MvDA())
+        grid = {"viewkernel__gamma_scale": [0.1, 1.0], "mvda__reg": [0.01, 0.1]}
+        search = cv.EmbeddingSearchCV(pipeline, grid, n_folds=3, cv="samples").fit(list(self.arrays), self.y)
+        assert search.best_score_ > 0.5
+        assert pipeline.set_params(**search.best_params_)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"kernel": "cubic"}, "unknown kernel"),
+            ({"gamma": -1.0}, "gamma must be"),
+            ({"gamma": [1.0]}, "1 values for 2 views"),
+            ({"n_landmarks": 0}, "n_landmarks"),
+        ],
+    )
+    def test_bad_parameters(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            cv.ViewKernel(**options).fit(list(self.arrays))

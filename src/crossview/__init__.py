@@ -18,7 +18,7 @@ from crossview.embeddings.locality import DLA, LPP, MvDLA
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.projection import PCA
 from crossview.persistence import load, save
-from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
@@ -51,6 +51,7 @@ __all__ = [
     "MvHE",
     "MvMDA",
     "SampleSplit",
+    "ViewKernel",
     "ViewPCA",
     "ViewScaler",
     "Views",

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossview._types import Array
 from crossview._version import __version__
 from crossview.embeddings._base import Embedding
-from crossview.embeddings._kernel import KernelViews
+from crossview.embeddings._kernel import KernelEmbedding
 from crossview.kernels import Kernel
 from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewPCA, ViewScaler
@@ -206,7 +206,7 @@ def _kernel(embedding: Embedding, v: int) -> Kernel | None:
     """The kernel of a view; None where the map is a linear one."""
     if type(embedding)._map is Embedding._map:
         return None
-    if not isinstance(embedding, KernelViews) or type(embedding)._map is not KernelViews._map:
+    if not isinstance(embedding, KernelEmbedding) or type(embedding)._map is not KernelEmbedding._map:
         raise ValueError(f"{type(embedding).__name__} has a map of its own, which cannot be exported.")
     kernel = embedding.kernels_[v]
     if kernel.kernel in _KERNELS:
@@ -224,7 +224,7 @@ def _kernel(embedding: Embedding, v: int) -> Kernel | None:
 def _linear(embedding: Any, v: int) -> tuple[Array, Array, Array]:
     """What a linear embedding subtracts from samples, multiplies that by, and subtracts from the product."""
     W = embedding.projections_[v]
-    if not isinstance(embedding, KernelViews):
+    if not isinstance(embedding, KernelEmbedding):
         return embedding.means_[v], W, np.zeros(W.shape[1])
     landmarks, origin = embedding.landmarks_[v], embedding.kernels_[v].origin
     origin = np.zeros(landmarks.shape[1]) if origin is None else origin

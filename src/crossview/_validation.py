@@ -20,6 +20,7 @@ from crossview.views import ViewInput, Views, seen_by_several
 __all__ = [
     "check_choice",
     "check_count",
+    "check_equal_widths",
     "check_flag",
     "check_labels",
     "check_two_views",
@@ -142,6 +143,16 @@ def check_two_views(views: Views, estimator: object) -> None:
     if views.shape[1] != 2:
         raise NotApplicableError(
             f"{type(estimator).__name__} takes 2 views, got {views.shape[1]}: use crossview.MCCA for more than two."
+        )
+
+
+def check_equal_widths(views: Views, estimator: object) -> None:
+    """Refuse views of unequal width, for methods that compare or pool samples of different views."""
+    if len(set(views.n_features)) > 1:
+        name = type(estimator).__name__
+        fix = f"use {name}(pooled=False) for one map per view" if hasattr(estimator, "pooled") else "use crossview.MvHE"
+        raise NotApplicableError(
+            f"{name} needs views of equal width, got {', '.join(map(str, views.n_features))} features: {fix}."
         )
 
 

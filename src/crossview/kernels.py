@@ -21,12 +21,10 @@ from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhat
 from sklearn.preprocessing import normalize
 
 from crossview._types import Array, Indices
-from crossview.graphs.neighbours import class_neighbours, class_neighbours_from_blocks
 
 __all__ = ["Kernel", "KernelMap", "check_kernel_params", "median_gamma"]
 
 _MEDIAN_SAMPLES = 1000
-_DIAGONAL_CHUNK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,30 +69,18 @@ class Kernel:
         named = {"degree": self.degree, "coef0": self.coef0, **width, **extra}
         return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **named))
 
-    def diagonal(self, X: Array) -> Array:
-        """Kernel value of every sample with itself, shape (len(X),)."""
-        chunks = [X[a : a + _DIAGONAL_CHUNK] for a in range(0, len(X), _DIAGONAL_CHUNK)]
-        return np.concatenate([np.diagonal(self(x, x)) for x in chunks])
+    def against(self, landmarks: NDArray[Any], X: Array) -> Array:
+        """Kernel values of samples against landmarks; of a precomputed kernel, these are among its columns."""
+        return X[:, landmarks] if self.precomputed else self(X, landmarks)
 
-    def class_neighbours(
-        self, X: Array, classes: Indices, n_within: int, n_between: int, K: Array | None = None
-    ) -> tuple[Indices, Indices]:
-        """Nearest samples by the kernel's own distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.
+    def ordered(self, X: Array) -> Array | None:
+        """Points whose Euclidean distances have the order of the kernel's own, ``k(x, x) + k(z, z) - 2 k(x, z)``.
 
-        As `crossview.graphs.neighbours.class_neighbours`. For rbf and linear kernels the order is the Euclidean
-        one, for cosine the Euclidean one of normalised samples, and no kernel value is needed. For the others, K is
-        the kernel matrix of the samples; without it, its rows are computed as they are needed.
+        These are the samples for the rbf and linear kernels, and normalised samples for the cosine; None for others.
         """
         if self.kernel in ("rbf", "linear"):
-            return class_neighbours(X, classes, n_within, n_between)
-        if self.kernel == "cosine":
-            return class_neighbours(normalize(X), classes, n_within, n_between)
-        diagonal = self.diagonal(X) if K is None else np.diagonal(K)
-
-        def block(rows: slice) -> Array:
-            return diagonal - 2.0 * (self(X[rows], X) if K is None else K[rows])
-
-        return class_neighbours_from_blocks(block, classes, n_within, n_between)
+            return X
+        return normalize(X) if self.kernel == "cosine" else None
 
 
 @dataclass(frozen=True)
@@ -117,7 +103,7 @@ class KernelMap:
 
     @classmethod
     def fit(
-        cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None, K: Array | None = None
+        cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None
     ) -> tuple[KernelMap, Array]:
         """Factor the kernel matrix of the training samples, or of landmarks among them.
 
@@ -131,8 +117,6 @@ class KernelMap:
             Rows of X to span the map; all of them when left out.
         ids : ndarray of int, shape (m,), optional
             What the samples of a precomputed kernel are called in its columns; 0 to m - 1 when left out.
-        K : ndarray of shape (m, m), optional
-            The kernel matrix of all samples, where it is known already. It is destroyed.
 
         Returns
         -------
@@ -142,11 +126,8 @@ class KernelMap:
             R: coordinates of the training samples.
         """
         chosen = np.arange(len(X)) if rows is None else rows
-        if K is None:
-            Z = X[chosen]
-            K = Z[:, chosen] if kernel.precomputed else kernel(Z, Z)
-        elif rows is not None:
-            K = K[np.ix_(rows, rows)]
+        Z = X if rows is None else X[rows]
+        K = Z[:, chosen] if kernel.precomputed else kernel(Z, Z)  # a copy in either case
         L, order = _pivoted_cholesky(K, kernel)
         del K
         rank = L.shape[1]

@@ -1,24 +1,28 @@
-"""Scaling and reducing views before an embedding, each view by itself or all pooled."""
+"""What comes before an embedding: scaling, reducing and kernel maps, each view by itself or all pooled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
 from sklearn.base import clone
+from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags, check_random_state
 
 from crossview._blas import cross_product, inner_products, product
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array
-from crossview._validation import check_choice, check_count, check_flag
+from crossview._validation import check_choice, check_count, check_flag, check_weight, per_view
+from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
 from crossview.views import ViewInput, Views, seen_by_several
 
-__all__ = ["ViewPCA", "ViewScaler"]
+__all__ = ["ViewKernel", "ViewPCA", "ViewScaler"]
 
 _SQUARES_LOSE = 1e-8  # share of the largest variance below which products of samples lose a component to rounding
 
@@ -48,13 +52,8 @@ class _ViewWise(MultiViewTransformer):
             Fitted.
         """
         self._check()
-        checked = Views(views)
-        for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
-            if not seen:
-                raise ValueError(f"view {name!r} has no samples to learn from: leave it out.")
-        mask = seen_by_several(checked.mask)
-        mask = mask if mask.any(axis=0).all() else checked.mask
-        rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, mask.T, strict=True)]
+        checked = _learnable(views)
+        rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, checked.mask.T, strict=True)]
         self.pooled_ = self._is_pooled(checked)
         self._store([self._learn(np.concatenate(rows))] * len(rows) if self.pooled_ else [*map(self._learn, rows)])
         self._remember(checked)
@@ -273,3 +272,197 @@ def _with_signs(components: Array) -> Array:
     """The components with their largest entries positive."""
     largest = np.take_along_axis(components, abs(components).argmax(axis=1)[:, None], axis=1)
     return components * np.where(largest < 0.0, -1.0, 1.0)
+
+
+class ViewKernel(MultiViewTransformer):
+    r"""Map every view into the feature space of a kernel.
+
+    The features of a sample are its coordinates in the part of the kernel's feature space that the training samples,
+    or landmarks among them, span: their inner products are the kernel's values. A linear method behind it is a kernel
+    method, ``make_pipeline(ViewKernel(), MvDA())`` for example.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
+        callable ``kernel(x, z)`` on two samples, a number; or ``"precomputed"``: the views are then (m, m) kernel
+        matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A sample that a view has
+        not seen is then a row of NaN, or False in the mask, and what its column holds does not matter, but for being
+        finite.
+    gamma : float or sequence of float, optional
+        Width of the kernel, one for all views or one per view. None takes the median heuristic per view,
+        :math:`1 / (2 \sigma^2)` with σ the median distance, for rbf (and 1 / σ for laplacian), and scikit-learn's
+        default for the other kernels.
+    gamma_scale : float
+        Factor on the widths of the median heuristic: a width to search for that does not depend on the data's units.
+    degree, coef0 : float
+        Parameters of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Further keyword arguments for the kernel.
+    n_landmarks : int, optional
+        How many training samples, drawn at random, span the map of a view (Nyström); all when None, which is exact.
+    random_state : int, RandomState or None
+        Seed of the draw; used only with `n_landmarks`.
+
+    Attributes
+    ----------
+    kernels_ : list of Kernel
+        The kernel of every view, with its parameters as fitted.
+    landmarks_ : list of ndarray
+        The training samples against which kernel values are taken, (r_v, D_v) per view; for a precomputed kernel
+        their indices, (r_v,). There are no more than the rank of the kernel matrix.
+    factors_ : list of ndarray, each of shape (r_v, r_v)
+        Lower triangular factors of the landmarks' kernel matrices.
+    gamma_ : list of float or None
+        The kernel width of every view; None where the kernel's default is used.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> from sklearn.pipeline import make_pipeline
+    >>> data = cv.datasets.load_digits()
+    >>> kernel_mvda = make_pipeline(cv.ViewKernel(), cv.MvDA()).fit(data.views[:300], data.y[:300])
+    >>> kernel_mvda.transform(data.views)
+    Views(1797 samples; left: 9 features, right: 9 features)
+    """
+
+    kernels_: list[Kernel]
+    landmarks_: list[Any]
+    factors_: list[Array]
+    gamma_: list[float | None]
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | Sequence[float] | None = None,
+        gamma_scale: float = 1.0,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        n_landmarks: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gamma_scale = gamma_scale
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
+        """Learn the maps.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            The samples; rows of NaN are left out, and so are samples that one view alone has seen.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+            Fitted.
+        """
+        self._fit(_learnable(views))
+        return self
+
+    def fit_transform(self, views: ViewInput, y: ArrayLike | None = None) -> Any:
+        """Learn the maps, and map the training samples, for which the kernel is not evaluated again.
+
+        Parameters
+        ----------
+        views, y
+            As in `fit`.
+        """
+        checked = _learnable(views)
+        features = self._fit(checked)
+        if not isinstance(views, Views) or (checked.mask != Views(views).mask).any():
+            return self.transform(views)
+        spread = [np.full((len(checked), R.shape[1]), np.nan) for R in features]
+        for out, R, seen in zip(spread, features, checked.mask.T, strict=True):
+            out[seen] = R
+        return Views._trusted(spread, checked.names, checked.mask)
+
+    def _fit(self, views: Views) -> list[Array]:
+        """Learn the maps, and give the features of the samples that each view has seen."""
+        self.check(views)
+        found = list(self.maps(views))
+        self.kernels_ = [kernel_map.kernel for kernel_map, _ in found]
+        self.landmarks_ = [kernel_map.landmarks for kernel_map, _ in found]
+        self.factors_ = [R[kernel_map.pivots] for kernel_map, R in found]
+        self.gamma_ = [kernel.gamma for kernel in self.kernels_]
+        self._remember(views)
+        return [R for _, R in found]
+
+    def _map(self, X: Array, v: int) -> Array:
+        K = self.kernels_[v].against(self.landmarks_[v], X)
+        return np.ascontiguousarray(solve_triangular(self.factors_[v], K.T, lower=True, check_finite=False).T)
+
+    def _n_outputs(self, v: int) -> int:
+        return len(self.factors_[v])
+
+    def check(self, views: Views) -> None:
+        """Refuse kernels and parameters that do not exist, before any work is done."""
+        known = sorted(kernel_metrics())
+        if not callable(self.kernel) and self.kernel not in (*known, "precomputed"):
+            raise ValueError(
+                f"unknown kernel {self.kernel!r}: use a callable, 'precomputed', or one of {', '.join(known)}."
+            )
+        if self.n_landmarks is not None:
+            check_count(self.n_landmarks, "n_landmarks", least=1)
+        if self.gamma is not None:
+            per_view(self.gamma, "gamma", views.shape[1], positive=True)
+        check_weight(self.gamma_scale, "gamma_scale", positive=True)
+        check_weight(self.degree, "degree")
+        check_weight(self.coef0, "coef0")
+        check_kernel_params(self.kernel, self.kernel_params)
+        if self.kernel == "precomputed":
+            for name, X in zip(views.names, views.arrays, strict=True):
+                if X.shape[0] != X.shape[1]:
+                    raise ValueError(
+                        f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit takes the square matrix "
+                        "of kernel values between all training samples."
+                    )
+
+    def maps(self, views: Views, *, center: bool = False) -> Iterator[tuple[KernelMap, Array]]:
+        """The map of every view, and the features of the samples that it has seen.
+
+        Parameters
+        ----------
+        views : Views
+            Training samples.
+        center : bool
+            Whether features are to be centred, which makes the origin of a linear kernel arbitrary.
+        """
+        n = views.shape[1]
+        gammas = [None] * n if self.gamma is None else per_view(self.gamma, "gamma", n, positive=True)
+        shuffled = check_random_state(self.random_state).permutation(len(views))
+        for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
+            ids = np.flatnonzero(seen)
+            rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
+            median = median_gamma(rows, self.kernel) if gamma is None else None
+            width = gamma if median is None else self.gamma_scale * median
+            origin = rows.mean(axis=0) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
+            kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
+            landmarks = None
+            if self.n_landmarks is not None and self.n_landmarks < len(rows):
+                landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
+            yield KernelMap.fit(kernel, rows, landmarks, ids)
+
+
+def _learnable(views: ViewInput) -> Views:
+    """Samples to learn from: without those that one view alone has seen, unless a view has no others."""
+    checked = Views(views)
+    for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
+        if not seen:
+            raise ValueError(f"view {name!r} has no samples to learn from: leave it out.")
+    mask = seen_by_several(checked.mask)
+    return checked if mask is checked.mask or not mask.any(axis=0).all() else Views(checked, mask=mask)

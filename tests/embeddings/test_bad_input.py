@@ -8,7 +8,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import crossview as cv
-from crossview.embeddings import _kernel, hybrid
+from crossview import preprocessing
+from crossview.embeddings import _data
 
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(12, 4)), RNG.normal(size=(12, 3))
@@ -25,9 +26,9 @@ def no_heavy_work(monkeypatch, request):
     def heavy(*_, **__):
         pytest.fail("heavy work before the input was checked")
 
-    monkeypatch.setattr(hybrid, "class_neighbours", heavy)
-    monkeypatch.setattr(hybrid.KernelMap, "fit", heavy)
-    monkeypatch.setattr(_kernel, "median_gamma", heavy)
+    monkeypatch.setattr(_data, "class_neighbours", heavy)
+    monkeypatch.setattr(preprocessing.KernelMap, "fit", heavy)
+    monkeypatch.setattr(preprocessing, "median_gamma", heavy)
 
 
 def spoilt(X, value, whole_row=False):

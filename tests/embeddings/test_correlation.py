@@ -160,8 +160,8 @@ def test_kcca_objective_and_constraint_in_terms_of_kernel_matrices():
 def test_kcca_agrees_with_cca_zoo():
     peer = pytest.importorskip("cca_zoo.nonparametric")
     # Theirs holds (1 - c) K²/(m - 1) + c K, ours K² + ρ K: the same for ρ = c (m - 1)/(1 - c), which `reg` is where the
-    # mean eigenvalue of the kernel matrix is 1.
-    scaled = [X / np.sqrt(np.square(X).sum() / len(X)) for X in centred(ARRAYS)]
+    # eigenvalues of the kernel matrix that are not 0 have mean 1.
+    scaled = [X / np.sqrt(np.square(X).sum() / X.shape[1]) for X in centred(ARRAYS)]
     ours = cv.KCCA(3, kernel="linear", reg=0.3 * 199 / 0.7).fit(scaled).transform(scaled)
     theirs = peer.KCCA(3, kernel="linear", shrinkage=0.3).fit(scaled).transform(scaled)
     np.testing.assert_allclose(np.abs(correlations(ours)), np.abs(correlations(theirs)), atol=1e-6)
@@ -247,7 +247,7 @@ def test_kcca_ridge_counts_the_samples_that_both_views_have_seen():
     some = [X[:60] for X in ARRAYS]
     model = cv.KCCA(2, kernel="linear", reg=0.5).fit(cv.Views(some, mask=mask))
     parts = centred([X[mask[:, 0]] for X in some])
-    grams = [X.T @ X + 0.5 * np.square(X).sum() / len(X) * np.eye(X.shape[1]) for X in parts]
+    grams = [X.T @ X + 0.5 * np.square(X).sum() / X.shape[1] * np.eye(X.shape[1]) for X in parts]
     whiten = [np.linalg.inv(np.linalg.cholesky(G)) for G in grams]
     literal = np.linalg.svd(whiten[0] @ parts[0].T @ parts[1] @ whiten[1].T, compute_uv=False)[:2]
     np.testing.assert_allclose(model.eigenvalues_, literal, atol=1e-10)

@@ -225,6 +225,17 @@ def test_gma_and_mulda_refuse(cls):
             cls(3, constraint="all").fit(ARRAYS, Y)
 
 
+@pytest.mark.parametrize("scale", [1e-90, 1e-30, 1e30, 1e77])
+def test_view_consistency_does_not_depend_on_the_scale(scale):
+    arrays, y = ARRAYS, Y
+    model = cv.MvDAVC(3, lambda_consistency=1.0).fit(arrays, y)
+    scaled = cv.MvDAVC(3, lambda_consistency=1.0).fit([scale * X for X in arrays], y)
+    assert scaled.n_components_ == model.n_components_
+    np.testing.assert_allclose(scaled.eigenvalues_, model.eigenvalues_, rtol=1e-8)
+    for one, other in zip(scaled.projections_, model.projections_, strict=True):
+        np.testing.assert_allclose(one * scale, other, rtol=1e-6, atol=1e-8 * np.abs(other).max())
+
+
 def test_mvda_of_one_view_is_lda():
     X, y = make(sizes=(5,))
     between, within = joint_scatters(centred(X), np.ones((60, 1)), y)
@@ -388,7 +399,7 @@ def test_classes_far_apart_do_not_hide_what_varies_within_them():
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_consistency_ridge_is_reg(share):
     """β = X (X'DX + ridge)^-1 W, with the ridge relative to the mean diagonal, and D the weights of the samples."""
-    from crossview.embeddings._linear import TrainingData
+    from crossview.embeddings._data import TrainingData
 
     model = cv.MvDAVC(2, reg=0.5)
     mask = np.random.default_rng(0).random((60, 3)) >= share

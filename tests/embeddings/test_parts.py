@@ -17,8 +17,7 @@ WITHIN, BETWEEN = (0, 1, 3), (0, 2, 5)
 
 
 def problem_of(model, views, y, n_within, n_between):
-    checked, classes = model._check(views, y)
-    return HybridProblem.of(model._view_data(checked, classes, n_within, n_between), checked.mask)
+    return HybridProblem.of(model._prepare(views, y), n_within, n_between)
 
 
 @settings(max_examples=30, deadline=None)
@@ -28,8 +27,8 @@ def test_recombining_equals_refitting(problem):
     parts = whole.parts(WITHIN, BETWEEN)
     for n_within, n_between in itertools.product(WITHIN, BETWEEN):
         model = cv.MvHE(1, 0.7, 0.2, 0.4, 0.3, n_within, n_between)
-        anew = problem_of(model, problem.incomplete, problem.y, n_within, n_between).scatter(model._weights())
-        combined = parts.combine(model._weights())
+        anew = problem_of(model, problem.incomplete, problem.y, n_within, n_between).scatter(model._hybrid_weights())
+        combined = parts.combine(model._hybrid_weights())
         scale = max(np.abs(anew).max(), 1.0)
         assert np.abs(np.tril(combined) - np.tril(anew)).max() <= 1e-12 * scale
 

@@ -63,7 +63,7 @@ def test_lda_constraint():
 @pytest.mark.parametrize("cls", [cv.PCA, cv.LDA])
 def test_unequal_views_cannot_be_pooled(cls):
     arrays, y = make(sizes=(5, 4))
-    with pytest.raises(ValueError, match=r"5, 4 features cannot share one map: use \w+\(pooled=False\)"):
+    with pytest.raises(ValueError, match=r"5, 4 features: use \w+\(pooled=False\)"):
         cls(2).fit(arrays, y)
     with pytest.raises(ValueError, match="pooled must be True or False"):
         cls(2, pooled="yes").fit(ARRAYS, Y)

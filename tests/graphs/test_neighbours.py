@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossview.graphs import neighbours
-from crossview.graphs.neighbours import class_neighbours, class_neighbours_from_blocks
+from crossview.graphs.neighbours import class_neighbours
 
 
 def literal(X, y, n_within, n_between):
@@ -74,19 +74,6 @@ def test_large_problem_without_switches():
         other = [q for q in ranked if y[q] != y[k]][:3]
         np.testing.assert_array_equal(within[k], same)
         np.testing.assert_array_equal(between[k], other)
-
-
-@given(seed=st.integers(0, 2**32 - 1), m=st.integers(2, 20))
-@settings(deadline=None)
-def test_blocks_of_any_distance(seed, m):
-    rng = np.random.default_rng(seed)
-    distances = rng.integers(0, 4, size=(m, m)).astype(float)
-    y = rng.integers(0, 3, size=m)
-    within, between = class_neighbours_from_blocks(lambda rows: distances[rows], y, 2, 3)
-    for k in range(m):
-        for table, same in ((within, True), (between, False)):
-            expected = oracles.neighbours(distances, y, range(m), k, same, table.shape[1])
-            np.testing.assert_array_equal(table[k][table[k] >= 0], expected)
 
 
 def test_all_distances_are_computed_for_tied_rows_only(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import problems
 
-from crossview.embeddings._linear import TrainingData, pair_weights
+from crossview.embeddings._data import TrainingData, pair_weights
 from crossview.linalg.classes import grams, joint_scatters, pair_products, view_scatters
 from crossview.views import Views, seen_by_several
 

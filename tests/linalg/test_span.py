@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
+from crossview.embeddings._data import TrainingData
 from crossview.kernels import Kernel, KernelMap
-from crossview.linalg.span import constant_direction, restrict_to_span, row_space
+from crossview.linalg.span import constant_direction, row_space
+from crossview.views import Views
 
 RNG = np.random.default_rng(0)
 
@@ -42,12 +44,11 @@ def test_directions_of_rounding_error_are_not():
 
 def test_maps_lead_back_to_the_views():
     arrays = [np.c_[RNG.normal(size=(20, 3)), np.zeros(20)], RNG.normal(size=(20, 2))]
-    features, to_maps = restrict_to_span(arrays)
-    assert [X.shape[1] for X in features] == [3, 2]
-    W = RNG.normal(size=(5, 4))
-    maps = np.split(to_maps(W), [4])
-    for X, Z, part, found in zip(arrays, features, np.split(W, [3]), maps, strict=True):
-        np.testing.assert_allclose(X @ found, Z @ part, atol=1e-12)
+    data = TrainingData.of(Views(arrays), None, center=False).in_span()
+    assert data.n_features == [3, 2]
+    for X, Z, basis in zip(arrays, data.arrays, data.bases, strict=True):
+        np.testing.assert_allclose(X if basis is None else X @ basis, Z, atol=1e-12)
+        np.testing.assert_allclose(X, Z if basis is None else Z @ basis.T, atol=1e-12)
 
 
 def test_features_of_a_kernel_hold_a_constant():

@@ -18,74 +18,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from crossview._blas import product
-from crossview._types import Array, Indices
+from crossview._types import Array
 from crossview._validation import check_count, check_weight
-from crossview.embeddings._base import centred
+from crossview.embeddings._data import TrainingData
 from crossview.graphs.patches import Patches
-from crossview.kernels import KernelMap
 from crossview.linalg.scatter import patch_scatter
-from crossview.linalg.span import constant_direction, row_space
 
-__all__ = ["HybridParts", "HybridProblem", "HybridWeights", "ViewData"]
-
-
-@dataclass(frozen=True)
-class ViewData:
-    """One view of the training data, as the objective sees it.
-
-    Parameters
-    ----------
-    features : ndarray of shape (m, r_v)
-        Features less their mean, along the directions of the basis, zero where a sample is missing.
-    mean : ndarray of shape (D_v,)
-        What was subtracted.
-    seen : ndarray of bool, shape (m,)
-        Which samples the view has seen.
-    patches : Patches
-        The patches of all m samples.
-    basis : ndarray of shape (D_v, r_v), optional
-        Orthonormal directions in which training samples vary, if these are not all.
-    kernel_map : KernelMap, optional
-        Where the features come from, if they are not the samples themselves.
-    null : ndarray of shape (r_v,), optional
-        Direction in which features of a kernel do not vary, if there is one.
-    """
-
-    features: Array
-    mean: Array
-    seen: NDArray[np.bool_]
-    patches: Patches
-    basis: Array | None = None
-    kernel_map: KernelMap | None = None
-    null: Array | None = None
-
-    @classmethod
-    def of_samples(cls, rows: Array, patches: Patches, seen: NDArray[np.bool_], *, center: bool) -> ViewData:
-        """Centre the samples that were seen, and restrict them to the directions in which they vary."""
-        features, mean = centred(rows, seen, center=center)
-        basis = row_space(features)
-        if basis is not None:
-            features = product(features, basis)
-        return cls(features, mean, seen, patches.spread(seen), basis)
-
-    @classmethod
-    def of_kernel(
-        cls, features: Array, patches: Patches, seen: NDArray[np.bool_], kernel_map: KernelMap, *, center: bool
-    ) -> ViewData:
-        """Centre the features of a kernel map, which are overwritten."""
-        null = constant_direction(features, kernel_map.pivots) if center else None
-        features, mean = centred(features, seen, center=center, overwrite=True)
-        return cls(features, mean, seen, patches.spread(seen), kernel_map=kernel_map, null=null)
-
-    @property
-    def rank(self) -> int:
-        """In how many directions the features vary."""
-        return int(self.features.shape[1]) - (self.null is not None)
-
-    def samples(self, rows: Indices) -> Array:
-        """Features, not centred, of samples by their number among those that were seen."""
-        return self.features[np.flatnonzero(self.seen)[rows]] + self.mean
+__all__ = ["HybridParts", "HybridProblem", "HybridWeights"]
 
 
 @dataclass(frozen=True)
@@ -99,13 +38,14 @@ class HybridWeights:
     n_within: int
     n_between: int
 
-    def fault(self) -> ValueError | None:
-        """What is wrong with the weights, if anything is."""
+    @property
+    def valid(self) -> bool:
+        """Whether `check` has nothing to refuse."""
         try:
             self.check()
-        except ValueError as error:
-            return error
-        return None
+        except ValueError:
+            return False
+        return True
 
     def check(self) -> None:
         """Refuse what cannot be, by the names that MvHE gives it."""
@@ -137,9 +77,9 @@ class HybridProblem:
     patches: Sequence[Patches]
 
     @classmethod
-    def of(cls, data: Sequence[ViewData], mask: NDArray[np.bool_]) -> HybridProblem:
-        """The problem that the given views pose together."""
-        return cls([view.features for view in data], mask, [view.patches for view in data])
+    def of(cls, data: TrainingData, n_within: int, n_between: int) -> HybridProblem:
+        """The problem of patches with up to the given numbers of neighbours."""
+        return cls(data.arrays, data.mask, data.patches(n_within, n_between))
 
     def scatter(self, weights: HybridWeights) -> Array:
         """Scatter matrix of the whole objective, shape (ΣD_v, ΣD_v); lower triangle of blocks."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike
 
-from crossview._blas import cross_product, product
-from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_flag, check_two_views, check_views, per_view
-from crossview.embeddings._base import Embedding, centred, wanted_components
-from crossview.embeddings._kernel import KernelViews
-from crossview.embeddings._linear import LinearEmbedding, TrainingData, count_gains
-from crossview.kernels import KernelMap
+from crossview._blas import cross_product
+from crossview._types import Array
+from crossview._validation import check_choice, per_view
+from crossview.embeddings._base import Embedding
+from crossview.embeddings._data import TrainingData
+from crossview.embeddings._kernel import KernelEmbedding
+from crossview.embeddings._spaces import NUMBERS, RIDGES, WIDTHS, SearchSpace
 from crossview.linalg.classes import grams, pair_products
-from crossview.linalg.eigen import component_signs, largest_singular_triplets
+from crossview.linalg.eigen import largest_singular_triplets
 from crossview.linalg.generalised import (
     factor_blocks,
     largest_generalised_eigenpairs,
@@ -25,12 +24,11 @@ from crossview.linalg.generalised import (
     successive_unit_directions,
     unwhiten,
 )
-from crossview.views import ViewInput, Views
 
 __all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 
 
-class MCCA(LinearEmbedding):
+class MCCA(Embedding):
     r"""Multi-set Canonical Correlation Analysis.
 
     Maximises the sum of the correlations of all pairs of views in the common space, with components found one after
@@ -84,6 +82,10 @@ class MCCA(LinearEmbedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
+    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS, "reg": RIDGES}
+    _gains: ClassVar[bool] = True
+    _weights: ClassVar[tuple[str, ...]] = ("reg",)
+
     def __init__(
         self, n_components: int = 20, constraint: str = "views", reg: float = 0.1, center: bool = True
     ) -> None:
@@ -92,11 +94,8 @@ class MCCA(LinearEmbedding):
         self.reg = reg
         self.center = center
 
-    _gains: ClassVar[bool] = True
-
-    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+    def _check_params(self, n_views: int) -> None:
         check_choice(self.constraint, "constraint", ("views", "joint"))
-        return super()._data(views, classes)
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features) if self.constraint == "views" else sum(data.n_features)
@@ -111,7 +110,7 @@ class MCCA(LinearEmbedding):
         return values / n, W
 
 
-class CCA(LinearEmbedding):
+class CCA(Embedding):
     r"""Canonical Correlation Analysis, of two views, with a ridge.
 
     Maximises :math:`W_1^\top X_1^\top X_2 W_2` subject to :math:`W_v^\top (X_v^\top X_v + \rho_v I) W_v = I` [1]_.
@@ -120,8 +119,8 @@ class CCA(LinearEmbedding):
     ----------
     n_components : int
         d: dimension of the common space, at most the number of features of the smaller view.
-    reg : float
-        Ridge ρ on every view's covariance, relative to its mean diagonal.
+    reg : float or sequence of float
+        Ridge ρ on every view's covariance, relative to its mean diagonal; one for both views or one for each.
     center : bool
         Subtract every view's training mean first.
 
@@ -146,47 +145,37 @@ class CCA(LinearEmbedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    _two_views: ClassVar[bool] = True
+    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS, "reg": RIDGES}
+    _needs_two_views: ClassVar[bool] = True
     _gains: ClassVar[bool] = True
 
-    def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
+    def __init__(self, n_components: int = 20, reg: float | Sequence[float] = 0.1, center: bool = True) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
+
+    def _check_params(self, n_views: int) -> None:
+        per_view(self.reg, "reg", n_views)
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        own = grams(data.arrays)
-        ridges = [self.reg * float(np.trace(gram)) / len(gram) for gram in own]
-        return _canonical_correlations(data.arrays, own, ridges, d)
+        regs = per_view(self.reg, "reg", 2)
+        factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(grams(data.arrays), regs, strict=True)])
+        C = cross_product(*data.arrays)
+        for L in factors:
+            C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
+        U, correlations, V = largest_singular_triplets(C, d)
+        return correlations, unwhiten(np.vstack([U, V]), factors)
 
 
-def _canonical_correlations(
-    arrays: Sequence[Array], own: Sequence[Array], ridges: Sequence[float], d: int
-) -> tuple[Array, Array]:
-    """The d largest canonical correlations of two centred views, and the directions, one above the other.
-
-    The views' Gram matrices are overwritten.
-    """
-    for gram, rho in zip(own, ridges, strict=True):
-        gram[np.diag_indices(len(gram))] += rho
-    factors = factor_blocks(own)
-    C = cross_product(*arrays)
-    for L in factors:
-        C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
-    U, correlations, V = largest_singular_triplets(C, d)
-    return correlations, unwhiten(np.vstack([U, V]), factors)
-
-
-class KCCA(KernelViews, Embedding):
+class KCCA(KernelEmbedding, CCA):
     r"""Kernel Canonical Correlation Analysis, of two views.
 
     CCA in the feature space of a kernel: maximises :math:`A_1^\top K_1 K_2 A_2` subject to
     :math:`A_v^\top (K_v K_v + \rho_v K_v) A_v = I` [1]_. Without the regulariser ρ any two views would be perfectly
-    correlated. It is solved on explicit coordinates of the part of the feature space that the training samples, or
-    landmarks among them, span.
+    correlated. It is ``make_pipeline(ViewKernel(...), CCA(...))``.
 
     Parameters
     ----------
@@ -194,11 +183,11 @@ class KCCA(KernelViews, Embedding):
         d: dimension of the common space, at most the rank of the smaller kernel matrix.
     reg : float or sequence of float
         Regulariser ρ, one for both views or one for each, relative to the mean eigenvalue of the (centred) kernel
-        matrix.
+        matrix that is not 0.
     center : bool
         Subtract every view's training mean in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
-        As in `KMvHE`.
+        As in `ViewKernel`.
 
     Attributes
     ----------
@@ -219,7 +208,11 @@ class KCCA(KernelViews, Embedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    eigenvalues_: Array
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": NUMBERS,
+        "reg": RIDGES,
+        "gamma_scale": WIDTHS,
+    }
 
     def __init__(
         self,
@@ -235,9 +228,7 @@ class KCCA(KernelViews, Embedding):
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        self.n_components = n_components
-        self.reg = reg
-        self.center = center
+        CCA.__init__(self, n_components, reg, center)
         self.kernel = kernel
         self.gamma = gamma
         self.gamma_scale = gamma_scale
@@ -247,51 +238,8 @@ class KCCA(KernelViews, Embedding):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
-        """Learn the maps.
 
-        Parameters
-        ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Two views of the same m samples; a row of NaN is a sample that a view has not seen.
-        y : ignored
-            Not used.
-
-        Returns
-        -------
-        self : KCCA
-            Fitted.
-        """
-        wanted = wanted_components(self)
-        check_flag(self.center, "center")
-        checked = check_views(views, self)
-        check_two_views(checked, self)
-        regs = per_view(self.reg, "reg", 2)
-        self._check_kernel(checked)
-        maps, features, means, ridges = [], [], [], []
-        for reg, (kernel, rows, landmarks, seen) in zip(regs, self._kernel_views(checked), strict=True):
-            kernel_map, R = KernelMap.fit(kernel, rows, landmarks, np.flatnonzero(seen))
-            R, mean = centred(R, seen, center=self.center, overwrite=True)
-            maps.append(kernel_map)
-            features.append(R)
-            means.append(mean)
-            ridges.append(reg * float(np.vdot(R, R)) / seen.sum())
-        d = min(wanted, *(R.shape[1] for R in features))
-        correlations, stacked = _canonical_correlations(features, grams(features), ridges, d)
-        useful = count_gains(correlations)
-        self.eigenvalues_ = correlations[:useful]
-        W = np.split(stacked[:, :useful], [features[0].shape[1]])
-        signs = component_signs(np.vstack([product(R, w) for R, w in zip(features, W, strict=True)]))
-        factors = (
-            R[np.flatnonzero(seen)[kernel_map.pivots]] + mean
-            for R, seen, kernel_map, mean in zip(features, checked.mask.T, maps, means, strict=True)
-        )
-        self._store_maps(maps, factors, [w * signs for w in W], means)
-        self._remember(checked)
-        return self
-
-
-class PLS(LinearEmbedding):
+class PLS(Embedding):
     r"""Partial Least Squares, of two views: maximal covariance along orthonormal directions.
 
     Maximises :math:`W_1^\top X_1^\top X_2 W_2` subject to :math:`W_v^\top W_v = I`: the singular value decomposition of
@@ -325,9 +273,9 @@ class PLS(LinearEmbedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    _two_views: ClassVar[bool] = True
+    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS}
+    _needs_two_views: ClassVar[bool] = True
     _gains: ClassVar[bool] = True
-    _weights: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, n_components: int = 20, center: bool = True) -> None:
         self.n_components = n_components

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from sklearn.utils import Tags
 
 from crossview._blas import cross_product
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, per_view
-from crossview.embeddings._linear import LinearEmbedding, TrainingData
+from crossview.embeddings._base import Embedding
+from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
+from crossview.embeddings._spaces import NUMBERS, RIDGES, WEIGHTS, SearchSpace
 from crossview.exceptions import NotApplicableError
 from crossview.linalg.classes import (
     block_diagonal,
@@ -28,26 +30,18 @@ from crossview.linalg.classes import (
 )
 from crossview.linalg.generalised import factor_blocks, largest_generalised_eigenpairs, ridge, successive_eigenpairs
 from crossview.linalg.scatter import patch_scatter
-from crossview.views import Views
 
 __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 
 
-class _Discriminant(LinearEmbedding):
+class _Discriminant(Embedding):
     """A supervised method whose between-class scatter has the rank of the number of classes less one."""
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    _needs_labels: ClassVar[bool] = True
+    _weights: ClassVar[tuple[str, ...]] = ("reg",)
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
-
-
-def _classes(data: TrainingData) -> Indices:
-    assert data.classes is not None
-    return data.classes
 
 
 class LDA(PooledEmbedding, _Discriminant):
@@ -90,6 +84,8 @@ class LDA(PooledEmbedding, _Discriminant):
     >>> cv.LDA().fit(data.views[:900], data.y[:900]).transform(data.views)
     Views(1797 samples; left: 9 features, right: 9 features)
     """
+
+    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS, "reg": RIDGES}
 
     def __init__(self, n_components: int = 20, pooled: bool = True, reg: float = 0.1, center: bool = True) -> None:
         self.n_components = n_components
@@ -150,13 +146,15 @@ class MvDA(_Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
+    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS, "reg": RIDGES}
+
     def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        between, within = joint_scatters(data.arrays, data.weights, _classes(data))
+        between, within = joint_scatters(data.arrays, data.weights, data.labels)
         return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
 
 
@@ -198,6 +196,11 @@ class MvDAVC(MvDA):
     (9,)
     """
 
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": NUMBERS,
+        "reg": RIDGES,
+        "lambda_consistency": WEIGHTS,
+    }
     _weights: ClassVar[tuple[str, ...]] = ("lambda_consistency", "reg")
 
     def __init__(
@@ -207,11 +210,15 @@ class MvDAVC(MvDA):
         self.lambda_consistency = lambda_consistency
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        between, within = joint_scatters(data.arrays, data.weights, _classes(data))
+        # The two parts of the constraint grow with opposite powers of the data's scale: at scale 1, neither overflows.
+        scale = 2.0 ** np.round(np.log2(max(np.abs(X).max() for X in data.arrays)))
+        data = replace(data, arrays=[X / scale for X in data.arrays])
+        between, within = joint_scatters(data.arrays, data.weights, data.labels)
         if self.lambda_consistency:
             consistency = self._consistency(data)
             within += self.lambda_consistency * float(np.trace(within) / np.trace(consistency)) * consistency
-        return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
+        eigenvalues, W = largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
+        return eigenvalues, W / scale
 
     def _consistency(self, data: TrainingData) -> Array:
         """Σ_i Σ_{j≠i} |β_i - β_j|² is LE-paired on the arrays that lead from W_v to β_v."""
@@ -269,13 +276,15 @@ class MvMDA(_Discriminant):
     (9,)
     """
 
+    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS, "reg": RIDGES}
+
     def __init__(self, n_components: int = 20, reg: float = 1.0, center: bool = True) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
 
     def _max_components(self, data: TrainingData) -> int:
-        everywhere = int(class_sizes(data.mask, _classes(data)).all(axis=1).sum())
+        everywhere = int(class_sizes(data.mask, data.labels).all(axis=1).sum())
         if everywhere < 2:
             raise NotApplicableError(
                 f"MvMDA needs at least 2 classes that every view has seen, got {everywhere}: use crossview.MvDA."
@@ -283,12 +292,12 @@ class MvMDA(_Discriminant):
         return min(super()._max_components(data), everywhere - 1)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        check_within_class_scatter(class_sizes(data.mask, _classes(data)), "MvMDA")
-        sums, counts = class_sums(data.arrays, data.weights, _classes(data))
+        check_within_class_scatter(class_sizes(data.mask, data.labels), "MvMDA")
+        sums, counts = class_sums(data.arrays, data.weights, data.labels)
         means = np.hstack(class_means(sums, counts))[counts.all(axis=1)]
         means -= means.mean(axis=0)
         between = 2.0 * len(means) * cross_product(means, means)
-        _, within = view_scatters(data.arrays, data.weights, _classes(data))
+        _, within = view_scatters(data.arrays, data.weights, data.labels)
         return largest_generalised_eigenpairs(between, [ridge(B, self.reg) for B in within], d)
 
 
@@ -342,6 +351,11 @@ class GMA(_Discriminant):
     (15,)
     """
 
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": NUMBERS,
+        "reg": RIDGES[2:],
+        "mu": WEIGHTS[:3],
+    }
     _weights: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
     _gains: ClassVar[bool] = True
 
@@ -365,12 +379,11 @@ class GMA(_Discriminant):
         self.reg = reg
         self.center = center
 
-    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
-        per_view(self.mu, "mu", views.shape[1])
-        per_view(self.gamma, "gamma", views.shape[1], positive=True)
+    def _check_params(self, n_views: int) -> None:
+        per_view(self.mu, "mu", n_views)
+        per_view(self.gamma, "gamma", n_views, positive=True)
         check_choice(self.exemplars, "exemplars", ("samples", "means"))
         check_choice(self.constraint, "constraint", ("within", "total"))
-        return super()._data(views, classes)
 
     def _max_components(self, data: TrainingData) -> int:
         return sum(data.n_features)
@@ -379,7 +392,7 @@ class GMA(_Discriminant):
         objective, within, total = _between_and_pairs(data, self.mu, self.lambda_pairs, self.exemplars)
         constraint = within if self.constraint == "within" else total
         if self.constraint == "within":
-            check_within_class_scatter(class_sizes(data.mask, _classes(data)), "GMA")
+            check_within_class_scatter(class_sizes(data.mask, data.labels), "GMA")
         weights = per_view(self.gamma, "gamma", len(constraint))
         blocks = [gamma * ridge(B, self.reg) for gamma, B in zip(weights, constraint, strict=True)]
         return largest_generalised_eigenpairs(objective, blocks, d)
@@ -433,6 +446,11 @@ class MULDA(_Discriminant):
     (15,)
     """
 
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": NUMBERS,
+        "reg": RIDGES[2:],
+        "mu": WEIGHTS[:3],
+    }
     _weights: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
     _gains: ClassVar[bool] = True
 
@@ -452,16 +470,15 @@ class MULDA(_Discriminant):
         self.reg = reg
         self.center = center
 
-    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
-        per_view(self.mu, "mu", views.shape[1])
-        per_view(self.gamma, "gamma", views.shape[1], positive=True)
-        return super()._data(views, classes)
+    def _check_params(self, n_views: int) -> None:
+        per_view(self.mu, "mu", n_views)
+        per_view(self.gamma, "gamma", n_views, positive=True)
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        check_within_class_scatter(class_sizes(data.mask, _classes(data)), "MULDA")
+        check_within_class_scatter(class_sizes(data.mask, data.labels), "MULDA")
         objective, _, total = _between_and_pairs(data, self.mu, self.lambda_pairs, "samples")
         weights = per_view(self.gamma, "gamma", len(total))
         blocks = [gamma * ridge(T, self.reg) for gamma, T in zip(weights, total, strict=True)]
@@ -472,11 +489,10 @@ def _between_and_pairs(
     data: TrainingData, mu: float | Sequence[float], lambda_pairs: float, exemplars: str
 ) -> tuple[Array, list[Array], list[Array]]:
     """The objective of GMA, ``μ_v A_v`` on the diagonal and ``λ Z_i'Z_j`` off it; views' within and total scatters."""
-    classes = _classes(data)
-    between, within = view_scatters(data.arrays, data.weights, classes)
+    between, within = view_scatters(data.arrays, data.weights, data.labels)
     pairs, total = pair_products(data.arrays, data.weights)
     if exemplars == "means":
-        pairs, _ = pair_products(class_means(*class_sums(data.arrays, data.weights, classes)))
+        pairs, _ = pair_products(class_means(*class_sums(data.arrays, data.weights, data.labels)))
     weights = per_view(mu, "mu", len(between))
     own = block_diagonal([weight * A for weight, A in zip(weights, between, strict=True)])
     return own + lambda_pairs * pairs, within, total

@@ -9,20 +9,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import Tags
 
-from crossview._blas import product
 from crossview._types import Array, Indices
-from crossview._validation import check_flag, check_labels, check_views
-from crossview.embeddings._base import Embedding, wanted_components
-from crossview.embeddings._kernel import KernelViews
-from crossview.embeddings._linear import count_agreeing
-from crossview.embeddings._parts import HybridProblem, HybridWeights, ViewData
-from crossview.graphs.neighbours import class_neighbours
-from crossview.graphs.patches import Patches
-from crossview.kernels import KernelMap
-from crossview.linalg.eigen import component_signs, smallest_eigenpairs
-from crossview.views import ViewInput, Views
+from crossview.embeddings._base import Embedding
+from crossview.embeddings._data import TrainingData
+from crossview.embeddings._kernel import KernelEmbedding
+from crossview.embeddings._parts import HybridProblem, HybridWeights
+from crossview.embeddings._spaces import NUMBERS, WIDTHS, SearchSpace
+from crossview.linalg.eigen import smallest_eigenpairs
+from crossview.views import Views
 
 __all__ = ["KMvHE", "MvHE"]
 
@@ -110,8 +105,15 @@ class MvHE(Embedding):
     [(897, 10), (897, 10)]
     """
 
-    eigenvalues_: Array
-
+    search_space: ClassVar[SearchSpace] = {
+        # Of ten data sets, none has a setting elsewhere that is better by more than a point (benchmarks/defaults.md).
+        "n_components": NUMBERS,
+        "lambda_intra": [0.01, 0.1],
+        "lambda_inter": [0.05, 0.3],
+        "beta": [0.1, 0.3],
+        "n_within": [1, 3],
+        "n_between": [15, 30],
+    }
     _refits: ClassVar[tuple[str, ...]] = (
         "lambda_paired",
         "lambda_intra",
@@ -120,6 +122,9 @@ class MvHE(Embedding):
         "n_within",
         "n_between",
     )
+    _needs_labels: ClassVar[bool] = True
+    _auto_components: ClassVar[bool] = True
+    _in_span: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -141,111 +146,57 @@ class MvHE(Embedding):
         self.n_between = n_between
         self.center = center
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    def _check_params(self, n_views: int) -> None:
+        self._hybrid_weights().check()
 
-    def fit(self, views: ViewInput, y: ArrayLike) -> Self:
-        """Learn the maps.
-
-        Parameters
-        ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Two views or more of the same m samples; a row of NaN is a sample that a view has not seen.
-        y : array-like of shape (m,)
-            One class label per sample.
-
-        Returns
-        -------
-        self : MvHE
-            Fitted.
-        """
-        checked, classes = self._check(views, y)
-        data = self._view_data(checked, classes, self.n_within, self.n_between)
-        with np.errstate(over="ignore", invalid="ignore"):
-            S = HybridProblem.of(data, checked.mask).scatter(self._weights())
-        return self._solve(S, data, checked)
-
-    def _solve(self, S: Array, data: Sequence[ViewData], views: Views) -> Self:
-        """Find the maps that minimise the objective whose scatter is given, and keep them. S is destroyed."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            size = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # not by numpy's BLAS: see crossview._blas
-        if not np.isfinite(size):
-            raise ValueError("the views or weights are too large for their products to be computed: scale them down.")
-        edges = np.cumsum([0, *(view.features.shape[1] for view in data)])
-        for view, (a, b) in zip(data, pairwise(edges), strict=True):
-            if view.null is not None:
-                # The objective is 0 there: lifted above all eigenvalues, it is out of the way.
-                S[a:b, a:b] += np.outer(2.0 * size * view.null, view.null)
-        d = min(wanted_components(self), sum(view.rank for view in data))
-        eigenvalues, stacked = smallest_eigenpairs(S, d, overwrite=True)
-        stacked *= np.sqrt(len(data))  # the constraint is W'W = nI
-        W = np.split(stacked, edges[1:-1])
-        if self.n_components == "auto" and (self.lambda_paired or self.lambda_inter):
-            d = count_agreeing(_latents(data, W))
-        self.eigenvalues_ = eigenvalues[:d]
-        self._store(data, [w[:, :d] for w in W])
-        self._remember(views)
-        return self
-
-    def _check(self, views: ViewInput, y: ArrayLike | None) -> tuple[Views, Indices]:
-        """All that can be refused before any work is done."""
-        wanted_components(self)
-        self._weights().check()
-        check_flag(self.center, "center")
-        checked = check_views(views, self)
-        return checked, check_labels(y, len(checked), self, checked.mask)
-
-    def _weights(self) -> HybridWeights:
+    def _hybrid_weights(self) -> HybridWeights:
         return HybridWeights(
             self.lambda_paired, self.lambda_intra, self.lambda_inter, self.beta, self.n_within, self.n_between
         )
 
-    def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
-        """Features and patches of every view, the latter for up to the given numbers of neighbours."""
-        data = []
-        for X, seen in zip(views.arrays, views.mask.T, strict=True):
-            rows = X if seen.all() else X[seen]
-            patches = Patches(*class_neighbours(rows, classes[seen], n_within, n_between))
-            data.append(ViewData.of_samples(rows, patches, seen, center=self.center))
-        return data
+    def _ties_views(self) -> bool:
+        return bool(self.lambda_paired or self.lambda_inter)
+
+    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+        return TrainingData.of(views, classes, center=self.center, weights=views.mask.astype(np.float64))
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            S = HybridProblem.of(data, self.n_within, self.n_between).scatter(self._hybrid_weights())
+        return _smallest(S, data, d)
 
     def _refitter(
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
     ) -> Callable[[Mapping[str, Any]], Self]:
         """The objective is a sum: its parts are computed once, and another weighting costs an eigen-solve."""
-        models: list[MvHE] = [clone(self).set_params(**setting) for setting in settings]
-        weights = [model._weights() for model in models if model._weights().fault() is None]
+        data = self._prepare(views, y)
+        weights = [w for setting in settings if (w := self._weights_with(setting)).valid]
         within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
-        checked, classes = self._check(views, y)
-        data = self._view_data(checked, classes, max(within, default=0), max(between, default=0))
-        problem = HybridProblem.of(data, checked.mask)
+        problem = HybridProblem.of(data, max(within, default=0), max(between, default=0))
         # A scatter of its own costs about as much as one part: few settings are better off without parts.
         many = len(weights) > 1 + 2 * (len(within) + len(between))
         scatter = problem.parts(within, between).combine if many else problem.scatter
 
         def refit(setting: Mapping[str, Any]) -> Any:
-            model = clone(self).set_params(**setting)
-            model._weights().check()
-            return model._solve(scatter(model._weights()), data, checked)
+            model: MvHE = clone(self).set_params(**setting)
+            model._check_params(data.views.shape[1])
+            S = scatter(model._hybrid_weights())
+            return model._store(data, *_smallest(S, data, min(model._wanted(), model._max_components(data))))
 
         return refit
 
-    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
-        """Keep of the solution what maps new samples."""
-        W = [w if view.basis is None else view.basis @ w for view, w in zip(data, W, strict=True)]
-        signs = component_signs(np.vstack(W))
-        self.projections_ = [w * signs for w in W]
-        self.means_ = [view.mean for view in data]
+    def _weights_with(self, setting: Mapping[str, Any]) -> HybridWeights:
+        model: MvHE = clone(self).set_params(**setting)
+        return model._hybrid_weights()
 
 
-class KMvHE(KernelViews, MvHE):
+class KMvHE(KernelEmbedding, MvHE):
     r"""Kernel Multi-view Hybrid Embedding: MvHE in the feature space of a kernel.
 
     With :math:`W_v = \phi(X_v) A_v` it solves the generalised eigenproblem of the objective of `MvHE` under
     :math:`A^\top K A = n I` [1]_, on explicit coordinates of the part of the feature space that the training samples,
-    or landmarks among them, span. Neighbours are found by the kernel's own distance.
+    or landmarks among them, span: it is ``make_pipeline(ViewKernel(...), MvHE(...))``, with neighbours found by the
+    kernel's own distance even where there are fewer landmarks than samples.
 
     Parameters
     ----------
@@ -255,39 +206,16 @@ class KMvHE(KernelViews, MvHE):
         As in `MvHE`.
     center : bool
         Subtract every view's training mean in the feature space.
-    kernel : str or callable
-        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
-        callable ``kernel(x, z)`` on two samples, a number; or ``"precomputed"``: the views are then (m, m) kernel
-        matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A sample that a view has
-        not seen is then a row of NaN, or False in the mask, and what its column holds does not matter, but for being
-        finite. Model selection cannot split kernel matrices.
-    gamma : float or sequence of float, optional
-        Width of the kernel, one for all views or one per view. None takes the median heuristic per view,
-        :math:`1 / (2 \sigma^2)` with σ the median distance, for rbf (and 1 / σ for laplacian), and scikit-learn's
-        default for the other kernels.
-    gamma_scale : float
-        Factor on the widths of the median heuristic: a width to search for that does not depend on the data's units.
-    degree, coef0 : float
-        Parameters of the polynomial and sigmoid kernels.
-    kernel_params : dict, optional
-        Further keyword arguments for the kernel.
-    n_landmarks : int, optional
-        How many training samples, drawn at random, span the map of a view (Nyström); all when None, which is exact.
-    random_state : int, RandomState or None
-        Seed of the draw; used only with `n_landmarks`.
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
+        As in `ViewKernel`.
 
     Attributes
     ----------
     projections_ : list of ndarray, each of shape (r_v, d)
         A_v: coefficients of the kernel values against the landmarks of the view. The largest coordinate of a training
         sample along every component is positive.
-    kernels_ : list of Kernel
-        The kernel of every view, with its parameters as fitted.
-    landmarks_ : list of ndarray
-        The training samples against which kernel values are taken, (r_v, D_v) per view; for a precomputed kernel
-        their indices, (r_v,). There are no more than the rank of the kernel matrix.
-    gamma_ : list of float or None
-        The kernel width of every view; None where the kernel's default is used.
+    kernels_, landmarks_, gamma_
+        As in `ViewKernel`.
     offsets_ : list of ndarray, each of shape (d,)
         Every view's training mean in the common space, subtracted from what is projected.
     eigenvalues_, view_names_, n_features_
@@ -312,6 +240,17 @@ class KMvHE(KernelViews, MvHE):
     >>> model.transform_view(data.views["right"][300:], "right").shape
     (1497, 10)
     """
+
+    search_space: ClassVar[SearchSpace] = {
+        # Where the paper finds it at its best, λ2 is smaller and β larger than for MvHE.
+        "n_components": NUMBERS,
+        "lambda_intra": [0.001, 0.005, 0.01, 0.1],
+        "lambda_inter": [0.001, 0.01, 0.05, 0.3],
+        "beta": [0.1, 0.3, 1.1],
+        "n_within": [1, 3],
+        "n_between": [15, 30],
+        "gamma_scale": WIDTHS,
+    }
 
     def __init__(
         self,
@@ -342,32 +281,18 @@ class KMvHE(KernelViews, MvHE):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def _check(self, views: ViewInput, y: ArrayLike | None) -> tuple[Views, Indices]:
-        checked, classes = super()._check(views, y)
-        self._check_kernel(checked)
-        return checked, classes
 
-    def _view_data(self, views: Views, classes: Indices, n_within: int, n_between: int) -> list[ViewData]:
-        data = []
-        for kernel, rows, landmarks, seen in self._kernel_views(views):
-            K = None
-            if kernel.precomputed:
-                K = rows.copy()
-            elif landmarks is None and self.kernel not in ("rbf", "linear", "cosine"):
-                K = kernel(rows, rows)
-            patches = Patches(*kernel.class_neighbours(rows, classes[seen], n_within, n_between, K))
-            kernel_map, features = KernelMap.fit(kernel, rows, landmarks, np.flatnonzero(seen), K)
-            data.append(ViewData.of_kernel(features, patches, seen, kernel_map, center=self.center))
-        return data
-
-    def _store(self, data: Sequence[ViewData], W: Sequence[Array]) -> None:
-        maps = [view.kernel_map for view in data if view.kernel_map is not None]
-        factors = (view.samples(kernel_map.pivots) for view, kernel_map in zip(data, maps, strict=True))
-        # Coefficients depend on which landmarks were taken, latent samples do not.
-        signs = component_signs(np.vstack(_latents(data, W)))
-        self._store_maps(maps, factors, [w * signs for w in W], [view.mean for view in data])
-
-
-def _latents(data: Sequence[ViewData], W: Sequence[Array]) -> list[Array]:
-    """Training samples in the common space."""
-    return [product(view.features, np.ascontiguousarray(w)) for view, w in zip(data, W, strict=True)]
+def _smallest(S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
+    """The d smallest eigenvalues of a scatter matrix, which is destroyed, and the components with W'W = nI."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # not by numpy's BLAS: see crossview._blas
+    if not np.isfinite(size):
+        raise ValueError("the views or weights are too large for their products to be computed: scale them down.")
+    edges = np.cumsum([0, *data.n_features])
+    for null, (a, b) in zip(data.nulls, pairwise(edges), strict=False):
+        if null is not None:
+            # The objective is 0 there: lifted above all eigenvalues, it is out of the way.
+            S[a:b, a:b] += np.outer(2.0 * size * null, null)
+    eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
+    W *= np.sqrt(len(data.arrays))
+    return eigenvalues, W

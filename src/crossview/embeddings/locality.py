@@ -6,20 +6,18 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import Tags
 
 from crossview._types import Array, Indices
 from crossview._validation import check_count, check_weight
-from crossview.embeddings._linear import LinearEmbedding, TrainingData, count_agreeing
+from crossview.embeddings._base import Embedding
+from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.exceptions import NotApplicableError
+from crossview.embeddings._spaces import NUMBERS, SearchSpace
 from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.scatter import graph_scatter
-from crossview.linalg.span import restrict_to_span
-from crossview.views import Views
 
 __all__ = ["DLA", "LPP", "MvDLA"]
 
@@ -30,24 +28,20 @@ def _patch_graph(X: Array, classes: Indices, n_within: int, n_between: int, beta
     return patches.graph(n_within, n_between, between_weight=-beta)
 
 
-class _Patches(LinearEmbedding):
-    """Checks of the parameters that DLA and MvDLA share."""
+class _Patches(Embedding):
+    """What DLA and MvDLA share."""
 
     n_within: int
     n_between: int
+    beta: float
+    _needs_labels: ClassVar[bool] = True
     _weights: ClassVar[tuple[str, ...]] = ("beta",)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
-    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+    def _check_params(self, n_views: int) -> None:
         check_count(self.n_within, "n_within", least=0)
         check_count(self.n_between, "n_between", least=0)
         if not self.n_within and not (self.n_between and self.beta):
             raise ValueError("n_within and n_between (or beta) are 0: give patches at least one neighbour.")
-        return super()._data(views, classes)
 
 
 class DLA(_Patches, PooledEmbedding):
@@ -97,6 +91,14 @@ class DLA(_Patches, PooledEmbedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": NUMBERS,
+        "beta": [0.03, 0.1, 0.3],
+        "n_within": [1, 3, 7],
+        "n_between": [5, 15],
+    }
+    _sets_in_span: ClassVar[bool] = True
+
     def __init__(
         self,
         n_components: int = 20,
@@ -115,10 +117,8 @@ class DLA(_Patches, PooledEmbedding):
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
         assert classes is not None
-        (features,), to_maps = restrict_to_span([X])
-        S, _ = graph_scatter([features], _patch_graph(X, classes, self.n_within, self.n_between, self.beta))
-        eigenvalues, W = smallest_eigenpairs(S, min(d, len(S)), overwrite=True)
-        return eigenvalues, to_maps(W)
+        S, _ = graph_scatter([X], _patch_graph(X, classes, self.n_within, self.n_between, self.beta))
+        return smallest_eigenpairs(S, d, overwrite=True)
 
 
 class MvDLA(_Patches):
@@ -162,6 +162,17 @@ class MvDLA(_Patches):
     (5,)
     """
 
+    search_space: ClassVar[SearchSpace] = {
+        # Within-class neighbours are found across views only where a patch holds more than a class has in one view.
+        "n_components": NUMBERS,
+        "beta": [0.1, 0.3, 1.0],
+        "n_within": [10, 20, 40, 80],
+        "n_between": [15, 50, 100],
+    }
+    _needs_equal_widths: ClassVar[bool] = True
+    _auto_components: ClassVar[bool] = True
+    _in_span: ClassVar[bool] = True
+
     def __init__(
         self,
         n_components: int | str = "auto",
@@ -176,29 +187,14 @@ class MvDLA(_Patches):
         self.n_between = n_between
         self.center = center
 
-    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
-        if len(set(views.n_features)) > 1:
-            raise NotApplicableError(
-                "MvDLA looks for neighbours across views and needs views of equal width, got "
-                f"{', '.join(map(str, views.n_features))} features: use crossview.MvHE."
-            )
-        return super()._data(views, classes)
-
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        assert data.classes is not None
         seen = list(data.mask.T)
-        rows = [X[s] for X, s in zip(data.arrays, seen, strict=True)]
-        samples = np.vstack([X + mean for X, mean in zip(rows, data.means, strict=True)])
-        classes = np.concatenate([data.classes[s] for s in seen])
+        samples = np.vstack([X[s] for X, s in zip(data.views.arrays, seen, strict=True)])
+        classes = np.concatenate([data.labels[s] for s in seen])
         graph = _patch_graph(samples, classes, self.n_within, self.n_between, self.beta)
-        features, to_maps = restrict_to_span(rows)
-        S, _ = graph_scatter(features, graph)
-        eigenvalues, W = smallest_eigenpairs(S, min(d, len(S)), overwrite=True)
-        W = np.sqrt(len(rows)) * to_maps(W)
-        edges = np.cumsum(data.n_features)[:-1]
-        latents = [X @ w for X, w in zip(data.arrays, np.split(W, edges), strict=True)]
-        kept = count_agreeing(latents) if self.n_components == "auto" else len(eigenvalues)
-        return eigenvalues[:kept], W[:, :kept]
+        S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], graph)
+        eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
+        return eigenvalues, np.sqrt(len(seen)) * W
 
 
 class LPP(PooledEmbedding):
@@ -249,6 +245,9 @@ class LPP(PooledEmbedding):
     Views(300 samples; left: 5 features, right: 5 features)
     """
 
+    _weights: ClassVar[tuple[str, ...]] = ("reg",)
+    _sets_in_span: ClassVar[bool] = True
+
     def __init__(
         self,
         n_components: int = 20,
@@ -265,11 +264,10 @@ class LPP(PooledEmbedding):
         self.reg = reg
         self.center = center
 
-    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
+    def _check_params(self, n_views: int) -> None:
         check_count(self.n_neighbors, "n_neighbors", least=1)
         if self.t is not None:
             check_weight(self.t, "t", positive=True)
-        return super()._data(views, classes)
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
         everyone = np.zeros(len(X), dtype=np.intp)
@@ -279,7 +277,6 @@ class LPP(PooledEmbedding):
         distances = np.square(X[start] - X[end]).sum(axis=1)
         width = self.t if self.t is not None else float(distances.mean()) or 1.0
         heat = sp.csr_array((np.exp(-distances / width), (start, end)), shape=graph.shape)
-        (features,), to_maps = restrict_to_span([X])
-        S, D = graph_scatter([features], heat)
-        eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), min(d, len(S)))
-        return -eigenvalues, to_maps(W)
+        S, D = graph_scatter([X], heat)
+        eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), d)
+        return -eigenvalues, W

@@ -32,49 +32,8 @@ METHODS: dict[str, type[Embedding]] = {
 }
 """Name → class, in the order of the paper's tables."""
 
-_DIMENSIONS = [5, 10, 20, 30, 40, 60]
-_RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
-_WIDTHS = [0.1, 0.3, 1.0, 3.0]
-_WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
-
 SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
-    "PCA": {"n_components": _DIMENSIONS},
-    "LDA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
-    "DLA": {"n_components": _DIMENSIONS, "beta": [0.03, 0.1, 0.3], "n_within": [1, 3, 7], "n_between": [5, 15]},
-    "CCA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
-    "KCCA": {"n_components": _DIMENSIONS, "reg": _RIDGES, "gamma_scale": _WIDTHS},
-    "MCCA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
-    "PLS": {"n_components": _DIMENSIONS},
-    "MvDLA": {
-        # Within-class neighbours are found across views only where a patch holds more than a class has in one view.
-        "n_components": _DIMENSIONS,
-        "beta": [0.1, 0.3, 1.0],
-        "n_within": [10, 20, 40, 80],
-        "n_between": [15, 50, 100],
-    },
-    "GMA": {"n_components": _DIMENSIONS, "reg": _RIDGES[2:], "mu": _WEIGHTS[:3]},
-    "MULDA": {"n_components": _DIMENSIONS, "reg": _RIDGES[2:], "mu": _WEIGHTS[:3]},
-    "MvDA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
-    "MvMDA": {"n_components": _DIMENSIONS, "reg": _RIDGES},
-    "MvDA-VC": {"n_components": _DIMENSIONS, "reg": _RIDGES, "lambda_consistency": _WEIGHTS},
-    "MvHE": {
-        # Of ten data sets, none has a setting elsewhere that is better by more than a point (benchmarks/defaults.md).
-        "n_components": _DIMENSIONS,
-        "lambda_intra": [0.01, 0.1],
-        "lambda_inter": [0.05, 0.3],
-        "beta": [0.1, 0.3],
-        "n_within": [1, 3],
-        "n_between": [15, 30],
-    },
-    "KMvHE": {
-        # Where the paper finds it at its best, λ2 is smaller and β larger than for MvHE.
-        "n_components": _DIMENSIONS,
-        "lambda_intra": [0.001, 0.005, 0.01, 0.1],
-        "lambda_inter": [0.001, 0.01, 0.05, 0.3],
-        "beta": [0.1, 0.3, 1.1],
-        "n_within": [1, 3],
-        "n_between": [15, 30],
-        "gamma_scale": _WIDTHS,
-    },
+    name: {parameter: list(values) for parameter, values in method.search_space.items()}
+    for name, method in METHODS.items()
 }
 """Name → parameters with values to try, for scikit-learn's searches."""

@@ -9,8 +9,9 @@ import scipy.linalg
 
 from crossview._blas import cross_product
 from crossview._types import Array, Indices
-from crossview.embeddings._linear import TrainingData
+from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
+from crossview.embeddings._spaces import NUMBERS, SearchSpace
 
 __all__ = ["PCA"]
 
@@ -51,7 +52,7 @@ class PCA(PooledEmbedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    _weights: ClassVar[tuple[str, ...]] = ()
+    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS}
 
     def __init__(self, n_components: int = 20, pooled: bool = True, center: bool = True) -> None:
         self.n_components = n_components

@@ -3,7 +3,7 @@
 A search by matrix products is fast but rounds: two samples at the same distance may come out in either order,
 depending on the number of threads. So the fast search only proposes candidates. Where two of them lie closer than
 its rounding error, their distances are computed again coordinate by coordinate, and what is still tied goes to the
-lower index. Without ties this costs nothing. Distances other than Euclidean are taken as they are given.
+lower index. Without ties this costs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from crossview._blas import inner_products
 from crossview._types import Array, Indices
 
-__all__ = ["class_neighbours", "class_neighbours_from_blocks"]
+__all__ = ["class_neighbours"]
 
 _DENSE_BELOW = 512  # samples up to which one matrix of all distances beats a search
 _SMALL_CLASS = 64  # classes up to this size are searched together, larger ones one by one
@@ -54,37 +54,6 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     ([[1], [0], [3], [2]], [[2, 3], [2, 3], [1, 0], [1, 0]])
     """
     return _SortedSearch(X, classes).tables(*_possible(classes, n_within, n_between))
-
-
-def class_neighbours_from_blocks(
-    block: Callable[[slice], Array],
-    classes: Indices,
-    n_within: int,
-    n_between: int,
-) -> tuple[Indices, Indices]:
-    """Nearest samples of the same and of other classes, by any distance that can be had row by row.
-
-    Parameters
-    ----------
-    block : callable
-        ``block(rows)`` gives the distances, or anything in their order, from a slice of rows to all m samples.
-    classes, n_within, n_between
-        As in `class_neighbours`, and so is what is returned.
-    """
-    m = len(classes)
-    everyone = np.arange(m)
-    n_within, n_between = _possible(classes, n_within, n_between)
-    within, between = _empty_table(m, n_within), _empty_table(m, n_between)
-    for rows in _chunks(0, m, m):
-        distances = block(rows)
-        same = classes[rows, None] == classes
-        other = ~same
-        same[everyone[: rows.stop - rows.start], everyone[rows]] = False
-        for table, eligible in ((within, same), (between, other)):
-            if table.shape[1]:
-                d = np.where(eligible, distances, np.inf)
-                table[rows] = _select(d, everyone[rows], everyone, table.shape[1])
-    return within, between
 
 
 def _possible(classes: Indices, n_within: int, n_between: int) -> tuple[int, int]:

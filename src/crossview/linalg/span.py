@@ -8,17 +8,14 @@ samples, which changes nothing where the samples span all directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
-from crossview._blas import product
 from crossview._types import Array, Indices
 
-__all__ = ["constant_direction", "restrict_to_span", "row_space"]
+__all__ = ["constant_direction", "row_space"]
 
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix: far from what rounding could make singular
 
@@ -47,7 +44,8 @@ def row_space(X: Array) -> Array | None:
     True
     """
     m, D = X.shape
-    if m >= D and _surely_full(X):
+    # Where some samples vary in all directions, all samples do.
+    if m >= D and _surely_full(X[: 2 * D]):
         return None
     _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
     rank = int(np.sum(singular > max(m, D) * np.finfo(np.float64).eps * singular[0]))
@@ -65,32 +63,6 @@ def _surely_full(X: Array) -> bool:
     factor, info = dpotrf(gram, lower=0, clean=0, overwrite_a=1)
     # No column of a matrix of correlations sums to more than its order.
     return not info and bool(dpocon(factor, float(len(gram)))[0] > _WELL_CONDITIONED)
-
-
-def restrict_to_span(arrays: Sequence[Array]) -> tuple[list[Array], Callable[[Array], Array]]:
-    """Features along the directions in which the samples of each view vary.
-
-    Parameters
-    ----------
-    arrays : sequence of ndarray, each of shape (m_v, D_v)
-        The views' samples.
-
-    Returns
-    -------
-    features : list of ndarray, each of shape (m_v, r_v)
-        The samples in coordinates of their `row_space`.
-    to_maps : callable
-        Turns directions in these coordinates, (Σr_v, d), into maps of the views, (ΣD_v, d), one above the other.
-    """
-    bases = [row_space(X) for X in arrays]
-    features = [X if B is None else product(X, B) for X, B in zip(arrays, bases, strict=True)]
-    edges = np.cumsum([X.shape[1] for X in features])[:-1]
-
-    def to_maps(W: Array) -> Array:
-        parts = zip(np.split(W, edges), bases, strict=True)
-        return np.vstack([part if B is None else B @ part for part, B in parts])
-
-    return features, to_maps
 
 
 def constant_direction(R: Array, pivots: Indices) -> Array | None:

@@ -25,7 +25,6 @@ Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Maker: TypeAlias = "Callable[[Effort, Lacks], Experiment]"
 Draw: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"
 
-_TWO_VIEWS = ("CCA", "KCCA", "PLS")  # methods for two views only, which the paper leaves out where there are more
 LETTER = "by the letter of the paper"
 """What rows end in that time the paper's algorithm as it is printed."""
 
@@ -246,7 +245,11 @@ def _cases(settings: Sequence[Setting], effort: Effort) -> list[Setting]:
 
 def _methods(setting: Setting, effort: Effort, among: Sequence[str] = tuple(METHODS)) -> list[str]:
     """Those wanted that can do with so many views."""
-    return [name for name in among if name in effort.methods and (setting.n_views == 2 or name not in _TWO_VIEWS)]
+    return [
+        name
+        for name in among
+        if name in effort.methods and (setting.n_views == 2 or not METHODS[name]._needs_two_views)
+    ]
 
 
 def _comparison(name: str, title: str, settings: Sequence[Setting], kind: str = "accuracy") -> Maker:
