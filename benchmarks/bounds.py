@@ -25,7 +25,7 @@ REPEATS = 10
 
 def bounds(method: str, data: cv.datasets.Dataset, draws: int | None) -> dict[str, dict[str, float]]:
     """Per distance, the best that one setting reaches on average, and the average of the best of every split."""
-    splits = list(cv.ClassSplit(70, REPEATS, random_state=0).split(data.views, data.y))
+    splits = list(cv.ClassSplit(REPEATS, 70, random_state=0).split(data.views, data.y))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         space = search_space(method, data.views.n_features, pca=Effort().pca)

@@ -31,8 +31,8 @@ def main() -> None:
     options = parser.parse_args()
     data = open_dataset(options.dataset)
     views, y = data.views, np.asarray(data.y)
-    train, rest = next(cv.SampleSplit(options.train, 1, random_state=0).split(y, y))
-    test = rest[next(cv.SampleSplit(options.test, 1, random_state=0).split(rest, y[rest]))[0]]
+    train, rest = next(cv.SampleSplit(1, options.train, random_state=0).split(y, y))
+    test = rest[next(cv.SampleSplit(1, options.test, random_state=0).split(rest, y[rest]))[0]]
     print("| method | search | committee of 8 | best of the settings on test samples | gap | search, s |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for method in options.methods:

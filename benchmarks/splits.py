@@ -29,7 +29,7 @@ def means(name: str, data: cv.datasets.Dataset, seeds: int) -> dict[str, list[fl
     found: dict[str, list[float]] = {"euclidean": [], "cosine": []}
     for seed in range(seeds):
         scores: dict[str, list[float]] = {metric: [] for metric in found}
-        for train, test in cv.ClassSplit(70, 10, random_state=seed).split(data.views, data.y):
+        for train, test in cv.ClassSplit(10, 70, random_state=seed).split(data.views, data.y):
             model = make_pipeline(cv.ViewScaler(), cv.ViewPCA(80), MODELS[name])
             latents = model.fit(data.views[train], data.y[train]).transform(data.views[test])
             for metric, values in scores.items():

@@ -188,7 +188,7 @@ def test_zeros_of_either_sign_are_one_number(turntable):
 def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
     cell = small(method, parameters={"reg": 0.1} if method == "MvDA" else {"n_between": 3}, repeat=1, seed=2)
     result = run_cell(cell, turntable)
-    train, test = list(cv.ClassSplit(8, 10, random_state=0).split(turntable.views, turntable.y))[1]
+    train, test = list(cv.ClassSplit(10, 8, random_state=0).split(turntable.views, turntable.y))[1]
     views, y = turntable.views, turntable.y
     grid = dict(cell.search.grid) | {name: [value] for name, value in cell.parameters}
     space = search_space(method, views.n_features, own=grid, pca=[8, 16])

@@ -20,7 +20,7 @@ FOLDER = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"
 def test_search_on_training_people_is_good_for_others():
     data = cv.datasets.load_cmu_pie(FOLDER, case=4)
     scores = []
-    for repeat, (train, test) in enumerate(cv.ClassSplit(45, random_state=0).split(data.views, data.y)):
+    for repeat, (train, test) in enumerate(cv.ClassSplit(train_size=45, random_state=0).split(data.views, data.y)):
         search = cv.tune("MvHE", data.views[train], data.y[train], random_state=repeat, cv="classes")
         scores.append(search.score(data.views[test], data.y[test]))
     print(f"mACC over ten splits of people: MvHE {100 * np.mean(scores):.1f} ± {100 * np.std(scores):.1f}")

@@ -15,7 +15,7 @@ labels = st.lists(st.integers(0, 9), min_size=8, max_size=60).filter(lambda y: l
 @given(y=labels, seed=st.integers(0, 2**32 - 1), share=st.floats(0.34, 0.66))
 def test_no_class_leaks_and_the_seed_decides(y, seed, share):
     y = np.array(y)
-    for splitter in (cv.ClassSplit(share, 3, seed), cv.ClassSplit(2, 3, seed), cv.ClassKFold(3, seed)):
+    for splitter in (cv.ClassSplit(3, share, seed), cv.ClassSplit(3, 2, seed), cv.ClassKFold(3, seed)):
         splits, again = list(splitter.split(y, y)), list(splitter.split(y, y))
         assert len(splits) == splitter.get_n_splits() == 3
         for (train, test), (same_train, same_test) in zip(splits, again, strict=True):
@@ -36,7 +36,7 @@ def test_every_class_is_tested_once():
 def test_counts_are_the_papers():
     y = np.repeat(np.arange(100), 4)
     seen = set()
-    for train, test in cv.ClassSplit(70, random_state=0).split(y, y):
+    for train, test in cv.ClassSplit(train_size=70, random_state=0).split(y, y):
         assert len(np.unique(y[train])) == 70
         assert len(test) == 120
         seen.add(tuple(test))
@@ -50,24 +50,24 @@ def test_works_in_scikit_learn():
     assert (scores > 0.3).all()
 
 
-@pytest.mark.parametrize("n_train", [0, 1, 4, 1.5, -0.2, True, "half", np.nan, np.inf])
-def test_impossible_counts(n_train):
-    with pytest.raises(ValueError, match="n_train"):
-        list(cv.ClassSplit(n_train).split(None, [0, 0, 1, 2, 3, 4]))
+@pytest.mark.parametrize("train_size", [0, 1, 4, 1.5, -0.2, True, "half", np.nan, np.inf])
+def test_impossible_counts(train_size):
+    with pytest.raises(ValueError, match="train_size"):
+        list(cv.ClassSplit(train_size=train_size).split(None, [0, 0, 1, 2, 3, 4]))
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n_train=st.sampled_from([1, 2, 0.3, 0.5, 0.99]))
-def test_sample_split_takes_from_every_class(seed, n_train):
+@given(seed=st.integers(0, 2**32 - 1), train_size=st.sampled_from([1, 2, 0.3, 0.5, 0.99]))
+def test_sample_split_takes_from_every_class(seed, train_size):
     y = np.array(list("aaabbbbccccccdddd"))
-    splitter = cv.SampleSplit(n_train, 3, seed)
+    splitter = cv.SampleSplit(3, train_size, seed)
     assert splitter.get_n_splits() == 3
     for (train, test), (again, _) in zip(splitter.split(None, y), splitter.split(None, y), strict=True):
         np.testing.assert_array_equal(train, again)
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
         assert set(y[train]) == set(y[test]) == set("abcd")
-        if n_train in (1, 2):
-            assert [(y[train] == c).sum() for c in "abcd"] == [n_train] * 4
+        if train_size in (1, 2):
+            assert [(y[train] == c).sum() for c in "abcd"] == [train_size] * 4
 
 
 @settings(max_examples=30, deadline=None)
@@ -89,12 +89,12 @@ def test_most_chosen_labels_change():
 def test_other_mistakes():
     with pytest.raises(ValueError, match="n_splits=3 folds of 5 classes would leave one class to a fold"):
         list(cv.ClassKFold(3).split(None, [0, 1, 2, 3, 4]))
-    with pytest.raises(ValueError, match="n_repeats must be a whole number, 1 or more, got 0"):
-        list(cv.ClassSplit(2, n_repeats=0).split(None, [0, 1, 2, 3]))
+    with pytest.raises(ValueError, match="n_splits must be a whole number, 1 or more, got 0"):
+        list(cv.ClassSplit(0, 2).split(None, [0, 1, 2, 3]))
     with pytest.raises(ValueError, match="y contains NaN"):
-        list(cv.ClassSplit(2).split(None, [0.0, 1.0, 2.0, np.nan]))
-    with pytest.raises(ValueError, match="n_train=2 of 2 samples of class b leaves fewer than 1"):
-        list(cv.SampleSplit(2).split(None, ["a", "a", "a", "b", "b"]))
+        list(cv.ClassSplit(train_size=2).split(None, [0.0, 1.0, 2.0, np.nan]))
+    with pytest.raises(ValueError, match="train_size=2 of 2 samples of class b leaves fewer than 1"):
+        list(cv.SampleSplit(train_size=2).split(None, ["a", "a", "a", "b", "b"]))
     for ratio in (-0.1, 1.5, True, "all"):
         with pytest.raises(ValueError, match="ratio must be a share from 0 to 1"):
             cv.permute_labels([0, 1], ratio)

@@ -102,7 +102,7 @@ class Split(_Described):
         repeat : int
             Which of the splits, from 0.
         """
-        splitter = _KINDS[self.kind](self.n_train, self.n_repeats, self.seed)
+        splitter = _KINDS[self.kind](self.n_repeats, self.n_train, self.seed)
         return next(islice(splitter.split(y, y), repeat, None))
 
 

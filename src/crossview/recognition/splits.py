@@ -19,141 +19,14 @@ __all__ = ["ClassKFold", "ClassSplit", "SampleSplit", "folds", "matching_folds",
 _CLASSES_PER_FOLD = 4
 
 
-class _Repeated:
-    """What repeated splits share: how much to train with, how often, and the seed."""
+class _Splitter:
+    """What scikit-learn expects of a splitter. A subclass defines `_splits`."""
 
-    def __init__(
-        self, n_train: float = 0.7, n_repeats: int = 10, random_state: int | np.random.RandomState | None = None
-    ) -> None:
-        self.n_train = n_train
-        self.n_repeats = n_repeats
-        self.random_state = random_state
+    n_splits: int
+    random_state: int | np.random.RandomState | None
 
     def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
         """How many splits there are.
-
-        Parameters
-        ----------
-        X, y, groups : ignored
-            Not used.
-        """
-        return self.n_repeats
-
-
-class ClassSplit(_Repeated):
-    """Repeated random splits into classes to train with and classes to test with, the paper's protocol.
-
-    Parameters
-    ----------
-    n_train : int or float
-        How many classes to train with; below 1, their share.
-    n_repeats : int
-        How many splits.
-    random_state : int, RandomState or None
-        Seed.
-
-    Examples
-    --------
-    >>> y = ["a", "a", "b", "b", "c", "d"]
-    >>> for train, test in ClassSplit(n_train=2, n_repeats=2, random_state=0).split(y, y):
-    ...     print(train, test)
-    [4 5] [0 1 2 3]
-    [0 1 4] [2 3 5]
-    """
-
-    def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the rows to train with and the rows to test with.
-
-        Parameters
-        ----------
-        X : ignored
-            Not used.
-        y : array-like of shape (m,)
-            The classes.
-        groups : ignored
-            Not used.
-        """
-        classes, codes = _classes(y)
-        check_count(self.n_repeats, "n_repeats", least=1)
-        n_train = _count(self.n_train, len(classes), "classes", least=2)
-        random = check_random_state(self.random_state)
-        for _ in range(self.n_repeats):
-            yield _rows(codes, random.permutation(len(classes))[n_train:])
-
-
-class SampleSplit(_Repeated):
-    """Repeated random splits of the samples of every class, for recognition of classes that were trained with.
-
-    Parameters
-    ----------
-    n_train : int or float
-        How many samples of every class to train with; below 1, their share.
-    n_repeats : int
-        How many splits.
-    random_state : int, RandomState or None
-        Seed.
-
-    Examples
-    --------
-    >>> y = ["a", "a", "b", "b", "b"]
-    >>> for train, test in SampleSplit(n_train=1, n_repeats=2, random_state=0).split(y, y):
-    ...     print(train, test)
-    [1 4] [0 2 3]
-    [0 2] [1 3 4]
-    """
-
-    def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the rows to train with and the rows to test with.
-
-        Parameters
-        ----------
-        X : ignored
-            Not used.
-        y : array-like of shape (m,)
-            The classes.
-        groups : ignored
-            Not used.
-        """
-        classes, codes = _classes(y)
-        check_count(self.n_repeats, "n_repeats", least=1)
-        members = [np.flatnonzero(codes == c) for c in range(len(classes))]
-        counts = [
-            _count(self.n_train, len(rows), f"samples of class {c}", least=1)
-            for c, rows in zip(classes, members, strict=True)
-        ]
-        random = check_random_state(self.random_state)
-        for _ in range(self.n_repeats):
-            train = [random.permutation(rows)[:count] for rows, count in zip(members, counts, strict=True)]
-            is_train = np.zeros(len(codes), dtype=bool)
-            is_train[np.concatenate(train)] = True
-            yield np.flatnonzero(is_train), np.flatnonzero(~is_train)
-
-
-class ClassKFold:
-    """Folds of classes: every class is tested once, by what was learnt from the others.
-
-    Parameters
-    ----------
-    n_splits : int
-        Number of folds, at most half the number of classes: a fold of one class would find every match right.
-    random_state : int, RandomState or None
-        Seed of the assignment of classes to folds.
-
-    Examples
-    --------
-    >>> y = ["a", "a", "b", "c", "d"]
-    >>> for train, test in ClassKFold(2, random_state=0).split(y, y):
-    ...     print(train, test)
-    [0 1 2] [3 4]
-    [3 4] [0 1 2]
-    """
-
-    def __init__(self, n_splits: int = 5, random_state: int | np.random.RandomState | None = None) -> None:
-        self.n_splits = n_splits
-        self.random_state = random_state
-
-    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
-        """How many folds there are.
 
         Parameters
         ----------
@@ -174,17 +47,125 @@ class ClassKFold:
         groups : ignored
             Not used.
         """
+        check_count(self.n_splits, "n_splits", least=1)
         classes, codes = _classes(y)
+        for is_train in self._splits(classes, codes, check_random_state(self.random_state)):
+            yield np.flatnonzero(is_train), np.flatnonzero(~is_train)
+
+    def _splits(
+        self, classes: NDArray[np.generic], codes: Indices, random: np.random.RandomState
+    ) -> Iterator[NDArray[np.bool_]]:
+        """For every split, which samples to train with."""
+        raise AssertionError("a subclass defines the splits")
+
+
+class ClassSplit(_Splitter):
+    """Repeated random splits into classes to train with and classes to test with, the paper's protocol.
+
+    Parameters
+    ----------
+    n_splits : int
+        How many splits.
+    train_size : int or float
+        How many classes to train with; below 1, their share.
+    random_state : int, RandomState or None
+        Seed.
+
+    Examples
+    --------
+    >>> y = ["a", "a", "b", "b", "c", "d"]
+    >>> for train, test in ClassSplit(n_splits=2, train_size=2, random_state=0).split(y, y):
+    ...     print(train, test)
+    [4 5] [0 1 2 3]
+    [0 1 4] [2 3 5]
+    """
+
+    def __init__(
+        self, n_splits: int = 10, train_size: float = 0.7, random_state: int | np.random.RandomState | None = None
+    ) -> None:
+        self.n_splits = n_splits
+        self.train_size = train_size
+        self.random_state = random_state
+
+    def _splits(
+        self, classes: NDArray[np.generic], codes: Indices, random: np.random.RandomState
+    ) -> Iterator[NDArray[np.bool_]]:
+        count = _count(self.train_size, len(classes), "classes", least=2)
+        for _ in range(self.n_splits):
+            yield np.isin(codes, random.permutation(len(classes))[:count])
+
+
+class SampleSplit(ClassSplit):
+    """Repeated random splits of the samples of every class, to recognise classes that were trained with.
+
+    Parameters
+    ----------
+    n_splits : int
+        How many splits.
+    train_size : int or float
+        How many samples of every class to train with; below 1, their share.
+    random_state : int, RandomState or None
+        Seed.
+
+    Examples
+    --------
+    >>> y = ["a", "a", "b", "b", "b"]
+    >>> for train, test in SampleSplit(n_splits=2, train_size=1, random_state=0).split(y, y):
+    ...     print(train, test)
+    [1 4] [0 2 3]
+    [0 2] [1 3 4]
+    """
+
+    def _splits(
+        self, classes: NDArray[np.generic], codes: Indices, random: np.random.RandomState
+    ) -> Iterator[NDArray[np.bool_]]:
+        members = [np.flatnonzero(codes == c) for c in range(len(classes))]
+        counts = [
+            _count(self.train_size, len(rows), f"samples of class {c}", least=1)
+            for c, rows in zip(classes, members, strict=True)
+        ]
+        for _ in range(self.n_splits):
+            is_train = np.zeros(len(codes), dtype=bool)
+            for rows, count in zip(members, counts, strict=True):
+                is_train[random.permutation(rows)[:count]] = True
+            yield is_train
+
+
+class ClassKFold(_Splitter):
+    """Folds of classes: every class is tested once, by what was learnt from the others.
+
+    Parameters
+    ----------
+    n_splits : int
+        Number of folds, at most half the number of classes: in a fold of one class every match is right.
+    random_state : int, RandomState or None
+        Seed of the assignment of classes to folds.
+
+    Examples
+    --------
+    >>> y = ["a", "a", "b", "c", "d"]
+    >>> for train, test in ClassKFold(2, random_state=0).split(y, y):
+    ...     print(train, test)
+    [0 1 2] [3 4]
+    [3 4] [0 1 2]
+    """
+
+    def __init__(self, n_splits: int = 5, random_state: int | np.random.RandomState | None = None) -> None:
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def _splits(
+        self, classes: NDArray[np.generic], codes: Indices, random: np.random.RandomState
+    ) -> Iterator[NDArray[np.bool_]]:
         check_count(self.n_splits, "n_splits", least=2)
         if self.n_splits > len(classes) // 2:
             raise ValueError(
                 f"n_splits={self.n_splits} folds of {len(classes)} classes would leave one class to a fold, in which "
-                f"every match is right: choose {len(classes) // 2} or fewer, or split samples by "
+                f"every match is right: use {len(classes) // 2} or fewer, or split samples with "
                 "sklearn.model_selection.StratifiedKFold."
             )
-        order = check_random_state(self.random_state).permutation(len(classes))
-        for test in np.array_split(order, self.n_splits):
-            yield _rows(codes, test)
+        for test in np.array_split(random.permutation(len(classes)), self.n_splits):
+            yield ~np.isin(codes, test)
 
 
 def folds(cv: Any, y: NDArray[Any], n_folds: int, random_state: int) -> tuple[Any, str]:
@@ -262,23 +243,22 @@ def _classes(y: ArrayLike) -> tuple[NDArray[np.generic], Indices]:
     return classes, codes.astype(np.intp)
 
 
-def _rows(codes: Indices, test: Indices) -> tuple[Indices, Indices]:
-    is_test = np.isin(codes, test)
-    return np.flatnonzero(~is_test), np.flatnonzero(is_test)
-
-
-def _count(n_train: float, total: int, what: str, *, least: int) -> int:
+def _count(train_size: float, total: int, what: str, *, least: int) -> int:
     """How many to train with, so that so many at least are left to either side."""
-    if isinstance(n_train, bool | np.bool_) or not isinstance(n_train, Real) or not np.isfinite(float(n_train)):
-        raise ValueError(f"n_train must be a number of {what}, or their share, got {n_train!r}.")
-    count = max(least, min(total - least, round(n_train * total))) if 0 < n_train < 1 else n_train
+    if (
+        isinstance(train_size, bool | np.bool_)
+        or not isinstance(train_size, Real)
+        or not np.isfinite(float(train_size))
+    ):
+        raise ValueError(f"train_size must be a number of {what}, or their share, got {train_size!r}.")
+    count = max(least, min(total - least, round(train_size * total))) if 0 < train_size < 1 else train_size
     if count != int(count):
-        raise ValueError(f"n_train={n_train!r} is neither a whole number of {what} nor a share between 0 and 1.")
+        raise ValueError(f"train_size={train_size!r} is neither a whole number of {what} nor a share between 0 and 1.")
     if total < 2 * least:
         raise ValueError(f"{total} {what} are too few to be split: there must be {2 * least} at least.")
     if not least <= count <= total - least:
         raise ValueError(
-            f"n_train={n_train!r} of {total} {what} leaves fewer than {least} to train with, or to test with: "
+            f"train_size={train_size!r} of {total} {what} leaves fewer than {least} to train with, or to test with: "
             f"give a share between 0 and 1, or a whole number from {least} to {total - least}."
         )
     return int(count)
