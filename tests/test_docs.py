@@ -1,0 +1,93 @@
+"""Every code block of the README and the pages under docs runs, page by page, in the order in which it is read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import typer
+from commands import run
+
+from crossview.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(<!-- long -->\n)?```(python|sh)\n(.*?)```", flags=re.DOTALL)
+
+
+def test_there_is_a_page_to_run():
+    assert {"README.md", "recipe.md", "tuning.md"} <= {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_blocks_run(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert blocks
+    for long, language, code in blocks:
+        if language == "python":
+            exec(compile(code, page.name, "exec"), names)
+            continue
+        for line in code.splitlines():
+            command = shlex.split(line, comments=True)
+            assert command[0] == "crossview"
+            if long:
+                parse(command[1:])
+            else:
+                run(*command[1:])
+    CHECKS.get(page.stem, lambda names, folder: None)(names, tmp_path)
+
+
+def parse(arguments):
+    """What would take too long to run must at least be a command that exists, with options that exist."""
+    with click.Context(typer.main.get_command(app)) as context:
+        name, command, rest = context.command.resolve_command(context, arguments)
+        command.make_context(name, rest)
+
+
+def test_links_lead_somewhere():
+    for page in [*PAGES, ROOT / "docs" / "results" / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def check_readme(names, folder):
+    assert names["model"].score(names["test"], names["y_test"]) == pytest.approx(0.90, abs=0.01)
+    assert names["search"].score(names["test"], names["y_test"]) > 0.6
+    assert (folder / "digits.model").exists()
+
+
+def check_recipe(names, folder):
+    assert names["accuracy"] > 0.5
+    assert (folder / "comparison" / "report.html").exists()
+    assert len((folder / "matches.csv").read_text().splitlines()) == 1 + 3 * len(names["new"].y)
+
+
+def check_matching(names, folder):
+    assert -1 in names["matcher"].predict(names["test"]["right"], "right")
+    assert (folder / "right.onnx").exists()
+    assert names["ranks"][0] > 0.8
+
+
+def check_tuning(names, folder):
+    assert names["search"].score(names["test"], names["y_test"]) > 0.7
+    assert names["pipeline"].get_params()["mvda__reg"] in (0.01, 0.1, 1.0)
+
+
+def check_data(names, folder):
+    assert np.isnan(names["incomplete"]["sketch"][::4]).all()
+    assert names["data"].view_names == ["photo", "sketch"]
+
+
+CHECKS = {
+    "README": check_readme,
+    "recipe": check_recipe,
+    "matching": check_matching,
+    "tuning": check_tuning,
+    "data": check_data,
+}
