@@ -6,7 +6,7 @@ import numpy as np
 
 import crossview as cv
 
-SUPERVISED = [
+ALL = [
     cv.LDA(2, pooled=False),
     cv.DLA(2, pooled=False),
     cv.GMA(2),
@@ -16,11 +16,17 @@ SUPERVISED = [
     cv.MvMDA(2),
     cv.MvHE(2),
     cv.KMvHE(2),
+    cv.PCA(2, pooled=False),
+    cv.LPP(2, pooled=False),
+    cv.MCCA(2),
+    cv.CCA(2),
+    cv.PLS(2),
+    cv.KCCA(2),
 ]
-UNSUPERVISED = [cv.PCA(2, pooled=False), cv.LPP(2, pooled=False), cv.MCCA(2), cv.CCA(2), cv.PLS(2), cv.KCCA(2)]
-TWO_VIEWS_ONLY = [cv.CCA(2), cv.PLS(2), cv.KCCA(2)]
-ALL = [*SUPERVISED, *UNSUPERVISED]
-ANY_VIEWS = [m for m in ALL if type(m) not in (cv.CCA, cv.PLS, cv.KCCA)]
+SUPERVISED = [model for model in ALL if model._needs_labels]
+UNSUPERVISED = [model for model in ALL if not model._needs_labels]
+TWO_VIEWS_ONLY = [model for model in ALL if model._needs_two_views]
+ANY_VIEWS = [model for model in ALL if not model._needs_two_views]
 
 
 def make(m=60, sizes=(6, 4), n_classes=6, seed=0):

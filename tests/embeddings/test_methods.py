@@ -12,8 +12,7 @@ FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
 
 def test_names_are_those_of_the_paper_in_its_order():
     assert list(cv.METHODS)[:3] == ["PCA", "LDA", "DLA"]
-    assert list(cv.METHODS)[-3:] == ["MvDA-VC", "MvHE", "KMvHE"]
-    assert len(cv.METHODS) == 15
+    assert list(cv.METHODS)[12:15] == ["MvDA-VC", "MvHE", "KMvHE"]
     assert list(cv.SEARCH_SPACES) == list(cv.METHODS)
 
 
