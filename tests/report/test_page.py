@@ -28,11 +28,11 @@ from crossview.report import (
     write_report,
 )
 from crossview.report.charts import x_ticks
+from crossview.report.drawing import coordinate, ticks, ticks_log
+from crossview.report.formatting import best_two
 from crossview.report.matches import png
 from crossview.report.page import render
 from crossview.report.palette import CLASS_COLOURS, SERIES_COLOURS, Palette
-from crossview.report.svg import coordinate, ticks, ticks_log
-from crossview.report.words import best_two
 
 
 class Outline(HTMLParser):
@@ -122,8 +122,8 @@ def test_hostile_texts_stay_texts(hostile):
 
 def test_svgs_say_in_words_what_they_show(report):
     html = render(report)
-    drawings = re.findall(r'<svg [^>]*role="img"[^>]*>.*?</svg>', html, re.DOTALL)
-    assert len(drawings) == 4 + 2 + 3 + 15
+    drawings = re.findall(r'<svg [^>]*role="img"[^>]*>.*?</desc>', html, re.DOTALL)
+    assert len(drawings) == 4 + 2 + 3 + 15 + 2
     for drawing in drawings:
         assert re.search(r"<title [^>]+>[^<]+</title><desc [^>]+>[^<]+</desc>", drawing)
     assert "highest: KMvHE" in html
@@ -235,7 +235,7 @@ def test_nothing_is_drawn_of_nothing():
     [
         ([Facts("a b", "t", {})], "letters, digits and hyphens"),
         ([Facts("../x", "t", {})], "letters, digits and hyphens"),
-        ([Facts("main", "t", {})], "name of the page's own"),
+        ([Facts("main", "t", {})], "not main, tip or said"),
         ([Facts("a", "t", {}), Facts("A", "t", {})], "is there twice"),
         ([ResultTable("a", "t", ["x", "y"], {"m": [Entry()]})], "1 entries for 'm', but 2 columns"),
         ([Curves("a", "t", {"m": Curve([0, 1], [1, 2])}, "x", log_x=True)], "has no logarithm"),
@@ -282,7 +282,7 @@ def test_whole_numbers_have_a_tick_at_the_first(x, found):
     item = Curves("c", "t", {"m": Curve(list(x), [1.0] * len(x)), "n": Curve([], [])}, "rank")
     assert x_ticks(item) == found
     drawing = page_of(item)
-    shown = re.findall(r'y="360.0" class="mid tick">([^<]+)<', drawing)
+    shown = re.findall(r'y="360" class="mid tick">([^<]+)<', drawing)
     assert shown == [f"{tick:g}" for tick in found]
 
 
@@ -290,18 +290,25 @@ def test_coordinates_are_short():
     assert [coordinate(v) for v in (1.25, -0.04, 100.0, -3.14159)] == ["1.2", "0", "100", "-3.1"]
 
 
-def test_the_page_needs_no_matplotlib(tmp_path):
+@pytest.mark.parametrize("missing", ["jinja2", "vl_convert"])
+def test_what_is_missing_is_named_before_anything_is_written(missing, tmp_path):
     code = f"""
 import sys
 sys.modules['matplotlib'] = None
+sys.modules[{missing!r}] = None
 from crossview.report import Bars, Entry, Report, Section, write_report
 report = Report('t', 's', [Section('s', [Bars('b', 't', ['g'], {{'m': [Entry(1.0)]}})])])
-print(write_report(report, {str(tmp_path)!r}, static=False).name)
-try:
-    write_report(report, {str(tmp_path)!r})
-except ImportError as error:
-    print(error)
+for static in (True, False):
+    try:
+        print(write_report(report, {str(tmp_path / "new")!r}, static=static).name)
+    except ImportError as error:
+        print(error)
 """
     lines = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.splitlines()
-    assert lines[0] == "report.html"
-    assert "pip install 'crossview[plot]'" in lines[1]
+    assert "pip install 'crossview[cli]'" in lines[0]
+    if missing == "jinja2":
+        assert lines[0] == lines[1]
+        assert not (tmp_path / "new").exists()
+    else:
+        assert lines[1] == "report.html"
+        assert not (tmp_path / "new" / "figures").exists()

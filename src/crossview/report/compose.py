@@ -16,7 +16,7 @@ from crossview.experiments.environment import environment
 from crossview.experiments.plans import Panel, Place
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
 from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, euclidean_only, tied_with_best
-from crossview.report.showcase import embeddings, matches, show
+from crossview.report.samples import embeddings, map_test_samples, matches
 
 __all__ = [
     "AT_CHANCE",
@@ -39,22 +39,10 @@ AT_CHANCE = "no better than chance"
 
 
 def comparison_report(panel: Panel, results: Results, data: Dataset, command: str) -> Report:
-    """How methods compare on some data.
-
-    Parameters
-    ----------
-    panel : Panel
-        Methods × one column.
-    results : mapping of Cell to Record
-        The results.
-    data : Dataset
-        The data.
-    command : str
-        What made them.
-    """
+    """How methods compare on some data."""
     first = first_places(panel, panel.columns[0])
     shown = {
-        row: show(place, results[place.cell].result or {}, data)
+        row: map_test_samples(place, results[place.cell].result or {}, data)
         for row, place in first.items()
         if has_result(results, place)
     }
@@ -113,15 +101,7 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
 
 
 def comparison_summary(panel: Panel, results: Results) -> str:
-    """What a comparison was made with, and which methods are the best, in a few sentences.
-
-    Parameters
-    ----------
-    panel : Panel
-        Methods × one column.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """What a comparison was made with, and which methods are the best, in a few sentences."""
     result = next((results[place.cell].result for place in panel.places if has_result(results, place)), None)
     if result is None:
         return "No method could be run."
@@ -146,15 +126,7 @@ def comparison_summary(panel: Panel, results: Results) -> str:
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
-    """Accuracy of every method on one data set, altogether and by direction.
-
-    Parameters
-    ----------
-    panel : Panel
-        Methods × one column.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """Accuracy of every method on one data set, altogether and by direction."""
     parts = {
         "accuracy": entries(panel, results, lambda r: r["score"]),
         "mean average precision": entries(panel, results, lambda r: r["average_precision"]),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from crossview.report.document import Entry, Facts, Item, MatchBrowser, Report, ResultTable
-from crossview.report.words import absent, best_two, compare, finite, number, spread
+from crossview.report.formatting import absent, best_two, compare, finite, number, spread
 
 __all__ = ["report_markdown", "table_csv", "table_latex", "table_markdown"]
 
@@ -72,8 +72,16 @@ def table_csv(table: ResultTable) -> str:
     for name, entries in table.rows.items():
         for column, entry in zip(table.columns, entries, strict=True):
             values = (getattr(entry, field) for field in _FIELDS)
-            writer.writerow([name, column, *("" if value is None else value for value in values)])
+            writer.writerow([_csv(value) for value in (name, column, *values)])
     return stream.getvalue()
+
+
+def _csv(value: str | float | None) -> str | float:
+    """A cell; an apostrophe keeps a spreadsheet from taking text for a formula."""
+    if not isinstance(value, str):
+        return "" if value is None else value
+    value = re.sub(r"\r\n?", "\n", value)  # a lone carriage return would not be quoted, and begin a cell
+    return f"'{value}" if re.match(r"\s*[=+\-@＝＋－＠]", value) else value
 
 
 def table_markdown(table: ResultTable) -> str:

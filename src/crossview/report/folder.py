@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from crossview.persistence import write_atomically
-from crossview.report.document import Facts, Report, ResultTable
+from crossview.report.document import Report, ResultTable
 from crossview.report.export import report_markdown, table_csv, table_latex, table_markdown
 from crossview.report.page import check, render
 from crossview.report.palette import Palette
@@ -23,15 +23,15 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
     report : Report
         What to write.
     folder : str or path
-        Where to; it is made where it is missing.
+        Where to; created if missing.
     static : bool
-        Whether to draw every figure also as PNG, SVG and PDF. This needs matplotlib; the page does not.
+        Whether to write every figure as SVG, PNG and PDF, too. This needs vl-convert-python; the page needs jinja2.
 
     Returns
     -------
     path : Path
-        The page, ``report.html``. Beside it, ``report.md`` has its words and tables in Markdown, ``tables/KEY.tex``,
-        ``.md`` and ``.csv`` have the tables, and ``figures/KEY.png``, ``.svg`` and ``.pdf`` the figures.
+        The page, ``report.html``. Next to it, ``report.md`` has its text and tables in Markdown, ``tables/KEY.tex``,
+        ``.md`` and ``.csv`` have the tables, and ``figures/KEY.svg``, ``.png`` and ``.pdf`` the figures.
 
     Examples
     --------
@@ -52,8 +52,7 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
     if static:
         palette = Palette.of(report)
         for item in items:
-            if not isinstance(item, ResultTable | Facts):
-                contents |= {f"figures/{item.key}.{kind}": data for kind, data in draw(item, palette).items()}
+            contents |= {f"figures/{item.key}.{kind}": data for kind, data in draw(item, palette).items()}
     contents["report.md"] = report_markdown(report, figures=static).encode(errors="replace")
     contents["report.html"] = render(report).encode(errors="replace")
     for name, data in contents.items():

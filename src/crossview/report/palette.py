@@ -1,4 +1,4 @@
-"""Colours, dashes and markers: a name has the same ones all over a page, and in its static figures."""
+"""Colours, dashes and markers: a name keeps its own throughout a page and its figures in files."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ DASHES: Sequence[str] = ("", "7 3", "2.5 2.5", "9 3 2.5 3")
 
 
 class Marker(NamedTuple):
-    """A shape: its outline from the centre, the CSS class that draws it, and matplotlib's name."""
+    """A shape: its outline from the centre, and the CSS class that draws it."""
 
     outline: str
     css_class: str
-    name: str
 
 
 MARKERS: Sequence[Marker] = (
-    Marker("h0", "mark dot", "o"),  # the round ends of a line of no length
-    Marker("m-3-3h6v6h-6z", "mark", "s"),
-    Marker("m0-4l3.8 6.8h-7.6z", "mark", "^"),
-    Marker("m0-4.2l3.8 4.2l-3.8 4.2l-3.8-4.2z", "mark", "D"),
-    Marker("m0 4l3.8-6.8h-7.6z", "mark", "v"),
-    Marker("m-4 0h8m-4-4v8", "mark cross", "+"),
-    Marker("m-3-3l6 6m0-6l-6 6", "mark cross", "x"),
+    Marker("h0", "mark dot"),  # the round ends of a line of no length
+    Marker("m-3-3h6v6h-6z", "mark"),
+    Marker("m0-4l3.8 6.8h-7.6z", "mark"),
+    Marker("m0-4.2l3.8 4.2l-3.8 4.2l-3.8-4.2z", "mark"),
+    Marker("m0 4l3.8-6.8h-7.6z", "mark"),
+    Marker("m-4 0h8m-4-4v8", "mark cross"),
+    Marker("m-3-3l6 6m0-6l-6 6", "mark cross"),
 )
 VIEW_MARKERS = [MARKERS[k] for k in (0, 6, 2, 1, 5, 3, 4)]  # the small ones of scatter plots, most different first
 
@@ -121,12 +120,12 @@ def ink_on(colour: str) -> str:
     """Black or white, whichever is read more easily on a colour.
 
     >>> ink_on("#fde725"), ink_on("#440154")
-    ('#000', '#fff')
+    ('black', 'white')
     """
     shares = [c / 255 for c in _channels(colour.lstrip("#"))]
     linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
     luminance = sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-    return "#000" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "#fff"
+    return "black" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "white"
 
 
 def _channels(colour: str) -> list[int]:
@@ -166,10 +165,6 @@ class Palette:
         """The class that brings the colour."""
         return f"s{self._numbers[name] % len(SERIES_COLOURS)}"
 
-    def colour(self, name: str) -> str:
-        """The colour on white."""
-        return SERIES_COLOURS[self._numbers[name] % len(SERIES_COLOURS)].light
-
     def dash(self, name: str) -> str:
         """The lengths of strokes and gaps."""
         return DASHES[self._numbers[name] % len(DASHES)]
@@ -180,9 +175,9 @@ class Palette:
 
 
 def css() -> str:
-    """Classes of the colours of series (``s0``, …) and of classes (``k0``, …), which set ``--c``."""
+    """CSS classes of the colours of series (``s0``, …) and of classes (``k0``, …)."""
     return "".join(
-        f".{letter}{k}{{--c:light-dark({colour.light},{colour.dark})}}"
+        f".{letter}{k}{{color:light-dark({colour.light},{colour.dark})}}"
         for letter, colours in (("s", SERIES_COLOURS), ("k", CLASS_COLOURS))
         for k, colour in enumerate(colours)
     )

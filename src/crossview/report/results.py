@@ -41,21 +41,7 @@ _ENOUGH_SPLITS = 5  # from which on their spread says which differences are nois
 def entries(
     panel: Panel, results: Results, value: Value, scale: float = 100.0, published: Published | None = None
 ) -> dict[str, list[Entry]]:
-    """Mean and standard deviation over repeats, for every row and column of a panel, beside what was published.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    value : callable
-        What is wanted of a result.
-    scale : float
-        Factor on it.
-    published : callable, optional
-        ``published(row, column)`` gives what others report for it: ``mean``, ``sd`` and ``loss``, as far as known.
-    """
+    """Mean and standard deviation over repeats, for every row and column of a panel, beside what was published."""
     return {
         row: [
             entry(records(panel, results, row, column), value, scale, published(row, column) if published else {})
@@ -66,15 +52,7 @@ def entries(
 
 
 def directions(panel: Panel, results: Results) -> ResultTable | None:
-    """Accuracy for every gallery and probe, of one column of a panel; None where nothing was computed.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """Accuracy for every gallery and probe, of one column of a panel; None where nothing was computed."""
     done = finished([results[place.cell] for place in panel.places])
     if not done:
         return None
@@ -92,17 +70,7 @@ def directions(panel: Panel, results: Results) -> ResultTable | None:
 
 
 def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
-    """Whether a method matches no better than chance: within two standard errors of what random matches score.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    row, column : str
-        Which of them.
-    """
+    """Whether a method matches no better than chance: within two standard errors of what random matches score."""
     done = finished(records(panel, results, row, column))
     if not done:
         return False
@@ -113,17 +81,7 @@ def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
 
 
 def tied_with_best(panel: Panel, results: Results, column: str) -> list[str]:
-    """The best row of a column, and those whose difference from it is within two standard errors over the splits.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    column : str
-        The column.
-    """
+    """The best row of a column, and those whose difference from it is within two standard errors over the splits."""
     scores = {}
     for row in panel.rows:
         found = [record.result for record in records(panel, results, row, column)]
@@ -146,15 +104,7 @@ def _tied(gaps: Array) -> bool:
 
 
 def cmc_curves(panel: Panel, results: Results) -> list[Item]:
-    """Cumulative match curves, a frame for every column of a panel.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """Cumulative match curves, a frame for every column of a panel."""
     frames: list[Item] = []
     for number, column in enumerate(panel.columns, 1):
         curves = {}
@@ -176,13 +126,7 @@ def cmc_curves(panel: Panel, results: Results) -> list[Item]:
 
 
 def euclidean_only(result: Mapping[str, Any]) -> float:
-    """Accuracy with the Euclidean distance, which is the only one that a committee has.
-
-    Parameters
-    ----------
-    result : mapping
-        What was computed of a cell.
-    """
+    """Accuracy with the Euclidean distance, which is the only one that a committee has."""
     return float(result.get("euclidean", result)["score"])
 
 

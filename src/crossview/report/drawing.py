@@ -1,0 +1,212 @@
+"""What figures are made of: drawings, legends, data tables, and the scales and ticks to place marks by.
+
+A figure is plain data. Templates write it as SVG, once: the page and the files show the same drawings. Altair with
+vl-convert was tried on the embeddings and heat maps instead. It runs under the page's policy for scripts (vl-convert
+1.9, with `ast: true`), but needs inline styles and 0.9 MB of script, its points cannot be reached by keyboard, its
+panels do not rearrange on a phone (908 px wide on a screen of 360), its colours follow neither dark mode nor print, and
+without a script it shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, floor, isfinite, log10
+from typing import Any, NamedTuple
+
+from crossview.report.palette import Marker
+
+__all__ = [
+    "DataTable",
+    "Drawing",
+    "Figure",
+    "LegendEntry",
+    "Scale",
+    "clip",
+    "coordinate",
+    "extent",
+    "marks",
+    "tick_text",
+    "ticks",
+    "ticks_log",
+]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One chart of a figure.
+
+    Parameters
+    ----------
+    kind : str
+        The macro in ``drawings.svg`` that draws it.
+    key : str
+        Its id on the page.
+    title, description : str
+        What it is, and what it shows, for screen readers.
+    size : tuple of float
+        Width and height.
+    shapes : mapping
+        What the macro draws.
+    head : str
+        Heading of its panel.
+    points : mapping, optional
+        What the page's script shows of the points: ``rows`` of series, each with a name ``n`` and points ``p`` (x, y and
+        text), ``weight`` of distances across and down, ``reach`` of the pointer, and ``mark``, the frame of a point.
+    """
+
+    kind: str
+    key: str
+    title: str
+    description: str
+    size: tuple[float, float]
+    shapes: Mapping[str, Any]
+    head: str = ""
+    points: Mapping[str, Any] | None = None
+
+
+class LegendEntry(NamedTuple):
+    """A name with its colour and marker, and the dash of its line where it has one."""
+
+    name: str
+    css_class: str
+    marker: Marker
+    dash: str | None = None
+
+
+class DataTable(NamedTuple):
+    """The numbers of a drawing; the first of every row is its name."""
+
+    name: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Drawings side by side, with what belongs to all of them.
+
+    Parameters
+    ----------
+    key, title, caption : str
+        As in the item of the report.
+    kind : str
+        The kind of its drawings.
+    drawings : sequence of Drawing
+        The panels.
+    columns : int
+        Panels in a row, in files; the page has as many as fit.
+    legends : mapping of str to sequence of LegendEntry
+        Legends by what they name.
+    scale : Drawing, optional
+        The scale of colours.
+    explanation : str
+        How to read it.
+    tables : sequence of DataTable
+        Its numbers.
+    pictures : mapping of int to str
+        Pictures as data URIs, by number.
+    data : object
+        More data for the page's script.
+    """
+
+    key: str
+    title: str
+    caption: str
+    kind: str
+    drawings: Sequence[Drawing]
+    columns: int = 1
+    legends: Mapping[str, Sequence[LegendEntry]] = field(default_factory=dict)
+    scale: Drawing | None = None
+    explanation: str = ""
+    tables: Sequence[DataTable] = ()
+    pictures: Mapping[int, str] = field(default_factory=dict)
+    data: Any = None
+
+
+def coordinate(value: float) -> str:
+    """A coordinate in a path, to a tenth.
+
+    >>> coordinate(12.34), coordinate(12.0), coordinate(-0.01)
+    ('12.3', '12', '0')
+    """
+    return f"{round(value, 1) + 0.0:g}"
+
+
+def extent(values: Iterable[float]) -> tuple[float, float]:
+    """Least and largest of the finite values; 0 and 1 if there are none.
+
+    >>> extent([3.0, float("nan"), 1.0])
+    (1.0, 3.0)
+    """
+    known = [value for value in values if isfinite(value)]
+    return (min(known), max(known)) if known else (0.0, 1.0)
+
+
+def tick_text(value: float) -> str:
+    """A number at an axis.
+
+    >>> tick_text(20.0), tick_text(0.0001), tick_text(-0.5)
+    ('20', '0.0001', '−0.5')
+    """
+    return f"{value:.10g}".replace("-", "−") if 1e-4 <= abs(value) < 1e6 or not value else f"{value:.3g}"
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers, at steps of 1, 2 or 5, of which the first and last enclose a range.
+
+    >>> ticks(3.0, 97.0)
+    [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+    """
+    if high <= low:
+        low, high = low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
+    rough = (high - low) / about
+    power = 10.0 ** floor(log10(rough))
+    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+
+
+def ticks_log(low: float, high: float) -> list[float]:
+    """Round numbers inside a range of some powers of ten.
+
+    >>> ticks_log(0.01, 100.0)
+    [0.01, 0.1, 1.0, 10.0, 100.0]
+    """
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    factors = (1,) if log10(high / low) >= 2.5 else (1, 2, 5)
+    step = max(1, ceil(len(decades) / 8))
+    values = [float(f"{factor * 10.0**power:.12g}") for power in decades[::step] for factor in factors]
+    return [value for value in values if low * 0.999 <= value <= high * 1.001]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps values from ``low`` to ``high`` to places from ``start`` to ``end``; ``log``: by their logarithms."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        apply: Callable[[float], float] = log10 if self.log else float
+        low, high = apply(self.low), apply(self.high)
+        share = (apply(value) - low) / (high - low) if high > low else 0.5
+        return self.start + share * (self.end - self.start)
+
+
+def marks(points: Iterable[tuple[float, float]], outline: str) -> str:
+    """A path with the same marker at every point. The place is absolute, what follows is relative."""
+    return "".join(f"M{coordinate(x)} {coordinate(y)}{outline}" for x, y in points)
+
+
+def clip(text: str, length: int) -> str:
+    """Text of at most so many characters.
+
+    >>> clip("discriminant", 6)
+    'discr…'
+    """
+    return text if len(text) <= length else text[: max(length - 1, 1)] + "…"

@@ -1,0 +1,96 @@
+"""Embeddings in the plane, side by side, with one legend of classes and views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from crossview.report.document import Embedding2D, Embeddings
+from crossview.report.drawing import Drawing, Figure, LegendEntry, marks
+from crossview.report.palette import CLASS_COLOURS, MARKERS, VIEW_MARKERS, Marker
+
+__all__ = ["embeddings"]
+
+_SIDE = 240.0
+
+
+def embeddings(item: Embeddings) -> Figure:
+    """A panel per method; a colour per class and a marker per view, the same in all of them."""
+    labels = list(dict.fromkeys(str(label) for panel in item.panels.values() for label in panel.labels))
+    views = list(dict.fromkeys(str(view) for panel in item.panels.values() for view in panel.views))
+    groups = [_groups(panel, labels, views) for panel in item.panels.values()]
+    names = [
+        [str(panel.names[i]) for rows in group.values() for i in rows] if len(panel.names) else []
+        for panel, group in zip(item.panels.values(), groups, strict=True)
+    ]
+    shared = names[:1] if names and all(some == names[0] for some in names) else names
+    return Figure(
+        item.key,
+        item.title,
+        item.caption,
+        "scatter",
+        [
+            _scatter(item, k, name, panel, group)
+            for k, ((name, panel), group) in enumerate(zip(item.panels.items(), groups, strict=True))
+        ],
+        columns=4,
+        legends={
+            "view": [LegendEntry(view, "plain", _marker(v)) for v, view in enumerate(views)],
+            "class": [LegendEntry(label, _colour(c), MARKERS[1]) for c, label in enumerate(labels)],
+        },
+        explanation="The axes of each panel are stretched to fill it.",
+        data={"labels": labels, "views": views, "names": shared},
+    )
+
+
+def _marker(view: int) -> Marker:
+    """The marker of a view."""
+    return VIEW_MARKERS[view % len(VIEW_MARKERS)]
+
+
+def _colour(label: int) -> str:
+    """The CSS class of a class's colour."""
+    return f"k{label % len(CLASS_COLOURS)}"
+
+
+def _groups(panel: Embedding2D, labels: Sequence[str], views: Sequence[str]) -> Mapping[tuple[int, int], list[int]]:
+    """Samples by numbers of class and view, in order of these."""
+    found: dict[tuple[int, int], list[int]] = {}
+    place = {label: c for c, label in enumerate(labels)}, {view: v for v, view in enumerate(views)}
+    for i, (label, view) in enumerate(zip(panel.labels, panel.views, strict=True)):
+        if np.isfinite(panel.points[i]).all():
+            found.setdefault((place[0][str(label)], place[1][str(view)]), []).append(i)
+    return dict(sorted(found.items()))
+
+
+def _scatter(
+    item: Embeddings, k: int, name: str, panel: Embedding2D, groups: Mapping[tuple[int, int], list[int]]
+) -> Drawing:
+    """One panel."""
+    points = np.asarray(panel.points, dtype=float).reshape(-1, 2)
+    places = 9 + (_SIDE - 18) * _unit(points)
+    paths = [
+        {
+            "class": c,
+            "view": v,
+            "d": marks(((places[i, 0], _SIDE - places[i, 1]) for i in rows), _marker(v).outline),
+            "mark_class": f"{_marker(v).css_class} {_colour(c)}",
+        }
+        for (c, v), rows in groups.items()
+    ]
+    description = (
+        f"{len(points)} samples of {len(set(panel.labels))} classes and {len(set(panel.views))} views in the plane."
+    )
+    title = f"{item.title}, {name}"
+    return Drawing("scatter", f"{item.key}.{k}", title, description, (_SIDE, _SIDE), {"paths": paths}, name)
+
+
+def _unit(points: np.ndarray) -> np.ndarray:
+    """Points from 0 to 1 along both axes."""
+    known = points[np.isfinite(points).all(axis=1)]
+    if not len(known):
+        return points
+    low, high = known.min(axis=0), known.max(axis=0)
+    scaled: np.ndarray = (points - low) / np.where(high > low, high - low, 1.0)
+    return scaled
