@@ -1,9 +1,10 @@
-"""What a report is made of: tables, figures and facts, as plain data that say nothing of how they are drawn."""
+"""What a report contains: tables, figures and facts, as plain data. How they are drawn is defined elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import isfinite
 from typing import TypeAlias
 
 import numpy as np
@@ -66,6 +67,11 @@ class Entry:
         """The difference in published standard deviations."""
         return self.difference / self.published_sd if self.difference is not None and self.published_sd else None
 
+    @property
+    def is_far(self) -> bool:
+        """Whether the difference is two or more published standard deviations."""
+        return self.deviations is not None and abs(self.deviations) >= 2.0
+
 
 @dataclass(frozen=True)
 class ResultTable:
@@ -80,11 +86,11 @@ class ResultTable:
     columns : sequence of str
         Heads of the columns.
     rows : mapping of str to sequence of Entry
-        Name of the row → one entry per column.
+        One entry per column, by name of the row.
     row_head : str
         Head of the column of names.
     unit : str
-        Of the entries, ``"%"`` or ``"s"`` say.
+        Unit of the entries, such as ``"%"`` or ``"s"``.
     best : {"highest", "lowest", ""}
         Which entries are the best of a column; empty: none are marked.
     digits : int
@@ -100,6 +106,16 @@ class ResultTable:
     unit: str = "%"
     best: str = "highest"
     digits: int = 1
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries, row by row."""
+        return [entry for entries in self.rows.values() for entry in entries]
+
+    def has(self, field: str) -> bool:
+        """Whether any entry has a value of that name."""
+        values = (getattr(entry, field) for entry in self.entries)
+        return any(value is not None and isfinite(value) for value in values)
 
 
 @dataclass(frozen=True)
@@ -219,7 +235,7 @@ class MatchBrowser:
     images : ndarray of shape (t, height, width), uint8
         Grey pictures, which probes and matches refer to by number.
     probes : mapping of str to sequence of Probe
-        By method and views, ``"KMvHE: photo → sketch"`` say.
+        By method and views, for example ``"KMvHE: photo → sketch"``.
     """
 
     key: str
@@ -267,5 +283,5 @@ class Report:
 
     title: str
     summary: str
-    sections: Sequence[Section] = field(default_factory=tuple)
+    sections: Sequence[Section] = ()
     command: str = ""

@@ -34,25 +34,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Drawing:
-    """One chart of a figure.
+    """One chart of a figure, drawn by the macro ``kind`` of ``drawings.svg``.
 
-    Parameters
-    ----------
-    kind : str
-        The macro in ``drawings.svg`` that draws it.
-    key : str
-        Its id on the page.
-    title, description : str
-        What it is, and what it shows, for screen readers.
-    size : tuple of float
-        Width and height.
-    shapes : mapping
-        What the macro draws.
-    head : str
-        Heading of its panel.
-    points : mapping, optional
-        What the page's script shows of the points: ``rows`` of series, each with a name ``n`` and points ``p`` (x, y and
-        text), ``weight`` of distances across and down, ``reach`` of the pointer, and ``mark``, the frame of a point.
+    Title and description are for screen readers, the head is that of its panel. The page's script shows ``points``:
+    ``rows`` of series with a name ``n`` and points ``p`` (x, y and text), how much distances across and down count
+    (``weight``), how far the pointer reaches, and the size of the ``mark`` around a point.
     """
 
     kind: str
@@ -66,7 +52,7 @@ class Drawing:
 
 
 class LegendEntry(NamedTuple):
-    """A name with its colour and marker, and the dash of its line where it has one."""
+    """A name with its colour and marker, and the dash of its line if it has one."""
 
     name: str
     css_class: str
@@ -84,30 +70,10 @@ class DataTable(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """Drawings side by side, with what belongs to all of them.
+    """Drawings side by side (``columns`` in a row, in files), and what belongs to all of them.
 
-    Parameters
-    ----------
-    key, title, caption : str
-        As in the item of the report.
-    kind : str
-        The kind of its drawings.
-    drawings : sequence of Drawing
-        The panels.
-    columns : int
-        Panels in a row, in files; the page has as many as fit.
-    legends : mapping of str to sequence of LegendEntry
-        Legends by what they name.
-    scale : Drawing, optional
-        The scale of colours.
-    explanation : str
-        How to read it.
-    tables : sequence of DataTable
-        Its numbers.
-    pictures : mapping of int to str
-        Pictures as data URIs, by number.
-    data : object
-        More data for the page's script.
+    ``legends`` are by what they name, ``scale`` is that of colours, ``pictures`` are data URIs by number, and ``data``
+    are more data for the page's script.
     """
 
     key: str

@@ -13,34 +13,20 @@ from crossview.report.formatting import absent, best_two, compare, finite, numbe
 __all__ = ["report_markdown", "table_csv", "table_latex", "table_markdown"]
 
 _LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "–": "--",
-    "→": r"$\to$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "…": r"\ldots{}",
-    "°": r"$^\circ$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "γ": r"$\gamma$",
-    "λ": r"$\lambda$",
-    "\n": " ",
-    "\r": " ",
+    **{sign: f"\\{sign}" for sign in "{}$&#%_"},
+    **{
+        sign: f"$\\{name}$"
+        for sign, name in zip(
+            "±→×·αβγλ", ["pm", "to", "times", "cdot", "alpha", "beta", "gamma", "lambda"], strict=True
+        )
+    },
+    **{
+        sign: rf"\text{name}{{}}"
+        for sign, name in zip(
+            "\\~^<>|", ["backslash", "asciitilde", "asciicircum", "less", "greater", "bar"], strict=True
+        )
+    },
+    **{"−": "$-$", "–": "--", "…": r"\ldots{}", "°": r"$^\circ$", '"': "''", "\n": " ", "\r": " "},
 }
 _FIELDS = ("mean", "sd", "published", "published_sd", "difference", "deviations", "loss", "published_loss", "note")
 
@@ -48,21 +34,8 @@ _FIELDS = ("mean", "sd", "published", "published_sd", "difference", "deviations"
 def table_csv(table: ResultTable) -> str:
     """A table as CSV, with a line per entry and full precision.
 
-    Parameters
-    ----------
-    table : ResultTable
-        The table.
-
-    Returns
-    -------
-    text : str
-        With heads ``row``, ``column``, and the names of an entry's figures.
-
-    Examples
-    --------
     >>> from crossview.report import Entry, ResultTable
-    >>> table = ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})
-    >>> print(table_csv(table).strip())
+    >>> print(table_csv(ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})).strip())
     row,column,mean,sd,published,published_sd,difference,deviations,loss,published_loss,note
     PCA,case 1,48.5,1.5,,,,,,,
     """
@@ -87,21 +60,8 @@ def _csv(value: str | float | None) -> str | float:
 def table_markdown(table: ResultTable) -> str:
     """A table as Markdown, the best of a column in bold and the second best in italics.
 
-    Parameters
-    ----------
-    table : ResultTable
-        The table.
-
-    Returns
-    -------
-    text : str
-        With published figures, differences and losses in brackets, and notes below.
-
-    Examples
-    --------
     >>> from crossview.report import Entry, ResultTable
-    >>> table = ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})
-    >>> print(table_markdown(table))
+    >>> print(table_markdown(ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})))
     | method | case 1 |
     | --- | ---: |
     | PCA | 48.5 ± 1.5 |
@@ -122,20 +82,7 @@ def table_markdown(table: ResultTable) -> str:
 
 
 def report_markdown(report: Report, figures: bool) -> str:
-    """A report as Markdown: its words, tables and facts, and its figures as links.
-
-    Parameters
-    ----------
-    report : Report
-        The report.
-    figures : bool
-        Whether figures are there to be linked, as ``figures/KEY.svg``; pictures of samples are not.
-
-    Returns
-    -------
-    text : str
-        The page.
-    """
+    """A report as Markdown: text, tables and facts, and, if wanted, links to its figures (not to pictures of samples)."""
     parts = [f"# {_markdown(report.title)}", _markdown(report.summary)]
     if report.command:
         parts.append(f"```\n{report.command}\n```")
@@ -175,23 +122,10 @@ def _markdown(text: str) -> str:
 
 
 def table_latex(table: ResultTable) -> str:
-    r"""A table as a LaTeX ``tabular``, the best of a column in bold and the second best underlined.
+    r"""A table as a LaTeX ``tabular`` that needs no package; published figures and losses have lines below.
 
-    Parameters
-    ----------
-    table : ResultTable
-        The table.
-
-    Returns
-    -------
-    text : str
-        Published figures and losses take lines of their own below the measured ones. No package is needed.
-
-    Examples
-    --------
     >>> from crossview.report import Entry, ResultTable
-    >>> table = ResultTable("t", "A table", ["case_1"], {"PCA": [Entry(48.5, 1.5)]})
-    >>> print(table_latex(table))
+    >>> print(table_latex(ResultTable("t", "A table", ["case_1"], {"PCA": [Entry(48.5, 1.5)]})))
     \begin{tabular}{lr}
     \hline
     method & case\_1 \\

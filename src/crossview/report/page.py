@@ -9,10 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from crossview.report import formatting, tables
+from crossview.report import formatting
 from crossview.report.charts import bars, curves
 from crossview.report.document import Bars, Curves, Embeddings, Facts, HeatMaps, Item, MatchBrowser, Report, ResultTable
 from crossview.report.drawing import Figure, clip, coordinate
+from crossview.report.export import table_csv, table_latex, table_markdown
 from crossview.report.heatmaps import heat_maps
 from crossview.report.matches import match_browser
 from crossview.report.palette import Palette, css
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = ["asset", "check", "environment", "figure_of", "render"]
+
+_DOWNLOADS = (
+    ("CSV", "csv", "text/csv", table_csv),
+    ("Markdown", "md", "text/markdown", table_markdown),
+    ("LaTeX", "tex", "application/x-tex", table_latex),
+)
 
 
 def render(report: Report) -> str:
@@ -100,11 +107,11 @@ def environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    made.filters |= {"xy": coordinate, "digest": _digest}
-    for module in (formatting, tables):
-        made.globals |= {name: getattr(module, name) for name in module.__all__}
+    made.filters |= {"xy": coordinate, "digest": _digest, "base64": _base64}
+    made.globals |= {name: getattr(formatting, name) for name in formatting.__all__}
     made.globals |= {
         "clip": clip,
+        "downloads": _DOWNLOADS,
         "split_paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
         "split_words": lambda text: [part for part in re.split(r"(\s+)", text) if part],
     }
@@ -119,3 +126,8 @@ def asset(name: str) -> str:
 def _digest(text: str) -> str:
     """What the policy allows a style or script by."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _base64(text: str) -> str:
+    """Text for a data URI; surrogates, which names of files may have, become question marks."""
+    return base64.b64encode(text.encode(errors="replace")).decode()
