@@ -10,9 +10,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crossview.report import Bars, Curve, Curves, Embedding2D, Embeddings, Entry, Facts, Match, MatchBrowser, Probe
+from crossview.report import (
+    Bars,
+    Curve,
+    Curves,
+    Embedding2D,
+    Embeddings,
+    Entry,
+    Facts,
+    HeatMaps,
+    Match,
+    MatchBrowser,
+    Probe,
+)
 from crossview.report.page import render
-from crossview.report.palette import SERIES_COLOURS, Palette
+from crossview.report.palette import Palette
+from crossview.report.rendering import asset
 from crossview.report.static import draw
 
 FIGURES = ["accuracy-bars", "match-curves", "dimensions", "parameters", "spaces", "matches"]
@@ -64,7 +77,7 @@ def test_lines_have_the_colours_of_their_methods(report, files):
     seen = {colour for _, colour in image.getcolors(image.size[0] * image.size[1])}
     palette = Palette.of(report)
     for name in ("KMvHE", "MvHE", "PCA"):
-        colour = SERIES_COLOURS[int(palette.css_class(name)[1:])].light
+        colour = re.search(rf"\.{palette.css_class(name)} {{ color: light-dark\((#\w+),", asset("drawings.css"))[1]
         assert tuple(int(colour[k : k + 2], 16) for k in (1, 3, 5)) in seen
 
 
@@ -110,6 +123,19 @@ def test_names_that_xml_does_not_allow_are_drawn():
     found = draw(Bars("b", name, [name], {name: [Entry(1.0)]}), Palette([name]))
     assert "a�b�c�d�" in found["svg"].decode()
     assert found["png"].startswith(b"\x89PNG")
+
+
+def test_nothing_is_drawn_of_nothing():
+    for item in (
+        Bars("a", "t", ["g"], {"m": [Entry()]}),
+        Bars("b", "t", [], {}),
+        Curves("c", "t", {}, "x"),
+        HeatMaps("d", "t", {}, "x", "y"),
+        Embeddings("e", "t", {"m": Embedding2D(np.zeros((0, 2)), [], [])}),
+        Embeddings("f", "t", {}),
+        MatchBrowser("g", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
+    ):
+        assert draw(item, Palette(["m"]))["png"].startswith(b"\x89PNG")
 
 
 def test_tables_and_facts_are_no_figures():

@@ -21,7 +21,7 @@ from crossview.report.drawing import (
     ticks,
     ticks_log,
 )
-from crossview.report.formatting import absent, compare, decimals, finite, number, spread
+from crossview.report.formatting import absent, compare, decimals, finite, measured, number, spread
 from crossview.report.palette import Palette
 
 __all__ = ["bars", "curves", "x_ticks"]
@@ -57,74 +57,57 @@ def bars(item: Bars, palette: Palette) -> Figure:
 
 def _reach(entry: Entry) -> list[float]:
     """How far a bar, its whisker and its diamond reach."""
-    mean, sd = entry.mean, entry.sd
-    ends = [mean - (sd or 0.0), mean + (sd or 0.0)] if mean is not None else []
-    return [value for value in [*ends, entry.published] if value is not None and isfinite(value)]
+    ends = [entry.mean - (entry.sd or 0.0), entry.mean + (entry.sd or 0.0)] if finite(entry.mean) else []
+    return [value for value in [*ends, entry.published] if finite(value)]
 
 
 def _text(entry: Entry, digits: int) -> str:
     """An entry in words."""
-    parts = [spread(entry.mean, entry.sd, digits) if finite(entry.mean) else absent(entry)]
-    if finite(entry.published):
-        difference = compare(entry, digits)
-        known = f"published {spread(entry.published, entry.published_sd, digits)}"
-        parts.append(f"{known}, {difference}" if difference else known)
-    return "\n".join([*parts, entry.note] if entry.note else parts)
+    known = f"published {spread(entry.published, entry.published_sd, digits)}" if finite(entry.published) else ""
+    published = ", ".join(part for part in (known, compare(entry, digits)) if part)
+    return "\n".join(part for part in (measured(entry, digits), published, entry.note) if part)
 
 
 def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digits: int) -> Drawing:
     """The bars of one group."""
-    longest = max((len(name) for name in item.series), default=0)
-    left, right = 14 + 7.4 * min(longest, 16), _BARS_WIDTH - 58
+    left, right = 14 + 7.4 * min(max(map(len, item.series), default=0), 16), _BARS_WIDTH - 58
     bottom = 8 + _ROW * len(item.series)
     scale = Scale(axis[0], axis[-1], left, right)
-    row = {name: entries[group] for name, entries in item.series.items()}
-    known = {name: entry.mean for name, entry in row.items() if entry.mean is not None and isfinite(entry.mean)}
-    description = f"Bars of {item.y_label} for {len(row)} series."
+    known, lines, points = {}, [], []
+    for k, (name, entries) in enumerate(item.series.items()):
+        entry, y = entries[group], 8 + _ROW * (k + 0.5)
+        mean, sd, published = entry.mean, entry.sd, entry.published
+        end = scale(mean if finite(mean) else 0.0)
+        if finite(mean):
+            known[name] = mean
+        lines.append(
+            {
+                "y": y,
+                "name": clip(name, 16),
+                "colour": palette.css_class(name),
+                "value": number(mean, digits) if finite(mean) else absent(entry),
+                "bar": (min(scale(0.0), end), abs(end - scale(0.0))) if finite(mean) else None,
+                "whisker": (scale(mean - sd), scale(mean + sd)) if finite(mean) and finite(sd) else None,
+                "diamond": scale(published) if finite(published) else None,
+            }
+        )
+        points.append({"n": name, "p": [[round(end, 1), y, _text(entry, digits)]]})
+    description = f"Bars of {item.y_label} for {len(lines)} series."
     if known:
         top = max(known, key=lambda name: known[name])
         description += f" From {number(min(known.values()), digits)} to {number(known[top], digits)}, highest: {top}."
-    lines = [_bar(8 + _ROW * (k + 0.5), name, e, palette, scale, digits) for k, (name, e) in enumerate(row.items())]
-    points = [
-        {"n": name, "p": [[round(scale(known.get(name, 0.0)), 1), line["y"], _text(entry, digits)]]}
-        for (name, entry), line in zip(row.items(), lines, strict=True)
-    ]
-    return Drawing(
-        "bars",
-        f"{item.key}.{group}",
-        f"{item.title}, {item.groups[group]}",
-        description,
-        (_BARS_WIDTH, bottom + 40),
-        {
-            "rows": lines,
-            "ticks": [(scale(t), tick_text(t)) for t in axis],
-            "bottom": bottom,
-            "left": left - 6,
-            "right": _BARS_WIDTH - 4,
-            "label": (clip(item.y_label, 40), (left + right) / 2),
-        },
-        item.groups[group],
-        {"rows": points, "weight": (0, 1), "reach": _ROW, "mark": None},
-    )
-
-
-def _bar(y: float, name: str, entry: Entry, palette: Palette, scale: Scale, digits: int) -> dict[str, Any]:
-    """A bar, its whisker and its diamond, as far as they are known."""
-    bar = whisker = None
-    if entry.mean is not None and isfinite(entry.mean):
-        zero, end = scale(0.0), scale(entry.mean)
-        bar = (min(zero, end), abs(end - zero))
-        if entry.sd is not None and isfinite(entry.sd):
-            whisker = (scale(entry.mean - entry.sd), scale(entry.mean + entry.sd))
-    return {
-        "y": y,
-        "name": clip(name, 16),
-        "colour": palette.css_class(name),
-        "value": number(entry.mean, digits) if bar else absent(entry),
-        "bar": bar,
-        "whisker": whisker,
-        "diamond": scale(entry.published) if entry.published is not None and isfinite(entry.published) else None,
+    shapes = {
+        "rows": lines,
+        "ticks": [(scale(t), tick_text(t)) for t in axis],
+        "bottom": bottom,
+        "left": left - 6,
+        "right": _BARS_WIDTH - 4,
+        "label": (clip(item.y_label, 40), (left + right) / 2),
     }
+    head = item.groups[group]
+    script = {"rows": points, "weight": (0, 1), "reach": _ROW, "mark": None}
+    size = (_BARS_WIDTH, bottom + 40)
+    return Drawing("bars", f"{item.key}.{group}", f"{item.title}, {head}", description, size, shapes, head, script)
 
 
 def x_ticks(item: Curves) -> list[float]:
@@ -149,15 +132,9 @@ def x_ticks(item: Curves) -> list[float]:
 
 def _y_ticks(item: Curves) -> list[float]:
     """Ticks of the vertical axis, which enclose the curves and their bands; bands of shares end at 0 and 100 %."""
-    low, high = extent(y for curve in item.curves.values() for y in curve.y)
-    bands = [
-        value
-        for curve in item.curves.values()
-        for _, y, sd in _points(curve)
-        if sd is not None
-        for value in (y - sd, y + sd)
-        if isfinite(value)
-    ]
+    points = [point for curve in item.curves.values() for point in _points(curve)]
+    low, high = extent(y for _, y, _ in points)
+    bands = [value for _, y, sd in points if finite(sd) and isfinite(y) for value in (y - sd, y + sd)]
     least, most = min([low, *bands]), max([high, *bands])
     if "%" in item.y_label and low >= 0 and high <= 100:
         least, most = max(least, 0.0), min(most, 100.0)
@@ -171,47 +148,35 @@ def curves(item: Curves, palette: Palette) -> Figure:
     x_scale = Scale(low, high, _LEFT + 8, _RIGHT - 8, item.log_x)
     y_scale = Scale(y_axis[0], y_axis[-1], _BOTTOM, _TOP)
     digits = decimals(y for curve in item.curves.values() for y in curve.y)
-    points = [
-        {
-            "n": name,
-            "p": [
-                [round(x_scale(x), 1), round(y_scale(y), 1), f"{item.x_label} {tick_text(x)}: {spread(y, sd, digits)}"]
-                for x, y, sd in _points(curve)
-                if isfinite(y)
-            ],
-        }
-        for name, curve in item.curves.items()
-    ]
-    drawing = Drawing(
-        "curves",
-        item.key + ".0",
-        item.title,
-        _description(item, digits),
-        (_WIDTH, _HEIGHT),
-        {
-            "lines": [_curve(name, curve, palette, x_scale, y_scale) for name, curve in item.curves.items()],
-            "x_ticks": [(x_scale(t), tick_text(t)) for t in x_axis],
-            "y_ticks": [(y_scale(t), tick_text(t)) for t in y_axis],
-            "frame": {"left": _LEFT, "right": _RIGHT, "top": _TOP, "bottom": _BOTTOM},
-            "labels": (clip(item.x_label, 80), clip(item.y_label, 48)),
-        },
-        points={"rows": points, "weight": (1, 1), "reach": 40, "mark": (13, 13, 6.5)},
-    )
-    keys = [
-        LegendEntry(name, palette.css_class(name), palette.marker(name), palette.dash(name)) for name in item.curves
-    ]
-    found = {name: {x: spread(y, sd, digits) for x, y, sd in _points(curve)} for name, curve in item.curves.items()}
-    places = sorted({x for values in found.values() for x in values})
-    rows = [[tick_text(x), *(values.get(x, "") for values in found.values())] for x in places]
-    table = DataTable(f"{item.y_label} by {item.x_label}", [item.x_label, *item.curves], rows)
+    lines, keys, rows = [], [], []
+    table: dict[float, dict[str, str]] = {}
+    for name, curve in item.curves.items():
+        lines.append(_curve(name, curve, palette, x_scale, y_scale))
+        keys.append(LegendEntry(name, palette.css_class(name), palette.marker(name), palette.dash(name)))
+        points = []
+        for x, y, sd in _points(curve):
+            text = table.setdefault(x, {})[name] = spread(y, sd, digits)
+            if isfinite(y):
+                points.append([round(x_scale(x), 1), round(y_scale(y), 1), f"{item.x_label} {tick_text(x)}: {text}"])
+        rows.append({"n": name, "p": points})
+    shapes = {
+        "lines": lines,
+        "x_ticks": [(x_scale(t), tick_text(t)) for t in x_axis],
+        "y_ticks": [(y_scale(t), tick_text(t)) for t in y_axis],
+        "frame": {"left": _LEFT, "right": _RIGHT, "top": _TOP, "bottom": _BOTTOM},
+        "labels": (clip(item.x_label, 80), clip(item.y_label, 48)),
+    }
+    script = {"rows": rows, "weight": (1, 1), "reach": 40, "mark": (13, 13, 6.5)}
+    size = (_WIDTH, _HEIGHT)
+    numbers = [[tick_text(x), *(table[x].get(name, "") for name in item.curves)] for x in sorted(table)]
     return Figure(
         item.key,
         item.title,
         item.caption,
         "curves",
-        [drawing],
-        legends={"curves": keys} if keys else {},
-        tables=[table],
+        [Drawing("curves", f"{item.key}.0", item.title, _description(item, digits), size, shapes, points=script)],
+        legends={"curves": keys},
+        tables=[DataTable(f"{item.y_label} by {item.x_label}", [item.x_label, *item.curves], numbers)],
     )
 
 
@@ -249,7 +214,7 @@ def _line(places: Sequence[tuple[float, float] | None]) -> str:
 
 def _band(curve: Curve, x_scale: Scale, y_scale: Scale) -> str:
     """One standard deviation each way; empty where it is known of less than two points."""
-    known = [(x, y, sd) for x, y, sd in _points(curve) if sd is not None and isfinite(y) and isfinite(sd)]
+    known = [(x, y, sd) for x, y, sd in _points(curve) if finite(sd) and isfinite(y)]
     if len(known) < 2:
         return ""
     upper = [(x_scale(x), y_scale(min(y + sd, y_scale.high))) for x, y, sd in known]

@@ -176,18 +176,9 @@ class HeatMaps:
 
 @dataclass(frozen=True)
 class Embedding2D:
-    """Samples of several views in the plane.
+    """Samples of several views in the plane: where they are, of shape (t, 2), and the view and class of each.
 
-    Parameters
-    ----------
-    points : ndarray of shape (t, 2)
-        Where they are.
-    views : sequence of str
-        The view of each.
-    labels : sequence of str
-        The class of each.
-    names : sequence of str
-        What is shown of each when it is pointed at, besides view and class; empty for nothing.
+    The page shows the names, if there are any, of samples that are pointed at.
     """
 
     points: Array
@@ -226,16 +217,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class MatchBrowser:
-    """Probes and their ranked matches, to leaf through.
+    """Probes and their ranked matches, to leaf through, by method and views (``"KMvHE: photo → sketch"``).
 
-    Parameters
-    ----------
-    key, title, caption : str
-        As in a table.
-    images : ndarray of shape (t, height, width), uint8
-        Grey pictures, which probes and matches refer to by number.
-    probes : mapping of str to sequence of Probe
-        By method and views, for example ``"KMvHE: photo → sketch"``.
+    They refer by number to grey ``images``, of shape (t, height, width) and type uint8.
     """
 
     key: str
@@ -269,17 +253,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A page.
-
-    Parameters
-    ----------
-    title, summary : str
-        What it is about, in a few words and in some sentences.
-    sections : sequence of Section
-        What it shows, in order.
-    command : str
-        What made it.
-    """
+    """A page: a title, a summary of some sentences, sections, and the command that made it."""
 
     title: str
     summary: str

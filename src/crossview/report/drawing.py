@@ -91,39 +91,23 @@ class Figure:
 
 
 def coordinate(value: float) -> str:
-    """A coordinate in a path, to a tenth.
-
-    >>> coordinate(12.34), coordinate(12.0), coordinate(-0.01)
-    ('12.3', '12', '0')
-    """
+    """A coordinate in a path, to a tenth."""
     return f"{round(value, 1) + 0.0:g}"
 
 
 def extent(values: Iterable[float]) -> tuple[float, float]:
-    """Least and largest of the finite values; 0 and 1 if there are none.
-
-    >>> extent([3.0, float("nan"), 1.0])
-    (1.0, 3.0)
-    """
+    """Least and largest of the finite values; 0 and 1 if there are none."""
     known = [value for value in values if isfinite(value)]
     return (min(known), max(known)) if known else (0.0, 1.0)
 
 
 def tick_text(value: float) -> str:
-    """A number at an axis.
-
-    >>> tick_text(20.0), tick_text(0.0001), tick_text(-0.5)
-    ('20', '0.0001', '−0.5')
-    """
+    """A number at an axis."""
     return f"{value:.10g}".replace("-", "−") if 1e-4 <= abs(value) < 1e6 or not value else f"{value:.3g}"
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers, at steps of 1, 2 or 5, of which the first and last enclose a range.
-
-    >>> ticks(3.0, 97.0)
-    [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
-    """
+    """Round numbers, at steps of 1, 2 or 5, of which the first and last enclose a range."""
     if high <= low:
         low, high = low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
     rough = (high - low) / about
@@ -134,11 +118,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def ticks_log(low: float, high: float) -> list[float]:
-    """Round numbers inside a range of some powers of ten.
-
-    >>> ticks_log(0.01, 100.0)
-    [0.01, 0.1, 1.0, 10.0, 100.0]
-    """
+    """Round numbers inside a range of some powers of ten."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     factors = (1,) if log10(high / low) >= 2.5 else (1, 2, 5)
     step = max(1, ceil(len(decades) / 8))
@@ -170,9 +150,5 @@ def marks(points: Iterable[tuple[float, float]], outline: str) -> str:
 
 
 def clip(text: str, length: int) -> str:
-    """Text of at most so many characters.
-
-    >>> clip("discriminant", 6)
-    'discr…'
-    """
+    """Text of at most so many characters."""
     return text if len(text) <= length else text[: max(length - 1, 1)] + "…"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crossview.persistence import write_atomically
 from crossview.report.document import Report, ResultTable
-from crossview.report.export import report_markdown, table_csv, table_latex, table_markdown
+from crossview.report.export import FORMATS, report_markdown
 from crossview.report.page import check, render
 from crossview.report.palette import Palette
 from crossview.report.static import draw
@@ -47,7 +47,7 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
     items = [item for section in report.sections for item in section.items]
     contents: dict[str, bytes] = {}
     for table in (item for item in items if isinstance(item, ResultTable)):
-        for suffix, write in (("tex", table_latex), ("md", table_markdown), ("csv", table_csv)):
+        for suffix, (_, _, write) in FORMATS.items():
             contents[f"tables/{table.key}.{suffix}"] = write(table).encode(errors="replace")
     if static:
         palette = Palette.of(report)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,24 +20,14 @@ _CARD = 66.0  # width of a picture in a sheet
 
 
 def png(image: np.ndarray) -> bytes:
-    r"""A grey picture as PNG.
-
-    >>> import numpy as np
-    >>> png(np.zeros((2, 3), dtype=np.uint8))[:8]
-    b'\x89PNG\r\n\x1a\n'
-    """
-    height, width = image.shape
-    rows = np.full((height, width + 1), 2, dtype=np.uint8)  # each row less the one above it: filter 2
-    rows[:, 1:] = image
-    rows[1:, 1:] -= image[:-1]
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    """A piece of a PNG file."""
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    """A grey picture as PNG."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("pictures in reports need Pillow: pip install 'crossview[cli]'.") from error
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG", optimize=True)
+    return stream.getvalue()
 
 
 def match_browser(item: MatchBrowser) -> Figure:

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from crossview.report import formatting
 from crossview.report.charts import bars, curves
 from crossview.report.document import Bars, Curves, Embeddings, Facts, HeatMaps, Item, MatchBrowser, Report, ResultTable
-from crossview.report.drawing import Figure, clip, coordinate
-from crossview.report.export import table_csv, table_latex, table_markdown
+from crossview.report.drawing import Figure
+from crossview.report.export import FORMATS
 from crossview.report.heatmaps import heat_maps
 from crossview.report.matches import match_browser
-from crossview.report.palette import Palette, css
+from crossview.report.palette import Palette
+from crossview.report.rendering import asset, render_template
 from crossview.report.scatter import embeddings
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-__all__ = ["asset", "check", "environment", "figure_of", "render"]
-
-_DOWNLOADS = (
-    ("CSV", "csv", "text/csv", table_csv),
-    ("Markdown", "md", "text/markdown", table_markdown),
-    ("LaTeX", "tex", "application/x-tex", table_latex),
-)
+__all__ = ["check", "figure_of", "render"]
 
 
 def render(report: Report) -> str:
@@ -45,10 +32,15 @@ def render(report: Report) -> str:
     """
     check(report)
     palette = Palette.of(report)
-    style, script = asset("drawings.css") + css() + asset("report.css"), asset("report.js")
-    sections = [(section, [_block(item, palette) for item in section.items]) for section in report.sections]
-    template = environment().get_template("page.html")
-    return template.render(report=report, sections=sections, palette=palette, style=style, script=script) + "\n"
+    return render_template(
+        "page.html",
+        report=report,
+        sections=[(section, [_block(item, palette) for item in section.items]) for section in report.sections],
+        palette=palette,
+        style=asset("drawings.css") + asset("report.css"),
+        script=asset("report.js"),
+        formats=FORMATS,
+    )
 
 
 def check(report: Report) -> None:
@@ -90,44 +82,3 @@ def figure_of(item: Bars | Curves | HeatMaps | Embeddings | MatchBrowser, palett
             return embeddings(item)
         case MatchBrowser():
             return match_browser(item)
-
-
-@cache
-def environment() -> Environment:
-    """Templates that escape everything, and the functions they call."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError("reports need jinja2: pip install 'crossview[cli]'.") from error
-    made = Environment(
-        loader=PackageLoader("crossview.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    made.filters |= {"xy": coordinate, "digest": _digest, "base64": _base64}
-    made.globals |= {name: getattr(formatting, name) for name in formatting.__all__}
-    made.globals |= {
-        "clip": clip,
-        "downloads": _DOWNLOADS,
-        "split_paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
-        "split_words": lambda text: [part for part in re.split(r"(\s+)", text) if part],
-    }
-    return made
-
-
-def asset(name: str) -> str:
-    """A file of the package."""
-    return (files("crossview.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """What the policy allows a style or script by."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _base64(text: str) -> str:
-    """Text for a data URI; surrogates, which names of files may have, become question marks."""
-    return base64.b64encode(text.encode(errors="replace")).decode()

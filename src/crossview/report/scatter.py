@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from sklearn.preprocessing import minmax_scale
 
 from crossview.report.document import Embedding2D, Embeddings
 from crossview.report.drawing import Drawing, Figure, LegendEntry, marks
-from crossview.report.palette import CLASS_COLOURS, MARKERS, VIEW_MARKERS, Marker
+from crossview.report.palette import MARKERS, class_colour, view_marker
 
 __all__ = ["embeddings"]
 
@@ -36,22 +37,12 @@ def embeddings(item: Embeddings) -> Figure:
         ],
         columns=4,
         legends={
-            "view": [LegendEntry(view, "plain", _marker(v)) for v, view in enumerate(views)],
-            "class": [LegendEntry(label, _colour(c), MARKERS[1]) for c, label in enumerate(labels)],
+            "view": [LegendEntry(view, "plain", view_marker(v)) for v, view in enumerate(views)],
+            "class": [LegendEntry(label, class_colour(c), MARKERS[1]) for c, label in enumerate(labels)],
         },
         explanation="The axes of each panel are stretched to fill it.",
         data={"labels": labels, "views": views, "names": shared},
     )
-
-
-def _marker(view: int) -> Marker:
-    """The marker of a view."""
-    return VIEW_MARKERS[view % len(VIEW_MARKERS)]
-
-
-def _colour(label: int) -> str:
-    """The CSS class of a class's colour."""
-    return f"k{label % len(CLASS_COLOURS)}"
 
 
 def _groups(panel: Embedding2D, labels: Sequence[str], views: Sequence[str]) -> Mapping[tuple[int, int], list[int]]:
@@ -69,13 +60,14 @@ def _scatter(
 ) -> Drawing:
     """One panel."""
     points = np.asarray(panel.points, dtype=float).reshape(-1, 2)
-    places = 9 + (_SIDE - 18) * _unit(points)
+    known = sorted(i for rows in groups.values() for i in rows)
+    places = dict(zip(known, minmax_scale(points[known], (9, _SIDE - 9)) if known else (), strict=True))
     paths = [
         {
             "class": c,
             "view": v,
-            "d": marks(((places[i, 0], _SIDE - places[i, 1]) for i in rows), _marker(v).outline),
-            "mark_class": f"{_marker(v).css_class} {_colour(c)}",
+            "d": marks(((places[i][0], _SIDE - places[i][1]) for i in rows), view_marker(v).outline),
+            "mark_class": f"{view_marker(v).css_class} {class_colour(c)}",
         }
         for (c, v), rows in groups.items()
     ]
@@ -84,13 +76,3 @@ def _scatter(
     )
     title = f"{item.title}, {name}"
     return Drawing("scatter", f"{item.key}.{k}", title, description, (_SIDE, _SIDE), {"paths": paths}, name)
-
-
-def _unit(points: np.ndarray) -> np.ndarray:
-    """Points from 0 to 1 along both axes."""
-    known = points[np.isfinite(points).all(axis=1)]
-    if not len(known):
-        return points
-    low, high = known.min(axis=0), known.max(axis=0)
-    scaled: np.ndarray = (points - low) / np.where(high > low, high - low, 1.0)
-    return scaled

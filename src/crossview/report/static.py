@@ -8,8 +8,9 @@ from functools import cache
 from crossview.report.document import Facts, Item, MatchBrowser, ResultTable
 from crossview.report.drawing import Figure
 from crossview.report.matches import first_probes
-from crossview.report.page import asset, environment, figure_of
-from crossview.report.palette import Palette, css
+from crossview.report.page import figure_of
+from crossview.report.palette import Palette
+from crossview.report.rendering import asset, render_template
 
 __all__ = ["draw", "figure_svg"]
 
@@ -57,15 +58,15 @@ def figure_svg(figure: Figure) -> str:
         legend.append((right + column * room, top + line * _LEGEND_STEP, entry))
         bottom = max(bottom, top + (line + 1) * _LEGEND_STEP + _MARGIN)
     width = right + room * -(-len(entries) // _LEGEND_ROWS)
-    template = environment().get_template("figure.svg")
-    svg = template.render(figure=figure, panels=panels, legend=legend, width=width, height=bottom, style=_light_css())
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", svg) + "\n"
+    places = {"panels": panels, "legend": legend, "width": width, "height": bottom}
+    svg = render_template("figure.svg", figure=figure, style=_light_css(), **places)
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", svg)
 
 
 @cache
 def _light_css() -> str:
     """Styles of the drawings with the light colours in place of variables, which other programs do not read."""
-    text = re.sub(r"light-dark\(([^,]+),[^)]*\)", r"\1", asset("drawings.css") + css())
+    text = re.sub(r"light-dark\(([^,]+),[^)]*\)", r"\1", asset("drawings.css"))
     values = dict(re.findall(r"--([\w-]+): ([^;]+);", text))
     rules = re.sub(r"(?s)/\*.*?\*/|:root.*?\}\n", "", text)
     return re.sub(r"var\(--([\w-]+)\)", lambda found: values[found[1]], rules)
