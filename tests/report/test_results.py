@@ -13,7 +13,7 @@ from crossview.paper.protocols import LETTER, QUICK, Effort, Experiment, plan
 from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
 from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
-from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
+from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
 from crossview.report.formatting import absent
 from crossview.report.results import tied_with_best
 from crossview.report.samples import embeddings, map_test_samples, matches
@@ -306,6 +306,14 @@ def test_a_comparison_in_which_all_failed_is_reported(compared):
     results = {p.cell: record(p.cell, error="not enough samples") for p in panel.places}
     report = comparison_report(panel, results, data, "")
     assert report.sections[0].items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
+
+
+def test_a_comparison_in_which_every_method_failed_once_has_no_best(compared):
+    _, panel, results = compared
+    some = {cell: record(cell, error="singular") if cell.repeat else found for cell, found in results.items()}
+    summary = comparison_summary(panel, some)
+    assert summary.startswith("Trained on")
+    assert "The best is" not in summary
 
 
 def test_a_reproduction_has_a_section_for_every_experiment():

@@ -79,7 +79,7 @@ def _sheet(
                     "image": match.image,
                     "right": match.label == probe.label,
                     "label": clip(str(match.label), 9),
-                    "sign": -3.2 * min(len(str(match.label)), 9) - 4,  # to the left of the label
+                    "sign": -3.2 * min(len(str(match.label)), 9) - 6,  # to the left of the label
                     "distance": number(match.distance, digits),
                 }
                 for rank, match in enumerate(probe.matches)

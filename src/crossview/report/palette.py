@@ -1,6 +1,6 @@
 """Colours, dashes and markers: a name keeps its own throughout a page and its figures in files.
 
-The colours of series and classes are those of the CSS classes ``s0``, ``s1``, … and ``k0``, ``k1``, … in ``drawings.css``.
+Series have the colours of the CSS classes ``s0``, ``s1``, … in ``drawings.css``, classes of ``k0``, ``k1``, ….
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Marker(NamedTuple):
 
 
 MARKERS = (
-    Marker("h0", "mark dot"),  # the round ends of a line of no length
+    Marker("h.01", "mark dot"),  # the round ends of a short line; readers of PDF leave out one of no length
     Marker("m-3-3h6v6h-6z", "mark"),
     Marker("m0-4l3.8 6.8h-7.6z", "mark"),
     Marker("m0-4.2l3.8 4.2l-3.8 4.2l-3.8-4.2z", "mark"),

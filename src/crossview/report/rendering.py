@@ -37,6 +37,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("crossview.report"),
         autoescape=lambda name: name is None or name.endswith((".html", ".svg")),
+        keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,

@@ -41,7 +41,7 @@ _ENOUGH_SPLITS = 5  # from which on their spread says which differences are nois
 def entries(
     panel: Panel, results: Results, value: Value, scale: float = 100.0, published: Published | None = None
 ) -> dict[str, list[Entry]]:
-    """Mean and standard deviation over repeats, for every row and column of a panel, beside what was published."""
+    """Mean and standard deviation over repeats, for every row and column of a panel, next to what was published."""
     return {
         row: [
             entry(records(panel, results, row, column), value, scale, published(row, column) if published else {})
@@ -84,21 +84,18 @@ def tied_with_best(panel: Panel, results: Results, column: str) -> list[str]:
     """The best row of a column, and those whose difference from it is within two standard errors over the splits."""
     scores = {}
     for row in panel.rows:
-        found = [record.result for record in records(panel, results, row, column)]
-        if found and all(found):
-            scores[row] = np.array([result["score"] for result in found if result])
-    if not scores:
+        found = records(panel, results, row, column)
+        if len(done := finished(found)) == len(found) > 0:
+            scores[row] = np.array([result["score"] for result in done])
+    best = max(scores, key=lambda row: scores[row].mean(), default=None)
+    if best is None:
         return []
-    best = max(scores, key=lambda row: scores[row].mean())
     behind = {row: scores[best] - found for row, found in scores.items() if len(found) == len(scores[best])}
     return [best, *sorted((r for r in behind if r != best and _tied(behind[r])), key=lambda r: behind[r].mean())]
 
 
 def _tied(gaps: Array) -> bool:
-    """Whether differences between two methods, one per split, are small beside how much they vary.
-
-    Few splits do not tell how much: then a tie is what is equal.
-    """
+    """Whether differences, one per split, are small compared with their spread; with few splits, whether equal."""
     error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) >= _ENOUGH_SPLITS else 0.0
     return bool(gaps.mean() <= 2 * error)
 
