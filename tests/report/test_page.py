@@ -154,7 +154,7 @@ def test_published_figures_differences_and_losses_are_shown():
     assert "84.3 ± 1.7 (best) published 86.4 ± 1.8 · −2.1 (−1.2 sd)" in text
     assert "loss 3.2 % (2.9)" in text
     assert html.count("difference far") == 1
-    assert "Below it the published figure" in text
+    assert "Below: the published figure" in text
 
 
 def test_tables_without_published_figures_do_not_speak_of_them():
@@ -240,7 +240,7 @@ def test_nothing_is_drawn_of_nothing():
         ([Facts("a b", "t", {})], "letters, digits and hyphens"),
         ([Facts("../x", "t", {})], "letters, digits and hyphens"),
         ([Facts("main", "t", {})], "not main, tip or said"),
-        ([Facts("a", "t", {}), Facts("A", "t", {})], "is there twice"),
+        ([Facts("a", "t", {}), Facts("A", "t", {})], "is used twice"),
         ([ResultTable("a", "t", ["x", "y"], {"m": [Entry()]})], "1 entries for 'm', but 2 columns"),
         ([Curves("a", "t", {"m": Curve([0, 1], [1, 2])}, "x", log_x=True)], "has no logarithm"),
     ],

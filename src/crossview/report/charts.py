@@ -104,10 +104,8 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
         "right": _BARS_WIDTH - 4,
         "label": (clip(item.y_label, 40), (left + right) / 2),
     }
-    head = item.groups[group]
     script = {"rows": points, "weight": (0, 1), "reach": _ROW, "mark": None}
-    size = (_BARS_WIDTH, bottom + 40)
-    return Drawing("bars", f"{item.key}.{group}", f"{item.title}, {head}", description, size, shapes, head, script)
+    return Drawing("bars", (_BARS_WIDTH, bottom + 40), shapes, description, item.groups[group], script)
 
 
 def x_ticks(item: Curves) -> list[float]:
@@ -167,14 +165,13 @@ def curves(item: Curves, palette: Palette) -> Figure:
         "labels": (clip(item.x_label, 80), clip(item.y_label, 48)),
     }
     script = {"rows": rows, "weight": (1, 1), "reach": 40, "mark": (13, 13, 6.5)}
-    size = (_WIDTH, _HEIGHT)
     numbers = [[tick_text(x), *(table[x].get(name, "") for name in item.curves)] for x in sorted(table)]
     return Figure(
         item.key,
         item.title,
         item.caption,
         "curves",
-        [Drawing("curves", f"{item.key}.0", item.title, _description(item, digits), size, shapes, points=script)],
+        [Drawing("curves", (_WIDTH, _HEIGHT), shapes, _description(item, digits), points=script)],
         legends={"curves": keys},
         tables=[DataTable(f"{item.y_label} by {item.x_label}", [item.x_label, *item.curves], numbers)],
     )

@@ -120,10 +120,10 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
             found[0] = replace(found[0], note=AT_CHANCE)
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
-        "ordered pairs of views, ± standard deviation over random splits. Parameters, the distance among them, were "
-        "chosen on training samples only, by the last column, their score in cross-validation: it tells parameters "
-        "apart, but is no forecast, since folds have fewer samples to choose among. Euclidean only: with that "
-        "distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
+        "ordered pairs of views, ± standard deviation over random splits. All parameters, including the distance, were "
+        "chosen on training samples only, by their score in cross-validation (last column). That score ranks "
+        "parameters but does not predict accuracy, since folds have fewer samples to match with. Euclidean only: the "
+        "accuracy with that distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
     )
     table = ResultTable(panel.key, panel.title, list(parts), rows, caption)
     by_direction = directions(panel, results)

@@ -154,7 +154,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Values over a grid: ``values[i][j]`` is that of ``y[i]`` and ``x[j]``, nan where there is none."""
+    """Values over a grid: ``values[i][j]`` is that of ``y[i]`` and ``x[j]``, nan if unknown."""
 
     x: Sequence[str]
     y: Sequence[str]

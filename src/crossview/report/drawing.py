@@ -34,19 +34,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Drawing:
-    """One chart of a figure, drawn by the macro ``kind`` of ``drawings.svg``.
+    """One chart of a figure, drawn by the macro ``kind`` of ``drawings.svg``; the description is for screen readers.
 
-    Title and description are for screen readers, the head is that of its panel. The page's script shows ``points``:
-    ``rows`` of series with a name ``n`` and points ``p`` (x, y and text), how much distances across and down count
-    (``weight``), how far the pointer reaches, and the size of the ``mark`` around a point.
+    The page's script shows ``points``: ``rows`` of series with a name ``n`` and points ``p`` (x, y and text), how much
+    distances across and down count (``weight``), how far the pointer reaches, and the size of the ``mark`` of a point.
     """
 
     kind: str
-    key: str
-    title: str
-    description: str
     size: tuple[float, float]
     shapes: Mapping[str, Any]
+    description: str = ""
     head: str = ""
     points: Mapping[str, Any] | None = None
 
@@ -150,5 +147,5 @@ def marks(points: Iterable[tuple[float, float]], outline: str) -> str:
 
 
 def clip(text: str, length: int) -> str:
-    """Text of at most so many characters."""
+    """Text cut to a number of characters."""
     return text if len(text) <= length else text[: max(length - 1, 1)] + "…"

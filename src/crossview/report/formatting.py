@@ -49,7 +49,7 @@ def finite(value: float | None) -> TypeGuard[float]:
 
 
 def number(value: float | None, digits: int, *, signed: bool = False) -> str:
-    """A number with so many digits after the point, and a true minus; a dash for none."""
+    """A number with a true minus and a number of digits after the point; a dash for None and nan."""
     if not finite(value):
         return "–"
     text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"

@@ -29,7 +29,7 @@ def heat_maps(item: HeatMaps) -> Figure:
         )
         for name, grid in item.maps.items()
     ]
-    drawings = [_heat_map(item, k, name, grid, span, digits) for k, (name, grid) in enumerate(item.maps.items())]
+    drawings = [_heat_map(item, name, grid, span, digits) for name, grid in item.maps.items()]
     scale = _scale(item, *span)
     return Figure(
         item.key,
@@ -43,7 +43,7 @@ def heat_maps(item: HeatMaps) -> Figure:
     )
 
 
-def _heat_map(item: HeatMaps, k: int, name: str, grid: HeatMap, span: tuple[float, float], digits: int) -> Drawing:
+def _heat_map(item: HeatMaps, name: str, grid: HeatMap, span: tuple[float, float], digits: int) -> Drawing:
     """One map."""
     values = np.asarray(grid.values, dtype=float).reshape(len(grid.y), len(grid.x))
     left = 26 + 6.6 * min(max((len(text) for text in grid.y), default=0), 10)
@@ -62,9 +62,9 @@ def _heat_map(item: HeatMaps, k: int, name: str, grid: HeatMap, span: tuple[floa
             colour = _colour(value, span)
             text = number(value, digits) if labelled and colour else ""
             cells.append({"x": at[0], "y": at[1], "colour": colour, "ink": colour and ink_on(colour), "text": text})
-            told = with_unit(number(value, digits), item.unit) if isfinite(value) else "none"
+            shown = with_unit(number(value, digits), item.unit) if isfinite(value) else "none"
             middle = (round(at[0] + width / 2, 1), round(at[1] + height / 2, 1))
-            points.append([*middle, f"{item.y_label} {y}, {item.x_label} {x}: {told}"])
+            points.append([*middle, f"{item.y_label} {y}, {item.x_label} {x}: {shown}"])
         rows.append({"n": name, "p": points})
     description, best = f"Grid of {len(grid.y)} by {len(grid.x)} values.", None
     if np.isfinite(values).any():
@@ -75,27 +75,20 @@ def _heat_map(item: HeatMaps, k: int, name: str, grid: HeatMap, span: tuple[floa
             f" From {number(least, digits)} to {with_unit(number(most, digits), item.unit)}, which is at"
             f" {item.y_label} {grid.y[i]} and {item.x_label} {grid.x[j]}."
         )
-    return Drawing(
-        "heat",
-        f"{item.key}.{k}",
-        f"{item.title}, {name}",
-        description,
-        (_WIDTH, bottom + depth + 24),
-        {
-            "cells": cells,
-            "cell": (width, height),
-            "best": best,
-            "y_ticks": [(4 + (i + 0.5) * height, clip(text, 10)) for i, text in enumerate(grid.y)],
-            "x_ticks": [(left + (j + 0.5) * width, clip(text, 10)) for j, text in enumerate(grid.x)],
-            "turned": turned,
-            "left": left,
-            "bottom": bottom,
-            "x_label": (clip(item.x_label, 32), left + width * len(grid.x) / 2, bottom + depth + 16),
-            "y_label": (clip(item.y_label, 24), (bottom + 4) / 2),
-        },
-        name,
-        {"rows": rows, "weight": (1, 1), "reach": max(width, height), "mark": (round(width, 1), height, 1)},
-    )
+    shapes = {
+        "cells": cells,
+        "cell": (width, height),
+        "best": best,
+        "y_ticks": [(4 + (i + 0.5) * height, clip(text, 10)) for i, text in enumerate(grid.y)],
+        "x_ticks": [(left + (j + 0.5) * width, clip(text, 10)) for j, text in enumerate(grid.x)],
+        "turned": turned,
+        "left": left,
+        "bottom": bottom,
+        "x_label": (clip(item.x_label, 32), left + width * len(grid.x) / 2, bottom + depth + 16),
+        "y_label": (clip(item.y_label, 24), (bottom + 4) / 2),
+    }
+    script = {"rows": rows, "weight": (1, 1), "reach": max(width, height), "mark": (round(width, 1), height, 1)}
+    return Drawing("heat", (_WIDTH, bottom + depth + 24), shapes, description, name, script)
 
 
 def _colour(value: float, span: tuple[float, float]) -> str | None:
@@ -113,4 +106,4 @@ def _scale(item: HeatMaps, low: float, high: float) -> Drawing:
         "cells": [(14 + k * 252 / _STEPS, scale_colour((k + 0.5) / _STEPS)) for k in range(_STEPS)],
         "labels": [(14 + share * 252, with_unit(tick_text(t), item.unit)) for t, share in shares],
     }
-    return Drawing("scale", f"{item.key}.scale", "Scale of colours", "", (280, 32), shapes)
+    return Drawing("scale", (280, 32), shapes)

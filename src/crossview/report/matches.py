@@ -49,7 +49,7 @@ def match_browser(item: MatchBrowser) -> Figure:
         item.title,
         item.caption,
         "matches",
-        [_sheet(item, k, name, some, size, digits) for k, (name, some) in enumerate(firsts)],
+        [_sheet(item.key, name, some, size, digits) for name, some in firsts],
         pictures={k: "data:image/png;base64," + base64.b64encode(png(images[k])).decode() for k in used},
         data={"size": size, "key": item.key, "digits": digits, "probes": probes},
     )
@@ -64,9 +64,7 @@ def first_probes(item: MatchBrowser) -> MatchBrowser:
     return replace(item, probes=firsts)
 
 
-def _sheet(
-    item: MatchBrowser, k: int, name: str, probes: Sequence[Probe], size: tuple[int, int], digits: int
-) -> Drawing:
+def _sheet(key: str, name: str, probes: Sequence[Probe], size: tuple[int, int], digits: int) -> Drawing:
     """A row of pictures for each probe."""
     height = _CARD * size[1] / max(size[0], 1)
     rows = [
@@ -87,12 +85,9 @@ def _sheet(
         }
         for n, probe in enumerate(probes)
     ]
-    return Drawing(
-        "sheet",
-        f"{item.key}.{k}",
-        f"{item.title}, {name}",
-        f"{len(rows)} probes and their nearest matches.",
-        (_CARD + 16 + _MATCHES * (_CARD + 8), max(len(rows), 1) * (height + 48)),
-        {"rows": rows, "size": size, "card": (_CARD, height), "key": item.key},
-        name,
+    width, shapes = (
+        _CARD + 16 + _MATCHES * (_CARD + 8),
+        {"rows": rows, "size": size, "card": (_CARD, height), "key": key},
     )
+    description = f"{len(rows)} probes and their nearest matches."
+    return Drawing("sheet", (width, max(len(rows), 1) * (height + 48)), shapes, description, name)

@@ -50,7 +50,7 @@ def check(report: Report) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", item.key) or item.key in ("main", "tip", "said"):
             raise ValueError(f"the key {item.key!r} must be letters, digits and hyphens, and not main, tip or said.")
         if item.key.casefold() in keys:
-            raise ValueError(f"the key {item.key!r} is there twice: give every item of a report a different key.")
+            raise ValueError(f"the key {item.key!r} is used twice: give every item of a report a different key.")
         keys.add(item.key.casefold())
         if isinstance(item, ResultTable | Bars):
             rows, heads = (item.rows, item.columns) if isinstance(item, ResultTable) else (item.series, item.groups)

@@ -115,8 +115,8 @@ def cmc_curves(panel: Panel, results: Results) -> list[Item]:
         if curves:
             title = f"Cumulative match curves, {column}"
             caption = (
-                "How many of the probes have their class among so many nearest classes of the gallery, averaged over "
-                "the ordered pairs of views. A class is as near as its nearest sample."
+                "The share of probes whose class is among the nearest classes of the gallery, up to the rank, averaged "
+                "over the ordered pairs of views. A class is as near as its nearest sample."
             )
             frames.append(Curves(f"{panel.key}-cmc-{number}", title, curves, "rank", "probes found, %", caption))
     return frames
@@ -159,7 +159,7 @@ def entry(records: Sequence[Record], value: Value, scale: float, printed: Mappin
 
 
 def _why_not(records: Sequence[Record]) -> str:
-    """Why some results are missing; empty if none is."""
+    """Why results are missing; empty if all are there."""
     errors = [record.error for record in records if record.error is not None]
     if not errors:
         return ""

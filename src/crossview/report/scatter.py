@@ -31,10 +31,7 @@ def embeddings(item: Embeddings) -> Figure:
         item.title,
         item.caption,
         "scatter",
-        [
-            _scatter(item, k, name, panel, group)
-            for k, ((name, panel), group) in enumerate(zip(item.panels.items(), groups, strict=True))
-        ],
+        [_scatter(name, panel, group) for (name, panel), group in zip(item.panels.items(), groups, strict=True)],
         columns=4,
         legends={
             "view": [LegendEntry(view, "plain", view_marker(v)) for v, view in enumerate(views)],
@@ -55,9 +52,7 @@ def _groups(panel: Embedding2D, labels: Sequence[str], views: Sequence[str]) -> 
     return dict(sorted(found.items()))
 
 
-def _scatter(
-    item: Embeddings, k: int, name: str, panel: Embedding2D, groups: Mapping[tuple[int, int], list[int]]
-) -> Drawing:
+def _scatter(name: str, panel: Embedding2D, groups: Mapping[tuple[int, int], list[int]]) -> Drawing:
     """One panel."""
     points = np.asarray(panel.points, dtype=float).reshape(-1, 2)
     known = sorted(i for rows in groups.values() for i in rows)
@@ -74,5 +69,4 @@ def _scatter(
     description = (
         f"{len(points)} samples of {len(set(panel.labels))} classes and {len(set(panel.views))} views in the plane."
     )
-    title = f"{item.title}, {name}"
-    return Drawing("scatter", f"{item.key}.{k}", title, description, (_SIDE, _SIDE), {"paths": paths}, name)
+    return Drawing("scatter", (_SIDE, _SIDE), {"paths": paths}, description, name)
