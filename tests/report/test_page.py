@@ -180,20 +180,20 @@ def test_names_keep_their_colours_over_the_page(report):
         buttons = re.findall(rf'class="key (s\d+)"[^>]*>(?:(?!</button>).)*<span>{name}</span>', html)
         swatches = re.findall(rf'<i class="swatch (s\d+)"></i>{name}<', html)
         assert len(buttons) == 2
-        assert set(buttons + swatches) == {palette.css_class(name)}
+        assert set(buttons + swatches) == {palette[name].css_class}
 
 
 def test_fifteen_series_differ_in_more_than_colour():
     names = [str(k) for k in range(28)]
     palette = Palette(names)
-    assert len({(palette.dash(name), palette.marker(name)) for name in names}) == 28
-    assert len({palette.css_class(name) for name in names[:15]}) == 15
+    assert len({(palette[name].dash, palette[name].marker) for name in names}) == 28
+    assert len({palette[name].css_class for name in names[:15]}) == 15
 
 
 @pytest.mark.parametrize(("mode", "ground"), [(0, "#ffffff"), (1, "#14171c")])
 def test_colours_are_seen_on_their_ground(mode, ground):
     colours = dict(re.findall(r"\.([sk]\d+) \{ color: light-dark\((.*?)\); \}", asset("drawings.css")))
-    series = {Palette(names).css_class(names[-1]) for names in ([str(k) for k in range(n)] for n in range(1, 99))}
+    series = {Palette(names)[names[-1]].css_class for names in ([str(k) for k in range(n)] for n in range(1, 99))}
     assert colours.keys() == series | {class_colour(k) for k in range(99)}
     for pair in colours.values():
         assert contrast(pair.split(", ")[mode], ground) >= 3

@@ -23,10 +23,10 @@ from crossview.report import (
     MatchBrowser,
     Probe,
 )
+from crossview.report.folder import draw
 from crossview.report.page import render
 from crossview.report.palette import Palette
 from crossview.report.rendering import asset
-from crossview.report.static import draw
 
 FIGURES = ["accuracy-bars", "match-curves", "dimensions", "parameters", "spaces", "matches"]
 
@@ -78,7 +78,7 @@ def test_lines_have_the_colours_of_their_methods(report, files):
     seen = {colour for _, colour in image.getcolors(image.size[0] * image.size[1])}
     palette = Palette.of(report)
     for name in ("KMvHE", "MvHE", "PCA"):
-        colour = re.search(rf"\.{palette.css_class(name)} {{ color: light-dark\((#\w+),", asset("drawings.css"))[1]
+        colour = re.search(rf"\.{palette[name].css_class} {{ color: light-dark\((#\w+),", asset("drawings.css"))[1]
         assert tuple(int(colour[k : k + 2], 16) for k in (1, 3, 5)) in seen
 
 

@@ -11,7 +11,6 @@ from crossview.report.drawing import (
     DataTable,
     Drawing,
     Figure,
-    LegendEntry,
     Scale,
     clip,
     coordinate,
@@ -22,7 +21,7 @@ from crossview.report.drawing import (
     ticks_log,
 )
 from crossview.report.formatting import absent, compare, decimals, finite, measured, number, spread
-from crossview.report.palette import Palette
+from crossview.report.palette import LegendEntry, Palette
 
 __all__ = ["bars", "curves", "x_ticks"]
 
@@ -44,9 +43,7 @@ def bars(item: Bars, palette: Palette) -> Figure:
     parts += ["diamond: published"] if any(finite(entry.published) for entry in entries) else []
     rows = [[name, *(_text(e, digits).replace("\n", "; ") for e in row)] for name, row in item.series.items()]
     return Figure(
-        item.key,
-        item.title,
-        item.caption,
+        item,
         "bars",
         [_bars(item, k, palette, axis, digits) for k in range(len(item.groups))],
         columns=2,
@@ -84,7 +81,7 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
             {
                 "y": y,
                 "name": clip(name, 16),
-                "colour": palette.css_class(name),
+                "colour": palette[name].css_class,
                 "value": number(mean, digits) if finite(mean) else absent(entry),
                 "bar": (min(scale(0.0), end), abs(end - scale(0.0))) if finite(mean) else None,
                 "whisker": (scale(mean - sd), scale(mean + sd)) if finite(mean) and finite(sd) else None,
@@ -146,11 +143,10 @@ def curves(item: Curves, palette: Palette) -> Figure:
     x_scale = Scale(low, high, _LEFT + 8, _RIGHT - 8, item.log_x)
     y_scale = Scale(y_axis[0], y_axis[-1], _BOTTOM, _TOP)
     digits = decimals(y for curve in item.curves.values() for y in curve.y)
-    lines, keys, rows = [], [], []
+    lines, rows = [], []
     table: dict[float, dict[str, str]] = {}
     for name, curve in item.curves.items():
-        lines.append(_curve(name, curve, palette, x_scale, y_scale))
-        keys.append(LegendEntry(name, palette.css_class(name), palette.marker(name), palette.dash(name)))
+        lines.append(_curve(palette[name], curve, x_scale, y_scale))
         points = []
         for x, y, sd in _points(curve):
             text = table.setdefault(x, {})[name] = spread(y, sd, digits)
@@ -167,12 +163,10 @@ def curves(item: Curves, palette: Palette) -> Figure:
     script = {"rows": rows, "weight": (1, 1), "reach": 40, "mark": (13, 13, 6.5)}
     numbers = [[tick_text(x), *(table[x].get(name, "") for name in item.curves)] for x in sorted(table)]
     return Figure(
-        item.key,
-        item.title,
-        item.caption,
+        item,
         "curves",
         [Drawing("curves", (_WIDTH, _HEIGHT), shapes, _description(item, digits), points=script)],
-        legends={"curves": keys},
+        legends={"curves": [palette[name] for name in item.curves]},
         tables=[DataTable(f"{item.y_label} by {item.x_label}", [item.x_label, *item.curves], numbers)],
     )
 
@@ -183,19 +177,16 @@ def _points(curve: Curve) -> Iterator[tuple[float, float, float | None]]:
     return zip(curve.x, curve.y, sds, strict=True)
 
 
-def _curve(name: str, curve: Curve, palette: Palette, x_scale: Scale, y_scale: Scale) -> dict[str, Any]:
+def _curve(key: LegendEntry, curve: Curve, x_scale: Scale, y_scale: Scale) -> dict[str, Any]:
     """Paths of a line, its markers and its band."""
     places = [(x_scale(x), y_scale(y)) if isfinite(y) else None for x, y, _ in _points(curve)]
     known = [place for place in places if place]
     every = max(1, -(-len(known) // _MOST_MARKERS))
-    marker = palette.marker(name)
     return {
-        "colour": palette.css_class(name),
-        "dash": palette.dash(name),
+        "key": key,
         "band": _band(curve, x_scale, y_scale),
         "line": _line(places),
-        "marks": marks(known[::every], marker.outline),
-        "mark_class": marker.css_class,
+        "marks": marks(known[::every], key.marker.outline),
     }
 
 

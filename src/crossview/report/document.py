@@ -11,25 +11,6 @@ import numpy as np
 
 from crossview._types import Array
 
-__all__ = [
-    "Bars",
-    "Curve",
-    "Curves",
-    "Embedding2D",
-    "Embeddings",
-    "Entry",
-    "Facts",
-    "HeatMap",
-    "HeatMaps",
-    "Item",
-    "Match",
-    "MatchBrowser",
-    "Probe",
-    "Report",
-    "ResultTable",
-    "Section",
-]
-
 
 @dataclass(frozen=True)
 class Entry:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from math import ceil, floor, isfinite, log10
 from typing import Any, NamedTuple
 
-from crossview.report.palette import Marker
+from crossview.report.document import Item
+from crossview.report.palette import LegendEntry
 
 __all__ = [
     "DataTable",
     "Drawing",
     "Figure",
-    "LegendEntry",
     "Scale",
     "clip",
     "coordinate",
@@ -48,15 +48,6 @@ class Drawing:
     points: Mapping[str, Any] | None = None
 
 
-class LegendEntry(NamedTuple):
-    """A name with its colour and marker, and the dash of its line if it has one."""
-
-    name: str
-    css_class: str
-    marker: Marker
-    dash: str | None = None
-
-
 class DataTable(NamedTuple):
     """The numbers of a drawing; the first of every row is its name."""
 
@@ -67,15 +58,13 @@ class DataTable(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """Drawings side by side (``columns`` in a row, in files), and what belongs to all of them.
+    """The drawings of an item of a report (in files, ``columns`` in a row), and what belongs to all of them.
 
     ``legends`` are by what they name, ``scale`` is that of colours, ``pictures`` are data URIs by number, and ``data``
     are more data for the page's script.
     """
 
-    key: str
-    title: str
-    caption: str
+    item: Item
     kind: str
     drawings: Sequence[Drawing]
     columns: int = 1

@@ -21,26 +21,12 @@ def heat_maps(item: HeatMaps) -> Figure:
     """A panel for each map, in which the best cell is framed."""
     span = extent(value for grid in item.maps.values() for value in np.ravel(grid.values))
     digits = decimals(span)
-    tables = [
-        DataTable(
-            name,
-            [f"{item.y_label} \\ {item.x_label}", *grid.x],
-            [[y, *(number(float(v), digits) for v in row)] for y, row in zip(grid.y, grid.values, strict=True)],
-        )
-        for name, grid in item.maps.items()
-    ]
-    drawings = [_heat_map(item, name, grid, span, digits) for name, grid in item.maps.items()]
-    scale = _scale(item, *span)
-    return Figure(
-        item.key,
-        item.title,
-        item.caption,
-        "heat",
-        drawings,
-        columns=3,
-        scale=scale if drawings else None,
-        tables=tables,
-    )
+    drawings, tables = [], []
+    for name, grid in item.maps.items():
+        drawings.append(_heat_map(item, name, grid, span, digits))
+        rows = [[y, *(number(float(v), digits) for v in row)] for y, row in zip(grid.y, grid.values, strict=True)]
+        tables.append(DataTable(name, [f"{item.y_label} \\ {item.x_label}", *grid.x], rows))
+    return Figure(item, "heat", drawings, columns=3, scale=_scale(item, *span) if drawings else None, tables=tables)
 
 
 def _heat_map(item: HeatMaps, name: str, grid: HeatMap, span: tuple[float, float], digits: int) -> Drawing:

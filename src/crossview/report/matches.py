@@ -45,9 +45,7 @@ def match_browser(item: MatchBrowser) -> Figure:
     ]
     firsts = first_probes(item).probes.items()
     return Figure(
-        item.key,
-        item.title,
-        item.caption,
+        item,
         "matches",
         [_sheet(item.key, name, some, size, digits) for name, some in firsts],
         pictures={k: "data:image/png;base64," + base64.b64encode(png(images[k])).decode() for k in used},

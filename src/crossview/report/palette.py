@@ -14,7 +14,7 @@ import numpy as np
 from crossview.embeddings.methods import METHODS
 from crossview.report.document import Bars, Curves, Report
 
-__all__ = ["MARKERS", "Marker", "Palette", "class_colour", "ink_on", "scale_colour", "view_marker"]
+__all__ = ["MARKERS", "LegendEntry", "Marker", "Palette", "class_colour", "ink_on", "scale_colour", "view_marker"]
 
 _SERIES, _CLASSES = 15, 30  # colours
 _DASHES = ("", "7 3", "2.5 2.5", "9 3 2.5 3")
@@ -64,14 +64,28 @@ def class_colour(label: int) -> str:
     return f"k{label % _CLASSES}"
 
 
-class Palette:
-    """Numbers for the names of series: those of methods are the same in every report, others come in their order."""
+class LegendEntry(NamedTuple):
+    """A name with its colour and marker, and the dash of its line if it has one."""
+
+    name: str
+    css_class: str
+    marker: Marker
+    dash: str | None = None
+
+
+class Palette(dict[str, LegendEntry]):
+    """How series look, by name: methods are the same in every report, others come in their order.
+
+    Colours recur after 15 names, pairs of marker and dash after 28.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         known = {name: k for k, name in enumerate(METHODS)}
         names = list(dict.fromkeys(names))
         others = (k for k in count() if k not in {known.get(name) for name in names})
-        self._numbers = {name: known[name] if name in known else next(others) for name in names}
+        for name in names:
+            k = known[name] if name in known else next(others)
+            self[name] = LegendEntry(name, f"s{k % _SERIES}", MARKERS[k % len(MARKERS)], _DASHES[k % len(_DASHES)])
 
     @classmethod
     def of(cls, report: Report) -> Palette:
@@ -79,18 +93,3 @@ class Palette:
         items = [item for section in report.sections for item in section.items]
         series = [i.series if isinstance(i, Bars) else i.curves for i in items if isinstance(i, Bars | Curves)]
         return cls(name for names in series for name in names)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._numbers
-
-    def css_class(self, name: str) -> str:
-        """The CSS class of the colour."""
-        return f"s{self._numbers[name] % _SERIES}"
-
-    def dash(self, name: str) -> str:
-        """The lengths of strokes and gaps."""
-        return _DASHES[self._numbers[name] % len(_DASHES)]
-
-    def marker(self, name: str) -> Marker:
-        """The shape; it recurs with the same dash only after 28 names."""
-        return MARKERS[self._numbers[name] % len(MARKERS)]

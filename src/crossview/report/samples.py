@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 
 from crossview._types import Array
 from crossview.datasets import Dataset
@@ -110,10 +111,8 @@ def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], i
 
 def _plane(Z: Array) -> Array:
     """The first two principal components; the second is zero if there is only one."""
-    centred = Z - Z.mean(axis=0)
-    if centred.shape[1] > 2:
-        centred = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
-    return centred if centred.shape[1] > 1 else np.column_stack([centred, np.zeros(len(centred))])
+    plane: Array = PCA(min(2, *Z.shape), svd_solver="full").fit_transform(Z)
+    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
 def _class_name(data: Dataset, label: Any) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.preprocessing import minmax_scale
 
 from crossview.report.document import Embedding2D, Embeddings
-from crossview.report.drawing import Drawing, Figure, LegendEntry, marks
-from crossview.report.palette import MARKERS, class_colour, view_marker
+from crossview.report.drawing import Drawing, Figure, marks
+from crossview.report.palette import MARKERS, LegendEntry, class_colour, view_marker
 
 __all__ = ["embeddings"]
 
@@ -27,9 +27,7 @@ def embeddings(item: Embeddings) -> Figure:
     ]
     shared = names[:1] if names and all(some == names[0] for some in names) else names
     return Figure(
-        item.key,
-        item.title,
-        item.caption,
+        item,
         "scatter",
         [_scatter(name, panel, group) for (name, panel), group in zip(item.panels.items(), groups, strict=True)],
         columns=4,
