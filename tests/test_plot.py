@@ -22,45 +22,44 @@ def test_embedding_has_a_colour_per_class_and_a_marker_per_view():
     mask[:5, 1] = False
     views = cv.Views([X[:60] for X in DATA.views.arrays], names=["left", "right"], mask=mask)
     latents = cv.MvDA(3).fit(views, DATA.y[:60]).transform(views)
-    display = cv.plot.embedding(latents, DATA.y[:60], components=(0, 2), max_classes=4)
-    drawn = [c for c in display.ax_.collections if len(c.get_offsets())]
+    ax = cv.plot.embedding(latents, DATA.y[:60], components=(0, 2), max_classes=4)
+    drawn = [c for c in ax.collections if len(c.get_offsets())]
     assert len(drawn) == 4 * 2
     assert sum(len(c.get_offsets()) for c in drawn) == mask[DATA.y[:60] < 4].sum()
     first = drawn[0].get_offsets()
     np.testing.assert_allclose(first, latents["left"][DATA.y[:60] == 0][:, [0, 2]])
     assert len({tuple(c.get_facecolor()[0][:3]) for c in drawn}) == 4
-    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["0", "1", "2", "3", "left", "right"]
 
 
 def test_embedding_draws_where_it_is_told():
     _, axes = mpl.pyplot.subplots(1, 2)
     X = np.random.default_rng(0).normal(size=(6, 2))
-    display = cv.plot.embedding([X, X], list("ababab"), ax=axes[1], class_names=["yes", "no"])
-    assert display.ax_ is axes[1]
-    assert display.figure_ is axes[1].figure
-    assert display.ax_.get_legend().get_texts()[0].get_text() == "yes"
+    ax = cv.plot.embedding([X, X], list("ababab"), ax=axes[1], class_names=["yes", "no"])
+    assert ax is axes[1]
+    assert ax.get_legend().get_texts()[0].get_text() == "yes"
 
 
 def test_cmc():
     gallery, probes = np.eye(3), np.eye(3)[[0, 1, 1]]
     rates = cv.metrics.cmc(gallery, [0, 1, 2], probes, [0, 1, 2])
-    display = cv.plot.cmc({"one": rates, "two": [0.5, 1.0, 1.0]})
-    np.testing.assert_allclose(display.ax_.lines[0].get_ydata(), rates)
-    assert [line.get_label() for line in display.ax_.lines] == ["one", "two"]
-    assert cv.plot.cmc(rates).ax_.get_legend() is None
+    ax = cv.plot.cmc({"one": rates, "two": [0.5, 1.0, 1.0]})
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), rates)
+    assert [line.get_label() for line in ax.lines] == ["one", "two"]
+    assert cv.plot.cmc(rates).get_legend() is None
 
 
 def test_matches_are_framed():
     images = np.random.default_rng(0).random((5, 8, 4))
-    display = cv.plot.matches(images[:2], images, [[0, 1], [3, 2]], probe_y=[0, 1], gallery_y=[0, 0, 1, 0, 1])
-    assert display.axes_.shape == (2, 3)
-    assert [[ax.get_xlabel() for ax in row[1:]] for row in display.axes_] == [["✓", "✓"], ["✗", "✓"]]
-    np.testing.assert_array_equal(display.axes_[1, 1].images[0].get_array(), images[3])
-    np.testing.assert_array_equal(display.axes_[1, 0].images[0].get_array(), images[1])
+    axes = cv.plot.matches(images[:2], images, [[0, 1], [3, 2]], probe_y=[0, 1], gallery_y=[0, 0, 1, 0, 1])
+    assert axes.shape == (2, 3)
+    assert [[ax.get_xlabel() for ax in row[1:]] for row in axes] == [["✓", "✓"], ["✗", "✓"]]
+    np.testing.assert_array_equal(axes[1, 1].images[0].get_array(), images[3])
+    np.testing.assert_array_equal(axes[1, 0].images[0].get_array(), images[1])
     plain = cv.plot.matches(images[:1], images, [[1]])
-    assert plain.axes_[0, 1].get_xlabel() == ""
-    display.figure_.canvas.draw()
+    assert plain[0, 1].get_xlabel() == ""
+    axes[0, 0].figure.canvas.draw()
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,17 @@
-"""Pictures: common spaces, cumulative match curves, and matches themselves. They need matplotlib."""
+"""Pictures on matplotlib axes: common spaces, cumulative match curves, and matches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
-from crossview._types import Array
 from crossview.views import ViewInput, Views
 
-__all__ = ["CMCDisplay", "EmbeddingDisplay", "MatchesDisplay", "cmc", "embedding", "matches"]
+__all__ = ["cmc", "embedding", "matches"]
 
 _MARKERS = "osD^vP*X<>"
 _RIGHT, _WRONG = "#1b7837", "#b2182b"
@@ -26,7 +25,7 @@ def embedding(
     class_names: Sequence[str] | None = None,
     max_classes: int = 8,
     ax: Any = None,
-) -> EmbeddingDisplay:
+) -> Any:
     """Draw samples in two dimensions of the common space: a colour per class, a marker per view.
 
     Parameters
@@ -40,95 +39,50 @@ def embedding(
     class_names : sequence of str, optional
         Names of the classes, in sorted order of their labels.
     max_classes : int
-        Draw the first so many classes only: more colours cannot be told apart.
+        Draw only this many classes, the first ones: more colours cannot be told apart.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Where to draw; by default in a new figure.
 
     Returns
     -------
-    display : EmbeddingDisplay
-        With ``figure_`` and ``ax_``.
+    ax : matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
     >>> latents = cv.MvDA().fit(data.views, data.y).transform(data.views)
-    >>> display = cv.plot.embedding(latents, data.y)
-    >>> display.ax_.get_xlabel()
+    >>> cv.plot.embedding(latents, data.y).get_xlabel()
     'component 1'
     """
-    display = EmbeddingDisplay(latents, y, components=components, class_names=class_names, max_classes=max_classes)
-    return display.plot(ax)
+    views, labels = Views(latents), column_or_1d(y)
+    if len(labels) != len(views):
+        raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
+    if max(components) >= min(views.n_features) or min(components) < 0:
+        raise ValueError(f"components={components} but the common space has {min(views.n_features)}.")
+    ax = _axes(ax)
+    classes = np.unique(labels)
+    drawn = classes[:max_classes]
+    names = [str(c) for c in classes] if class_names is None else list(class_names)
+    colours = _pyplot().get_cmap("tab10").colors
+    for c, label in enumerate(drawn):
+        for v, (X, seen) in enumerate(zip(views.arrays, views.mask.T, strict=True)):
+            points = X[seen & (labels == label)][:, list(components)]
+            colour, marker = colours[c % len(colours)], _MARKERS[v % len(_MARKERS)]
+            ax.scatter(*points.T, color=colour, marker=marker, s=22, alpha=0.75, linewidths=0)
+    for c, _ in enumerate(drawn):
+        ax.scatter([], [], color=colours[c % len(colours)], marker="s", s=40, label=names[c])
+    for v, name in enumerate(views.names):
+        ax.scatter([], [], color="0.35", marker=_MARKERS[v % len(_MARKERS)], s=28, label=name)
+    if len(classes) > len(drawn):
+        ax.set_title(f"{len(drawn)} of {len(classes)} classes", fontsize="small")
+    ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
+    ax.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax
 
 
-class EmbeddingDisplay:
-    """Samples in two dimensions of the common space; see `embedding`.
-
-    Parameters
-    ----------
-    latents, y, components, class_names, max_classes
-        As in `embedding`.
-
-    Attributes
-    ----------
-    figure_, ax_
-        What was drawn on.
-    """
-
-    figure_: Any
-    ax_: Any
-
-    def __init__(
-        self,
-        latents: ViewInput,
-        y: ArrayLike,
-        *,
-        components: tuple[int, int] = (0, 1),
-        class_names: Sequence[str] | None = None,
-        max_classes: int = 8,
-    ) -> None:
-        self.latents = Views(latents)
-        self.y = column_or_1d(y)
-        if len(self.y) != len(self.latents):
-            raise ValueError(f"y has {len(self.y)} labels for {len(self.latents)} samples: give one label per row.")
-        if max(components) >= min(self.latents.n_features) or min(components) < 0:
-            raise ValueError(f"components={components} but the common space has {min(self.latents.n_features)}.")
-        classes = np.unique(self.y)
-        self.components = components
-        self.classes = classes[:max_classes]
-        self.class_names = [str(c) for c in classes] if class_names is None else list(class_names)
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure when left out.
-        """
-        self.figure_, self.ax_ = _axes(ax)
-        colours = _pyplot().get_cmap("tab10").colors
-        for c, label in enumerate(self.classes):
-            for v, (X, seen) in enumerate(zip(self.latents.arrays, self.latents.mask.T, strict=True)):
-                rows = X[seen & (self.y == label)][:, list(self.components)]
-                colour, marker = colours[c % len(colours)], _MARKERS[v % len(_MARKERS)]
-                self.ax_.scatter(*rows.T, color=colour, marker=marker, s=22, alpha=0.75, linewidths=0)
-        for c, _ in enumerate(self.classes):
-            colour = colours[c % len(colours)]
-            self.ax_.scatter([], [], color=colour, marker="s", s=40, label=self.class_names[c])
-        for v, name in enumerate(self.latents.names):
-            self.ax_.scatter([], [], color="0.35", marker=_MARKERS[v % len(_MARKERS)], s=28, label=name)
-        total = len(np.unique(self.y))
-        if total > len(self.classes):
-            self.ax_.set_title(f"{len(self.classes)} of {total} classes", fontsize="small")
-        self.ax_.set_xlabel(f"component {self.components[0] + 1}")
-        self.ax_.set_ylabel(f"component {self.components[1] + 1}")
-        self.ax_.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return self
-
-
-def cmc(curves: ArrayLike | Mapping[str, ArrayLike], *, ax: Any = None) -> CMCDisplay:
+def cmc(curves: ArrayLike | Mapping[str, ArrayLike], *, ax: Any = None) -> Any:
     """Draw cumulative match characteristics.
 
     Parameters
@@ -136,63 +90,33 @@ def cmc(curves: ArrayLike | Mapping[str, ArrayLike], *, ax: Any = None) -> CMCDi
     curves : array-like, or dict of str to array-like
         Rates at rank 1, 2, …, as `crossview.metrics.cmc` gives them; several by name.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Where to draw; by default in a new figure.
 
     Returns
     -------
-    display : CMCDisplay
-        With ``figure_`` and ``ax_``.
+    ax : matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
     >>> import crossview as cv
-    >>> cv.plot.cmc({"MvHE": [0.8, 0.9, 1.0], "PCA": [0.3, 0.5, 0.6]}).ax_.get_ylabel()
+    >>> cv.plot.cmc({"MvHE": [0.8, 0.9, 1.0], "PCA": [0.3, 0.5, 0.6]}).get_ylabel()
     'share of probes found'
     """
-    return CMCDisplay(curves).plot(ax)
-
-
-class CMCDisplay:
-    """Cumulative match characteristics; see `cmc`.
-
-    Parameters
-    ----------
-    curves
-        As in `cmc`.
-
-    Attributes
-    ----------
-    figure_, ax_
-        What was drawn on.
-    """
-
-    figure_: Any
-    ax_: Any
-
-    def __init__(self, curves: ArrayLike | Mapping[str, ArrayLike]) -> None:
-        named = curves if isinstance(curves, Mapping) else {"": curves}
-        self.curves: dict[str, Array] = {name: np.asarray(rates, dtype=np.float64) for name, rates in named.items()}
-        for name, rates in self.curves.items():
-            if rates.ndim != 1 or not rates.size or not ((rates >= 0) & (rates <= 1)).all():
-                raise ValueError(f"curve {name!r} must be shares from 0 to 1, one per rank.")
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure when left out.
-        """
-        self.figure_, self.ax_ = _axes(ax)
-        for k, (name, rates) in enumerate(self.curves.items()):
-            ranks = np.arange(1, len(rates) + 1)
-            self.ax_.plot(ranks, rates, marker=_MARKERS[k % len(_MARKERS)], markersize=4, label=name or None)
-        self.ax_.set(xlabel="rank", ylabel="share of probes found", ylim=(0.0, 1.02))
-        self.ax_.grid(alpha=0.3)
-        if any(self.curves):
-            self.ax_.legend(frameon=False, loc="lower right")
-        return self
+    named = curves if isinstance(curves, Mapping) else {"": curves}
+    found = {name: np.asarray(rates, dtype=np.float64) for name, rates in named.items()}
+    for name, rates in found.items():
+        if rates.ndim != 1 or not rates.size or not ((rates >= 0) & (rates <= 1)).all():
+            raise ValueError(f"curve {name!r} must be shares from 0 to 1, one per rank.")
+    ax = _axes(ax)
+    for k, (name, rates) in enumerate(found.items()):
+        ranks = np.arange(1, len(rates) + 1)
+        ax.plot(ranks, rates, marker=_MARKERS[k % len(_MARKERS)], markersize=4, label=name or None)
+    ax.set(xlabel="rank", ylabel="share of probes found", ylim=(0.0, 1.02))
+    ax.grid(alpha=0.3)
+    if any(found):
+        ax.legend(frameon=False, loc="lower right")
+    return ax
 
 
 def matches(
@@ -202,8 +126,8 @@ def matches(
     *,
     probe_y: ArrayLike | None = None,
     gallery_y: ArrayLike | None = None,
-) -> MatchesDisplay:
-    """Draw probes beside their best matches, framed by whether these are right.
+) -> Any:
+    """Draw probes next to their best matches, framed by whether these are right.
 
     Parameters
     ----------
@@ -216,86 +140,48 @@ def matches(
 
     Returns
     -------
-    display : MatchesDisplay
-        With ``figure_`` and ``axes_``.
+    axes : ndarray of matplotlib Axes, of shape (t, k + 1)
+        What was drawn on: probes in the first column, matches in the others.
 
     Examples
     --------
     >>> import numpy as np
     >>> import crossview as cv
     >>> images = np.random.default_rng(0).random((4, 8, 4))
-    >>> display = cv.plot.matches(images[:2], images, [[0, 1, 2], [3, 1, 0]], probe_y=[0, 1], gallery_y=[0, 1, 0, 1])
-    >>> display.axes_.shape
+    >>> axes = cv.plot.matches(images[:2], images, [[0, 1, 2], [3, 1, 0]], probe_y=[0, 1], gallery_y=[0, 1, 0, 1])
+    >>> axes.shape
     (2, 4)
     """
-    return MatchesDisplay(probe_images, gallery_images, ranks, probe_y=probe_y, gallery_y=gallery_y).plot()
-
-
-class MatchesDisplay:
-    """Probes beside their best matches; see `matches`.
-
-    Parameters
-    ----------
-    probe_images, gallery_images, ranks, probe_y, gallery_y
-        As in `matches`.
-
-    Attributes
-    ----------
-    figure_, axes_
-        What was drawn on: the probe in the first column, its matches in the others.
-    """
-
-    figure_: Any
-    axes_: Any
-
-    def __init__(
-        self,
-        probe_images: ArrayLike,
-        gallery_images: ArrayLike,
-        ranks: ArrayLike,
-        *,
-        probe_y: ArrayLike | None = None,
-        gallery_y: ArrayLike | None = None,
-    ) -> None:
-        self.probe_images, self.gallery_images = np.asarray(probe_images), np.asarray(gallery_images)
-        self.ranks: NDArray[np.intp] = np.asarray(ranks)
-        for images, name in ((self.probe_images, "probe_images"), (self.gallery_images, "gallery_images")):
-            if images.ndim not in (3, 4):
-                raise ValueError(f"{name} must be images, of shape (number, height, width), got shape {images.shape}.")
-        if self.ranks.ndim != 2 or len(self.ranks) != len(self.probe_images) or self.ranks.dtype.kind not in "iu":
-            raise ValueError("ranks must have a row of gallery numbers for every probe.")
-        if self.ranks.size and not (self.ranks.min() >= 0 and self.ranks.max() < len(self.gallery_images)):
-            raise ValueError(f"ranks must be rows of the gallery, from 0 to {len(self.gallery_images) - 1}.")
-        self.right: NDArray[np.bool_] | None = None
-        if probe_y is not None and gallery_y is not None:
-            self.right = column_or_1d(gallery_y)[self.ranks] == column_or_1d(probe_y)[:, None]
-
-    def plot(self) -> Self:
-        """Draw, in a new figure."""
-        t, k = self.ranks.shape
-        self.figure_, self.axes_ = _pyplot().subplots(
-            t, k + 1, figsize=(1.1 * (k + 1), 1.25 * t), squeeze=False, layout="constrained"
-        )
-        for row, axes in enumerate(self.axes_):
-            for column, ax in enumerate(axes):
-                image = self.probe_images[row] if column == 0 else self.gallery_images[self.ranks[row, column - 1]]
-                ax.imshow(image, cmap="gray" if image.ndim == 2 else None)
-                ax.set(xticks=[], yticks=[])
-                if column and self.right is not None:
-                    self._frame(ax, right=bool(self.right[row, column - 1]))
-        for column, ax in enumerate(self.axes_[0]):
+    probes, gallery = np.asarray(probe_images), np.asarray(gallery_images)
+    nearest: NDArray[np.intp] = np.asarray(ranks)
+    for images, name in ((probes, "probe_images"), (gallery, "gallery_images")):
+        if images.ndim not in (3, 4):
+            raise ValueError(f"{name} must be images, of shape (number, height, width), got shape {images.shape}.")
+    if nearest.ndim != 2 or len(nearest) != len(probes) or nearest.dtype.kind not in "iu":
+        raise ValueError("ranks must have a row of gallery numbers for every probe.")
+    if nearest.size and not (nearest.min() >= 0 and nearest.max() < len(gallery)):
+        raise ValueError(f"ranks must be rows of the gallery, from 0 to {len(gallery) - 1}.")
+    t, k = nearest.shape
+    _, axes = _pyplot().subplots(t, k + 1, figsize=(1.1 * (k + 1), 1.25 * t), squeeze=False, layout="constrained")
+    for row, column in np.ndindex(t, k + 1):
+        ax, image = axes[row, column], probes[row] if column == 0 else gallery[nearest[row, column - 1]]
+        ax.imshow(image, cmap="gray" if image.ndim == 2 else None)
+        ax.set(xticks=[], yticks=[])
+        if row == 0:
             ax.set_title("probe" if column == 0 else str(column), fontsize="small")
-        return self
-
-    @staticmethod
-    def _frame(ax: Any, *, right: bool) -> None:
-        """A frame, and a sign for those who cannot tell its colours apart."""
-        for spine in ax.spines.values():
-            spine.set(color=_RIGHT if right else _WRONG, linewidth=2.5, linestyle="-" if right else ":")
-        ax.set_xlabel("✓" if right else "✗", fontsize="small", color=_RIGHT if right else _WRONG, labelpad=1)
+    if probe_y is not None and gallery_y is not None:
+        right = column_or_1d(gallery_y)[nearest] == column_or_1d(probe_y)[:, None]
+        for ax, is_right in zip(axes[:, 1:].flat, right.flat, strict=True):
+            colour = _RIGHT if is_right else _WRONG
+            for spine in ax.spines.values():
+                spine.set(color=colour, linewidth=2.5, linestyle="-" if is_right else ":")
+            # A sign for those who cannot tell the colours apart.
+            ax.set_xlabel("✓" if is_right else "✗", fontsize="small", color=colour, labelpad=1)
+    return axes
 
 
 def _pyplot() -> Any:
+    """The matplotlib interface."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -303,8 +189,6 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def _axes(ax: Any) -> tuple[Any, Any]:
-    if ax is not None:
-        return ax.figure, ax
-    figure, new = _pyplot().subplots(layout="constrained")
-    return figure, new
+def _axes(ax: Any) -> Any:
+    """The given axes, or new ones."""
+    return _pyplot().subplots(layout="constrained")[1] if ax is None else ax

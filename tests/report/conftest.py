@@ -59,7 +59,7 @@ def sample_report() -> Report:
         title="Cross-view recognition on COIL-100",
         summary=(
             "Fifteen methods match objects seen from one side with objects seen from another, in four cases of "
-            "training and test classes. Every figure is the mean over ten repeats, beside what was published."
+            "training and test classes. Every figure is the mean over ten repeats, next to what was published."
         ),
         command="crossview experiment coil-100 --methods all --cases 1 2 3 4 --repeats 10 --seed 7 --out runs/coil-100",
         sections=[

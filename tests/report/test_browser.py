@@ -8,7 +8,24 @@ import shutil
 import numpy as np
 import pytest
 
-from crossview.report import Facts, Match, MatchBrowser, Probe, Report, Section, write_report
+from crossview.report import (
+    Bars,
+    Curve,
+    Curves,
+    Embedding2D,
+    Embeddings,
+    Entry,
+    Facts,
+    HeatMap,
+    HeatMaps,
+    Match,
+    MatchBrowser,
+    Probe,
+    Report,
+    ResultTable,
+    Section,
+    write_report,
+)
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests in a browser need playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -106,7 +123,7 @@ def tip(page):
 
 
 def test_every_drawing_has_marks(page):
-    empty = page.evaluate("""() => [...document.querySelectorAll("svg.chart")].filter((svg) => {
+    empty = page.evaluate("""() => [...document.querySelectorAll("svg.chart:not(.sheet)")].filter((svg) => {
       const marks = [...svg.querySelectorAll("path, rect")].filter((mark) => {
         const box = mark.getBoundingClientRect();
         return box.width + box.height > 2;
@@ -115,7 +132,7 @@ def test_every_drawing_has_marks(page):
       return marks.length < 5 || frame.width < 100 || frame.height < 20;
     }).map((svg) => svg.getAttribute("aria-labelledby"))""")
     assert empty == []
-    assert page.locator("figure svg.chart").count() == 4 + 2 + 3 + 1 + 15
+    assert page.locator("figure svg.chart:not(.sheet)").count() == 4 + 2 + 3 + 1 + 15
     assert page.locator("figure figcaption h3").count() == page.locator("figure").count()
 
 
@@ -325,9 +342,9 @@ def matched(tmp_path_factory):
     return written
 
 
-def rows_of(page, within):
+def rows_of(page, cards):
     """How many cards there are in each row."""
-    tops = page.locator(f"{within} .ranked .card").evaluate_all(
+    tops = page.locator(cards).evaluate_all(
         "cards => cards.map((card) => Math.round(card.getBoundingClientRect().top))"
     )
     return [tops.count(top) for top in sorted(set(tops))]
@@ -351,7 +368,7 @@ def rows_of(page, within):
 )
 def test_matches_stand_in_even_rows(visit, matched, count, width, rows):
     page = visit(matched(count), width=width)
-    assert rows_of(page, ".browser") == rows
+    assert rows_of(page, ".browser .ranked .card") == rows
     assert page.locator(".browser .ranked .picture").first.bounding_box()["width"] > 40
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -359,7 +376,7 @@ def test_matches_stand_in_even_rows(visit, matched, count, width, rows):
 def test_matches_stand_in_a_row_on_paper(visit, matched):
     page = visit(matched(8), width=718)  # A4 between the margins of a browser
     page.emulate_media(media="print")
-    assert rows_of(page, ".firsts") == [8]
+    assert rows_of(page, ".firsts .ranking .match") == [8]
 
 
 def test_pictures_are_shown(page):
@@ -482,7 +499,7 @@ def test_contents_that_are_in_sight_stay_where_they_are(page):
 def test_without_a_script_everything_is_there(visit, path):
     page = visit(path, java_script_enabled=False)
     assert page.locator(".firsts .first").count() == 2
-    assert page.locator(".firsts .card").first.is_visible()
+    assert page.locator(".firsts .match").first.is_visible()
     assert page.locator("#spaces .scatter").first.is_visible()
     for selector in (".modes", ".copy", ".browser", "#tip"):
         assert not page.locator(selector).first.is_visible()
@@ -503,6 +520,39 @@ def test_hostile_texts_do_nothing(visit, hostile, tmp_path):
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_long_names_do_not_widen_the_page(visit, tmp_path, width):
+    long = "W" * 200
+    samples = Embedding2D(np.eye(2), [f"{long}v", "b"], [f"{long}c", "d"], [long, long])
+    image = np.zeros((1, 8, 8), dtype=np.uint8)
+    probes = [Probe(0, long, [Match(0, long, 0.1 * k) for k in range(8)])]
+    items = [
+        ResultTable("a", long, [long, "x"], {long: [Entry(1.0, note=long), Entry(2.0)]}, row_head=long),
+        Bars("b", long, [long], {long: [Entry(1.0)]}, y_label=long),
+        Curves("c", long, {long: Curve([1, 2], [1.0, 2.0])}, "x"),
+        HeatMaps("d", long, {long: HeatMap([long], [long], np.ones((1, 1)))}, "x", "y"),
+        Embeddings("e", long, {long: samples}),
+        MatchBrowser("f", long, image, {long: probes}),
+        Facts("g", long, {long: long}),
+    ]
+    page = visit(write_report(Report(long, long, [Section(long, items, long)], long), tmp_path, static=False), width)
+    for key in ("b", "d", "e"):
+        page.locator(f"#{key} .plot").first.focus()
+        page.keyboard.press("ArrowRight")
+        assert page.locator("#tip").bounding_box()["width"] <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for details in page.locator("details:visible").all():
+        details.locator("summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = """(width) => [...document.querySelectorAll("button, h1, h2, h3, h4, p, dt, dd, select, .card")]
+      .filter((element) => !element.closest(".scroll") && element.getBoundingClientRect().right > width + 1)
+      .map((element) => element.outerHTML.slice(0, 60))"""
+    assert page.evaluate(wide, width) == []
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 800})
+    assert page.evaluate(wide, 718) == []
 
 
 def test_the_command_is_copied_whole(visit, path, report):

@@ -13,10 +13,10 @@ from crossview.paper.protocols import LETTER, QUICK, Effort, Experiment, plan
 from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
 from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
-from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
+from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
+from crossview.report.formatting import absent
 from crossview.report.results import tied_with_best
-from crossview.report.showcase import embeddings, matches, show
-from crossview.report.words import absent
+from crossview.report.samples import embeddings, map_test_samples, matches
 
 
 def record(cell, result=None, error=None):
@@ -231,14 +231,14 @@ def test_what_is_shown_is_what_was_scored(compared):
     data, panel, results = compared
     for place in panel.places:
         found = results[place.cell].result
-        shown = show(place, found, data)
+        shown = map_test_samples(place, found, data)
         found = found[place.part] if place.part else found
         assert cv.metrics.mean_accuracy(shown.latents, data.y[shown.rows], shown.metric) == found["score"]
 
 
 def test_embeddings_are_of_the_same_samples(compared):
     data, panel, results = compared
-    shown = {p.row: show(p, results[p.cell].result, data) for p in panel.places if p.cell.repeat == 0}
+    shown = {p.row: map_test_samples(p, results[p.cell].result, data) for p in panel.places if p.cell.repeat == 0}
     drawn = embeddings("plane", "Plane", shown, data)
     assert list(drawn.panels) == ["PCA", "MvDA", "MvDA × 2"]
     for one in drawn.panels.values():
@@ -253,7 +253,7 @@ def test_embeddings_are_of_the_same_samples(compared):
 def test_matches_are_ranked_by_distance(compared):
     data, panel, results = compared
     place = [p for p in panel.places if p.row == "MvDA"][-1]
-    shown = show(place, results[place.cell].result, data)
+    shown = map_test_samples(place, results[place.cell].result, data)
     browser = matches("matches", "Matches", {"MvDA": shown}, data)
     assert len(browser.probes) == 6
     assert browser.images.dtype == np.uint8
@@ -306,6 +306,14 @@ def test_a_comparison_in_which_all_failed_is_reported(compared):
     results = {p.cell: record(p.cell, error="not enough samples") for p in panel.places}
     report = comparison_report(panel, results, data, "")
     assert report.sections[0].items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
+
+
+def test_a_comparison_in_which_every_method_failed_once_has_no_best(compared):
+    _, panel, results = compared
+    some = {cell: record(cell, error="singular") if cell.repeat else found for cell, found in results.items()}
+    summary = comparison_summary(panel, some)
+    assert summary.startswith("Trained on")
+    assert "The best is" not in summary
 
 
 def test_a_reproduction_has_a_section_for_every_experiment():

@@ -37,7 +37,7 @@ from crossview.experiments.plans import comparison
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
 from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
-from crossview.report.words import absent, best_two
+from crossview.report.formatting import absent, best_two
 
 __all__ = ["compare", "reproduce"]
 
@@ -59,9 +59,7 @@ WorkersOption = Annotated[int, typer.Option(min=1, help="Processes, each of one 
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results and the report are kept.")
 ]
-StaticOption = Annotated[
-    bool, typer.Option("--static/--no-static", help="Write figures as PNG, SVG and PDF, too, which needs matplotlib.")
-]
+StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write figures as SVG, PNG and PDF, too.")]
 
 
 @app.command()

@@ -12,7 +12,7 @@ from crossview.paper.results import items
 from crossview.report.compose import environment_section, first_places, has_result, ranked_rows
 from crossview.report.document import Item, Report, Section
 from crossview.report.results import Results, entries
-from crossview.report.showcase import Shown, embeddings, matches, show
+from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches
 
 __all__ = ["reproduction_report"]
 
@@ -55,12 +55,12 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
 
 
 def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
-    shown: dict[str, Shown] = {}
+    shown: dict[str, MappedSamples] = {}
     data = None
     for place in panel.places:
         if (result := results[place.cell].result) is not None:
             data = load(place.cell.data, dict(place.cell.options))
-            shown[place.row] = show(place, result, data)
+            shown[place.row] = map_test_samples(place, result, data)
     return [] if data is None else [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
 
 
@@ -75,7 +75,7 @@ def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
     data = load(place.cell.data, dict(place.cell.options))
     if data.image_shape is None:
         return []
-    shown = {best: show(place, results[place.cell].result or {}, data)}
+    shown = {best: map_test_samples(place, results[place.cell].result or {}, data)}
     caption = f"Test samples of the first split of {panel.columns[0]}, by its best method."
     return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
 

@@ -43,7 +43,7 @@ def items(panel: Panel, results: Results) -> list[Item]:
     Parameters
     ----------
     panel : Panel
-        What was to be computed; those of kind ``"embeddings"`` are drawn by `crossview.report.showcase`.
+        What was to be computed; those of kind ``"embeddings"`` are drawn by `crossview.report.samples`.
     results : mapping of Cell to Record
         What was computed.
     """

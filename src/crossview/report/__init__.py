@@ -1,4 +1,4 @@
-"""Reports: results as one self-contained page, with tables and figures for papers beside it."""
+"""Reports: results as one self-contained page, with tables and figures for papers next to it."""
 
 from crossview.report.document import (
     Bars,

@@ -4,129 +4,111 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isfinite
+from typing import Any
 
 from crossview.report.document import Bars, Curve, Curves, Entry
-from crossview.report.figure import figure, key_mark, numbers
-from crossview.report.markup import Markup, el, join
-from crossview.report.palette import Palette
-from crossview.report.svg import Scale, clip, coordinate, extent, marks, picture, plot, ticks, ticks_log
-from crossview.report.words import absent, compare, decimals, finite, number, spread
+from crossview.report.drawing import (
+    DataTable,
+    Drawing,
+    Figure,
+    Scale,
+    clip,
+    coordinate,
+    extent,
+    marks,
+    tick_text,
+    ticks,
+    ticks_log,
+)
+from crossview.report.formatting import absent, compare, decimals, finite, measured, number, spread
+from crossview.report.palette import LegendEntry, Palette
 
-__all__ = ["bars", "curves", "tick_text", "x_ticks", "y_ticks"]
+__all__ = ["bars", "curves", "x_ticks"]
 
 _ROW, _BARS_WIDTH = 20.0, 420.0
 _WIDTH, _HEIGHT = 640.0, 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 620.0, 14.0, 338.0
 _MOST_MARKERS = 14
 _FEW = 10  # steps between whole numbers that all have room for a tick
-_MANY = 8  # curves whose bands would hide each other
 
 
-def tick_text(value: float) -> str:
-    """A number at an axis.
-
-    >>> tick_text(20.0), tick_text(0.0001), tick_text(-0.5)
-    ('20', '0.0001', '−0.5')
-    """
-    return f"{value:.10g}".replace("-", "−") if 1e-4 <= abs(value) < 1e6 or not value else f"{value:.3g}"
-
-
-# Bars.
-
-
-def bars(item: Bars, palette: Palette) -> Markup:
-    """A panel of horizontal bars for each group, in which every bar has its name beside it."""
+def bars(item: Bars, palette: Palette) -> Figure:
+    """A panel of horizontal bars for each group, each bar next to its name and value."""
     entries = [entry for row in item.series.values() for entry in row]
     digits = decimals(entry.mean for entry in entries)
     ends = [value for entry in entries for value in _reach(entry)]
     axis = ticks(min([0.0, *ends]), max([0.0, *ends])) if any(ends) else [0.0, 1.0]
-    panels = (_panel(item, k, palette, axis, digits) for k in range(len(item.groups)))
     parts = ["Bar: measured"]
     parts += ["whisker: one standard deviation each way"] if any(finite(entry.sd) for entry in entries) else []
     parts += ["diamond: published"] if any(finite(entry.published) for entry in entries) else []
-    rows = ([name, *(_words(entry, digits).replace("\n", "; ") for entry in row)] for name, row in item.series.items())
-    return figure(
-        item.key,
-        item.title,
-        item.caption,
-        el("div", *panels, class_="panels wide"),
-        el("p", "; ".join(parts) + ".", class_="explanation"),
-        numbers([(item.y_label, ["", *item.groups], rows)]),
-        class_="linked",
+    rows = [[name, *(_text(e, digits).replace("\n", "; ") for e in row)] for name, row in item.series.items()]
+    return Figure(
+        item,
+        "bars",
+        [_bars(item, k, palette, axis, digits) for k in range(len(item.groups))],
+        columns=2,
+        explanation="; ".join(parts) + ".",
+        tables=[DataTable(item.y_label, ["", *item.groups], rows)],
     )
 
 
 def _reach(entry: Entry) -> list[float]:
-    mean, sd = entry.mean, entry.sd
-    ends = [mean - (sd or 0.0), mean + (sd or 0.0)] if mean is not None else []
-    return [value for value in [*ends, entry.published] if value is not None and isfinite(value)]
+    """How far a bar, its whisker and its diamond reach."""
+    ends = [entry.mean - (entry.sd or 0.0), entry.mean + (entry.sd or 0.0)] if finite(entry.mean) else []
+    return [value for value in [*ends, entry.published] if finite(value)]
 
 
-def _words(entry: Entry, digits: int) -> str:
-    shown = spread(entry.mean, entry.sd, digits) if finite(entry.mean) else absent(entry)
-    parts = [shown]
-    if finite(entry.published):
-        difference = compare(entry, digits)
-        known = f"published {spread(entry.published, entry.published_sd, digits)}"
-        parts.append(f"{known}, {difference}" if difference else known)
-    return "\n".join([*parts, entry.note] if entry.note else parts)
+def _text(entry: Entry, digits: int) -> str:
+    """An entry in words."""
+    known = f"published {spread(entry.published, entry.published_sd, digits)}" if finite(entry.published) else ""
+    published = ", ".join(part for part in (known, compare(entry, digits)) if part)
+    return "\n".join(part for part in (measured(entry, digits), published, entry.note) if part)
 
 
-def _panel(item: Bars, group: int, palette: Palette, axis: Sequence[float], digits: int) -> Markup:
-    longest = max((len(name) for name in item.series), default=0)
-    left = 14 + 7.4 * min(longest, 16)
+def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digits: int) -> Drawing:
+    """The bars of one group."""
+    left, right = 14 + 7.4 * min(max(map(len, item.series), default=0), 16), _BARS_WIDTH - 58
     bottom = 8 + _ROW * len(item.series)
-    scale = Scale(axis[0], axis[-1], left, _BARS_WIDTH - 58)
-    row = {name: entries[group] for name, entries in item.series.items()}
-    known = {name: entry.mean for name, entry in row.items() if entry.mean is not None and isfinite(entry.mean)}
-    top = max(known, key=lambda name: known[name], default="")
-    grid = [el("path", d=f"M{coordinate(scale(t))} 4V{coordinate(bottom)}", class_="grid") for t in axis]
-    labels = [el("text", tick_text(t), x=coordinate(scale(t)), y=bottom + 15, class_="mid tick") for t in axis]
-    lines = [_bar(k, name, entry, palette, scale, digits) for k, (name, entry) in enumerate(row.items())]
-    words = f"Bars of {item.y_label} for {len(row)} series."
+    scale = Scale(axis[0], axis[-1], left, right)
+    known, lines, points = {}, [], []
+    for k, (name, entries) in enumerate(item.series.items()):
+        entry, y = entries[group], 8 + _ROW * (k + 0.5)
+        mean, sd, published = entry.mean, entry.sd, entry.published
+        end = scale(mean if finite(mean) else 0.0)
+        if finite(mean):
+            known[name] = mean
+        lines.append(
+            {
+                "y": y,
+                "name": clip(name, 16),
+                "colour": palette[name].css_class,
+                "value": number(mean, digits) if finite(mean) else absent(entry),
+                "bar": (min(scale(0.0), end), abs(end - scale(0.0))) if finite(mean) else None,
+                "whisker": (scale(mean - sd), scale(mean + sd)) if finite(mean) and finite(sd) else None,
+                "diamond": scale(published) if finite(published) else None,
+            }
+        )
+        points.append({"n": name, "p": [[round(end, 1), y, _text(entry, digits)]]})
+    description = f"Bars of {item.y_label} for {len(lines)} series."
     if known:
-        words += f" From {number(min(known.values()), digits)} to {number(known[top], digits)}, highest: {top}."
-    title = f"{item.title}, {item.groups[group]}"
-    label = el("text", item.y_label, x=coordinate((left + _BARS_WIDTH - 58) / 2), y=bottom + 33, class_="mid label")
-    size = (_BARS_WIDTH, bottom + 40)
-    drawing = picture(f"{item.key}.{group}", title, words, size, *grid, *labels, *lines, label, class_="bars")
-    points = [
-        {"n": name, "p": [[round(scale(known.get(name, 0.0)), 1), _middle(k), _words(entry, digits)]]}
-        for k, (name, entry) in enumerate(row.items())
-    ]
-    body = plot(drawing, title, points, weight=(0, 1), reach=_ROW)
-    return el("div", el("h4", item.groups[group]), body, class_="panel")
-
-
-def _middle(row: int) -> float:
-    return 8 + _ROW * (row + 0.5)
-
-
-def _bar(row: int, name: str, entry: Entry, palette: Palette, scale: Scale, digits: int) -> Markup:
-    y = _middle(row)
-    parts = [el("text", clip(name, 16), x=coordinate(scale.start - 6), y=y + 4, class_="end")]
-    if entry.mean is not None and isfinite(entry.mean):
-        zero, end = scale(0.0), scale(entry.mean)
-        box = {"x": coordinate(min(zero, end)), "width": coordinate(abs(end - zero))}
-        parts.append(el("rect", **box, y=y - 6.5, height=13, rx=1.5, class_="bar"))
-        if entry.sd is not None and isfinite(entry.sd):
-            low, high = (coordinate(scale(entry.mean + sign * entry.sd)) for sign in (-1, 1))
-            parts.append(el("path", d=f"M{low} {y - 3.5}v7m0-3.5H{high}m0-3.5v7", class_="whisker"))
-    if entry.published is not None and isfinite(entry.published):
-        diamond = f"M{coordinate(scale(entry.published))} {y}m0-5l4.2 5l-4.2 5l-4.2-5z"
-        parts.append(el("path", d=diamond, class_="known"))
-    shown = number(entry.mean, digits) if finite(entry.mean) else absent(entry)
-    parts.append(el("text", shown, x=_BARS_WIDTH - 4, y=y + 4, class_="end value"))
-    return el("g", *parts, class_=palette.css_class(name), data_series=row)
-
-
-# Curves.
+        top = max(known, key=lambda name: known[name])
+        description += f" From {number(min(known.values()), digits)} to {number(known[top], digits)}, highest: {top}."
+    shapes = {
+        "rows": lines,
+        "ticks": [(scale(t), tick_text(t)) for t in axis],
+        "bottom": bottom,
+        "left": left - 6,
+        "right": _BARS_WIDTH - 4,
+        "label": (clip(item.y_label, 40), (left + right) / 2),
+    }
+    script = {"rows": points, "weight": (0, 1), "reach": _ROW, "mark": None}
+    return Drawing("bars", (_BARS_WIDTH, bottom + 40), shapes, description, item.groups[group], script)
 
 
 def x_ticks(item: Curves) -> list[float]:
     """Ticks of the horizontal axis, between the ends of the curves.
 
-    Whole numbers, ranks say, have a tick at the first of them, and at each where there are few.
+    Whole numbers, such as ranks, have a tick at the first one, and at every one if they are few.
     """
     places = {float(x) for curve in item.curves.values() for x in curve.x}
     low, high = extent(places)
@@ -143,85 +125,69 @@ def x_ticks(item: Curves) -> list[float]:
     return [low, *(t for t in found if low + room <= t <= high)]
 
 
-def y_ticks(item: Curves) -> list[float]:
-    """Ticks of the vertical axis, which enclose the curves and their bands; these are cut at 0 and 100 %.
-
-    A band that leaves the range of a share says nothing there.
-    """
-    low, high = extent(curve.y[k] for curve in item.curves.values() for k in range(len(curve.y)))
-    bands = [
-        value
-        for curve in item.curves.values()
-        if curve.sd is not None
-        for y, sd in zip(curve.y, curve.sd, strict=True)
-        for value in (y - sd, y + sd)
-        if isfinite(value)
-    ]
+def _y_ticks(item: Curves) -> list[float]:
+    """Ticks of the vertical axis, which enclose the curves and their bands; bands of shares end at 0 and 100 %."""
+    points = [point for curve in item.curves.values() for point in _points(curve)]
+    low, high = extent(y for _, y, _ in points)
+    bands = [value for _, y, sd in points if finite(sd) and isfinite(y) for value in (y - sd, y + sd)]
     least, most = min([low, *bands]), max([high, *bands])
     if "%" in item.y_label and low >= 0 and high <= 100:
         least, most = max(least, 0.0), min(most, 100.0)
     return ticks(least, most, 7)
 
 
-def curves(item: Curves, palette: Palette) -> Markup:
+def curves(item: Curves, palette: Palette) -> Figure:
     """Lines with bands and markers, and a legend that shows and hides them."""
-    x_axis, y_axis = x_ticks(item), y_ticks(item)
+    x_axis, y_axis = x_ticks(item), _y_ticks(item)
     low, high = extent(x for curve in item.curves.values() for x in curve.x)
     x_scale = Scale(low, high, _LEFT + 8, _RIGHT - 8, item.log_x)
     y_scale = Scale(y_axis[0], y_axis[-1], _BOTTOM, _TOP)
     digits = decimals(y for curve in item.curves.values() for y in curve.y)
-    lines = [_curve(k, *named, palette, x_scale, y_scale) for k, named in enumerate(item.curves.items())]
-    frame = _axes(item, x_scale, y_scale, x_axis, y_axis)
-    drawing = picture(
-        item.key,
-        item.title,
-        _curve_words(item, digits),
-        (_WIDTH, _HEIGHT),
-        frame,
-        *lines,
-        class_="curves many" if len(item.curves) > _MANY else "curves",
-    )
-    points = [
-        {
-            "n": name,
-            "p": [
-                [round(x_scale(x), 1), round(y_scale(y), 1), f"{item.x_label} {tick_text(x)}: {spread(y, sd, digits)}"]
-                for x, y, sd in _points(curve)
-                if isfinite(y)
-            ],
-        }
-        for name, curve in item.curves.items()
-    ]
-    body = plot(drawing, item.title, points, mark=(13, 13, 6.5))
-    entries = (_legend_entry(k, name, palette) for k, name in enumerate(item.curves))
-    legend = el("div", *entries, class_="legend series", role="group", aria_label="curves")
-    return figure(
-        item.key,
-        item.title,
-        item.caption,
-        el("div", body, legend, class_="beside"),
-        numbers([(f"{item.y_label} by {item.x_label}", *_curve_table(item, digits))]),
+    lines, rows = [], []
+    table: dict[float, dict[str, str]] = {}
+    for name, curve in item.curves.items():
+        lines.append(_curve(palette[name], curve, x_scale, y_scale))
+        points = []
+        for x, y, sd in _points(curve):
+            text = table.setdefault(x, {})[name] = spread(y, sd, digits)
+            if isfinite(y):
+                points.append([round(x_scale(x), 1), round(y_scale(y), 1), f"{item.x_label} {tick_text(x)}: {text}"])
+        rows.append({"n": name, "p": points})
+    shapes = {
+        "lines": lines,
+        "x_ticks": [(x_scale(t), tick_text(t)) for t in x_axis],
+        "y_ticks": [(y_scale(t), tick_text(t)) for t in y_axis],
+        "frame": {"left": _LEFT, "right": _RIGHT, "top": _TOP, "bottom": _BOTTOM},
+        "labels": (clip(item.x_label, 80), clip(item.y_label, 48)),
+    }
+    script = {"rows": rows, "weight": (1, 1), "reach": 40, "mark": (13, 13, 6.5)}
+    numbers = [[tick_text(x), *(table[x].get(name, "") for name in item.curves)] for x in sorted(table)]
+    return Figure(
+        item,
+        "curves",
+        [Drawing("curves", (_WIDTH, _HEIGHT), shapes, _description(item, digits), points=script)],
+        legends={"curves": [palette[name] for name in item.curves]},
+        tables=[DataTable(f"{item.y_label} by {item.x_label}", [item.x_label, *item.curves], numbers)],
     )
 
 
 def _points(curve: Curve) -> Iterator[tuple[float, float, float | None]]:
+    """Points of a curve with their standard deviations."""
     sds: Sequence[float | None] = curve.sd if curve.sd is not None else [None] * len(curve.x)
     return zip(curve.x, curve.y, sds, strict=True)
 
 
-def _curve(k: int, name: str, curve: Curve, palette: Palette, x_scale: Scale, y_scale: Scale) -> Markup:
+def _curve(key: LegendEntry, curve: Curve, x_scale: Scale, y_scale: Scale) -> dict[str, Any]:
+    """Paths of a line, its markers and its band."""
     places = [(x_scale(x), y_scale(y)) if isfinite(y) else None for x, y, _ in _points(curve)]
     known = [place for place in places if place]
     every = max(1, -(-len(known) // _MOST_MARKERS))
-    marker = palette.marker(name)
-    return el(
-        "g",
-        _band(curve, x_scale, y_scale),
-        el("path", d=_line(places), class_="line", stroke_dasharray=palette.dash(name) or None),
-        el("path", d=marks(known[::every], marker.outline), class_=marker.css_class),
-        class_=palette.css_class(name),
-        data_series=k,
-    )
+    return {
+        "key": key,
+        "band": _band(curve, x_scale, y_scale),
+        "line": _line(places),
+        "marks": marks(known[::every], key.marker.outline),
+    }
 
 
 def _line(places: Sequence[tuple[float, float] | None]) -> str:
@@ -234,49 +200,22 @@ def _line(places: Sequence[tuple[float, float] | None]) -> str:
     return "".join(parts)
 
 
-def _band(curve: Curve, x_scale: Scale, y_scale: Scale) -> Markup | None:
-    known = [(x, y, sd) for x, y, sd in _points(curve) if sd is not None and isfinite(y) and isfinite(sd)]
+def _band(curve: Curve, x_scale: Scale, y_scale: Scale) -> str:
+    """One standard deviation each way; empty where it is known of less than two points."""
+    known = [(x, y, sd) for x, y, sd in _points(curve) if finite(sd) and isfinite(y)]
     if len(known) < 2:
-        return None
-    low, high = y_scale.low, y_scale.high
-    upper = [(x_scale(x), y_scale(min(y + sd, high))) for x, y, sd in known]
-    lower = [(x_scale(x), y_scale(max(y - sd, low))) for x, y, sd in reversed(known)]
-    return el("path", d=_line([*upper, *lower]) + "z", class_="band")
+        return ""
+    upper = [(x_scale(x), y_scale(min(y + sd, y_scale.high))) for x, y, sd in known]
+    lower = [(x_scale(x), y_scale(max(y - sd, y_scale.low))) for x, y, sd in reversed(known)]
+    return _line([*upper, *lower]) + "z"
 
 
-def _axes(item: Curves, x_scale: Scale, y_scale: Scale, x_axis: Sequence[float], y_axis: Sequence[float]) -> Markup:
-    across = [f"M{_LEFT} {coordinate(y_scale(t))}H{_RIGHT}" for t in y_axis]
-    stubs = [f"M{coordinate(x_scale(t))} {_BOTTOM}v5" for t in x_axis]
-    return join(
-        [
-            el("path", d="".join(across), class_="grid"),
-            el("path", d=f"M{_LEFT} {_BOTTOM}H{_RIGHT}" + "".join(stubs), class_="axis"),
-            *(el("text", tick_text(t), x=_LEFT - 8, y=coordinate(y_scale(t) + 4), class_="end tick") for t in y_axis),
-            *(el("text", tick_text(t), x=coordinate(x_scale(t)), y=_BOTTOM + 22, class_="mid tick") for t in x_axis),
-            el("text", item.x_label, x=(_LEFT + _RIGHT) / 2, y=_BOTTOM + 50, class_="mid label"),
-            el("text", item.y_label, transform=f"translate(16 {(_TOP + _BOTTOM) / 2})rotate(-90)", class_="mid label"),
-        ]
-    )
-
-
-def _legend_entry(k: int, name: str, palette: Palette) -> Markup:
-    mark = key_mark(palette.marker(name), palette.css_class(name), palette.dash(name))
-    title = "hide or show this curve"
-    return el("button", mark, el("span", name), type="button", title=title, aria_pressed="true", data_row=k)
-
-
-def _curve_words(item: Curves, digits: int) -> str:
+def _description(item: Curves, digits: int) -> str:
+    """What the curves show, in words."""
     last = {name: curve.y[-1] for name, curve in item.curves.items() if len(curve.y) and isfinite(curve.y[-1])}
-    words = f"{len(item.curves)} curves of {item.y_label} against {item.x_label}."
+    text = f"{len(item.curves)} curves of {item.y_label} against {item.x_label}."
     if last:
         low, high = extent(y for curve in item.curves.values() for y in curve.y)
         top = max(last, key=lambda name: last[name])
-        words += f" From {number(low, digits)} to {number(high, digits)}; highest at the right end: {top}."
-    return words
-
-
-def _curve_table(item: Curves, digits: int) -> tuple[list[str], list[list[str]]]:
-    found = {name: {x: spread(y, sd, digits) for x, y, sd in _points(curve)} for name, curve in item.curves.items()}
-    places = sorted({x for values in found.values() for x in values})
-    rows = [[tick_text(x), *(values.get(x, "") for values in found.values())] for x in places]
-    return [item.x_label, *item.curves], rows
+        text += f" From {number(low, digits)} to {number(high, digits)}; highest at the right end: {top}."
+    return text

@@ -1,9 +1,9 @@
-"""Whole reports: of a comparison of methods on some data, and of the paper's experiments."""
+"""The report of a comparison of methods on some data."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from crossview.experiments.environment import environment
 from crossview.experiments.plans import Panel, Place
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
 from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, euclidean_only, tied_with_best
-from crossview.report.showcase import embeddings, matches, show
+from crossview.report.samples import embeddings, map_test_samples, matches
 
 __all__ = [
     "AT_CHANCE",
@@ -29,8 +29,6 @@ __all__ = [
     "ranked_rows",
 ]
 
-Load = Callable[[str, Mapping[str, Any]], Dataset]
-
 _BROWSED = 2  # methods whose matches are shown
 _TESTED = {"classes": "other classes", "samples": "classes, all seen in training"}
 
@@ -39,89 +37,51 @@ AT_CHANCE = "no better than chance"
 
 
 def comparison_report(panel: Panel, results: Results, data: Dataset, command: str) -> Report:
-    """How methods compare on some data.
-
-    Parameters
-    ----------
-    panel : Panel
-        Methods × one column.
-    results : mapping of Cell to Record
-        The results.
-    data : Dataset
-        The data.
-    command : str
-        What made them.
-    """
-    first = first_places(panel, panel.columns[0])
-    shown = {
-        row: show(place, results[place.cell].result or {}, data)
-        for row, place in first.items()
-        if has_result(results, place)
-    }
-    tables = comparison_tables(panel, results)
-    table = tables[0]
+    """How methods compare on some data."""
+    first = {row: p for row, p in first_places(panel, panel.columns[0]).items() if has_result(results, p)}
+    mapped = {row: map_test_samples(place, results[place.cell].result or {}, data) for row, place in first.items()}
+    table, *others = comparison_tables(panel, results)
     accuracy = {row: found[:1] for row, found in table.rows.items()}
     bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
-    sections = [Section("Accuracy", [table, bars, *tables[1:]])]
-    if shown:
-        sections.append(Section("How soon a match is found", cmc_curves(panel, results)))
+    sections = [Section("Accuracy", [table, bars, *others])]
+    if mapped:
         caption = (
             "Test samples of the first split, of up to eight classes, in the two directions in which they extend most "
-            "in the common space of each method. It has more dimensions than two: a picture without order may still "
+            "in the common space of each method. The space has more dimensions: a picture without order may still "
             "match well."
         )
-        sections.append(
-            Section("Common spaces", [embeddings("embeddings", "Embeddings in the plane", shown, data, caption)])
-        )
-    if shown and data.image_shape is not None:
-        best = ranked_rows(accuracy, shown)[:_BROWSED]
-        browsed = {row: shown[row] for row in best}
+        plane = embeddings("embeddings", "Embeddings in the plane", mapped, data, caption)
+        sections += [
+            Section("How soon a match is found", cmc_curves(panel, results)),
+            Section("Common spaces", [plane]),
+        ]
+    if mapped and data.image_shape is not None:
+        best = ranked_rows(accuracy, mapped)[:_BROWSED]
         caption = (
             f"Some test samples of the first split, by the best methods: {' and '.join(best)}. Below every match is "
             "its distance, in the measure that was chosen."
         )
-        sections.append(Section("Matches", [matches("matches", "Match browser", browsed, data, caption)]))
+        browser = matches("matches", "Match browser", {row: mapped[row] for row in best}, data, caption)
+        sections.append(Section("Matches", [browser]))
     alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
-    seconds = {
-        row: [fit[0], search[0]]
-        for (row, fit), search in zip(
-            entries(alone, results, lambda r: r["seconds"]["fit"], 1.0).items(),
-            entries(alone, results, lambda r: r["seconds"]["search"], 1.0).values(),
-            strict=True,
-        )
-    }
-    times = ResultTable(
-        "times", "Training times", ["a fit", "the search"], seconds, "Seconds.", unit="s", best="lowest", digits=4
-    )
+    fit = entries(alone, results, lambda r: r["seconds"]["fit"], 1.0)
+    search = entries(alone, results, lambda r: r["seconds"]["search"], 1.0)
+    seconds = {row: [fit[row][0], search[row][0]] for row in alone.rows}
+    heads = ["a fit", "the search"]
+    times = ResultTable("times", "Training times", heads, seconds, "Seconds.", unit="s", best="lowest", digits=4)
     sections.append(Section("Time", [times]))
-    chosen = {
-        row: _sentence(results[place.cell].result)
-        for row, place in first.items()
-        if has_result(results, place) and not place.part
-    }
+    found = {row: results[place.cell].result or {} for row, place in first.items() if not place.part}
+    chosen = {row: _assignments({**r["best_params"], "metric": r["metric"]}) for row, r in found.items()}
     if chosen:
-        sections.append(
-            Section("Parameters", [Facts("chosen", "Chosen on the training samples of the first split", chosen)])
-        )
+        facts = Facts("chosen", "Chosen on the training samples of the first split", chosen)
+        sections.append(Section("Parameters", [facts]))
     sections.append(environment_section([place.cell for place in panel.places], data))
-    return Report(
-        f"Comparison on {panel.columns[0]}",
-        f"{data.description} {comparison_summary(panel, results)}",
-        sections,
-        command,
-    )
+    summary = f"{data.description} {comparison_summary(panel, results)}"
+    return Report(f"Comparison on {panel.columns[0]}", summary, sections, command)
 
 
 def comparison_summary(panel: Panel, results: Results) -> str:
-    """What a comparison was made with, and which methods are the best, in a few sentences.
-
-    Parameters
-    ----------
-    panel : Panel
-        Methods × one column.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """What a comparison was made with, and which methods are the best, in a few sentences."""
     result = next((results[place.cell].result for place in panel.places if has_result(results, place)), None)
     if result is None:
         return "No method could be run."
@@ -137,24 +97,16 @@ def comparison_summary(panel: Panel, results: Results) -> str:
             f"{result['skipped']} of {result['probes']} probes were left out of the first split's scores: the gallery "
             "has no sample of their class."
         )
-    best, *ties = tied_with_best(panel, results, panel.columns[0])
-    score = 100 * entries(panel, results, lambda r: r["score"], 1.0)[best][0].mean  # type: ignore[operator]
-    sentences.append(f"The best is {best}, with {score:.1f} %.")
-    if ties:
-        sentences.append(f"Tied with it, within two standard errors over the splits: {', '.join(ties)}.")
+    if best := tied_with_best(panel, results, panel.columns[0]):
+        score = entries(panel, results, lambda r: r["score"])[best[0]][0].mean
+        sentences.append(f"The best is {best[0]}, with {score:.1f} %.")
+    if best[1:]:
+        sentences.append(f"Tied with it, within two standard errors over the splits: {', '.join(best[1:])}.")
     return " ".join(sentences)
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
-    """Accuracy of every method on one data set, altogether and by direction.
-
-    Parameters
-    ----------
-    panel : Panel
-        Methods × one column.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """Accuracy of every method on one data set, altogether and by direction."""
     parts = {
         "accuracy": entries(panel, results, lambda r: r["score"]),
         "mean average precision": entries(panel, results, lambda r: r["average_precision"]),
@@ -168,10 +120,10 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
             found[0] = replace(found[0], note=AT_CHANCE)
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
-        "ordered pairs of views, ± standard deviation over random splits. Parameters, the distance among them, were "
-        "chosen on training samples only, by the last column, their score in cross-validation: it tells parameters "
-        "apart, but is no forecast, since folds have fewer samples to choose among. Euclidean only: with that "
-        "distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
+        "ordered pairs of views, ± standard deviation over random splits. All parameters, including the distance, were "
+        "chosen on training samples only, by their score in cross-validation (last column). That score ranks "
+        "parameters but does not predict accuracy, since folds have fewer samples to match with. Euclidean only: the "
+        "accuracy with that distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
     )
     table = ResultTable(panel.key, panel.title, list(parts), rows, caption)
     by_direction = directions(panel, results)
@@ -198,25 +150,22 @@ def ranked_rows(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any
     return sorted(means, key=lambda row: -(means[row] or 0.0))
 
 
-def _sentence(result: Mapping[str, Any] | None) -> str:
-    if result is None:
-        return ""
-    chosen = {**result["best_params"], "metric": result["metric"]}
-    return ", ".join(f"{name} = {value}" for name, value in chosen.items())
+def _assignments(values: Mapping[str, Any]) -> str:
+    """Names and values on one line."""
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def environment_section(cells: Sequence[Cell], data: Dataset | None = None) -> Section:
     """What results were computed with."""
     facts = {"crossview": __version__, **environment(), "cores": str(os.cpu_count())}
     if cells:
-        search = cells[0].search.to_dict()
         facts["repeats"] = str(len({cell.repeat for cell in cells}))
         splits = {(cell.data, cell.split.kind, cell.split.n_train, cell.split.seed): None for cell in cells}
         facts["split"] = "; ".join(
             f"{name}: {n_train} {kind}{' of every class' * (kind == 'samples')} to train with, seed {seed}"
             for name, kind, n_train, seed in splits
         )
-        facts["search"] = ", ".join(f"{name} = {value}" for name, value in search.items() if name != "grid")
+        facts["search"] = _assignments({k: v for k, v in cells[0].search.to_dict().items() if k != "grid"})
     if data is not None:
         facts["data"] = f"{data.views!r}; {len(np.unique(data.y))} classes"
         facts |= {"source": data.citation} if data.citation else {}

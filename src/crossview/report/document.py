@@ -1,33 +1,15 @@
-"""What a report is made of: tables, figures and facts, as plain data that say nothing of how they are drawn."""
+"""What a report contains: tables, figures and facts, as plain data. How they are drawn is defined elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import isfinite
 from typing import TypeAlias
 
 import numpy as np
 
 from crossview._types import Array
-
-__all__ = [
-    "Bars",
-    "Curve",
-    "Curves",
-    "Embedding2D",
-    "Embeddings",
-    "Entry",
-    "Facts",
-    "HeatMap",
-    "HeatMaps",
-    "Item",
-    "Match",
-    "MatchBrowser",
-    "Probe",
-    "Report",
-    "ResultTable",
-    "Section",
-]
 
 
 @dataclass(frozen=True)
@@ -66,6 +48,11 @@ class Entry:
         """The difference in published standard deviations."""
         return self.difference / self.published_sd if self.difference is not None and self.published_sd else None
 
+    @property
+    def is_far(self) -> bool:
+        """Whether the difference is two or more published standard deviations."""
+        return self.deviations is not None and abs(self.deviations) >= 2.0
+
 
 @dataclass(frozen=True)
 class ResultTable:
@@ -80,11 +67,11 @@ class ResultTable:
     columns : sequence of str
         Heads of the columns.
     rows : mapping of str to sequence of Entry
-        Name of the row → one entry per column.
+        One entry per column, by name of the row.
     row_head : str
         Head of the column of names.
     unit : str
-        Of the entries, ``"%"`` or ``"s"`` say.
+        Unit of the entries, such as ``"%"`` or ``"s"``.
     best : {"highest", "lowest", ""}
         Which entries are the best of a column; empty: none are marked.
     digits : int
@@ -100,6 +87,16 @@ class ResultTable:
     unit: str = "%"
     best: str = "highest"
     digits: int = 1
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries, row by row."""
+        return [entry for entries in self.rows.values() for entry in entries]
+
+    def has(self, field: str) -> bool:
+        """Whether any entry has a value of that name."""
+        values = (getattr(entry, field) for entry in self.entries)
+        return any(value is not None and isfinite(value) for value in values)
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Values over a grid: ``values[i][j]`` is that of ``y[i]`` and ``x[j]``, nan where there is none."""
+    """Values over a grid: ``values[i][j]`` is that of ``y[i]`` and ``x[j]``, nan if unknown."""
 
     x: Sequence[str]
     y: Sequence[str]
@@ -160,18 +157,9 @@ class HeatMaps:
 
 @dataclass(frozen=True)
 class Embedding2D:
-    """Samples of several views in the plane.
+    """Samples of several views in the plane: where they are, of shape (t, 2), and the view and class of each.
 
-    Parameters
-    ----------
-    points : ndarray of shape (t, 2)
-        Where they are.
-    views : sequence of str
-        The view of each.
-    labels : sequence of str
-        The class of each.
-    names : sequence of str
-        What is shown of each when it is pointed at, besides view and class; empty for nothing.
+    The page shows the names, if there are any, of samples that are pointed at.
     """
 
     points: Array
@@ -210,16 +198,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class MatchBrowser:
-    """Probes and their ranked matches, to leaf through.
+    """Probes and their ranked matches, to leaf through, by method and views (``"KMvHE: photo → sketch"``).
 
-    Parameters
-    ----------
-    key, title, caption : str
-        As in a table.
-    images : ndarray of shape (t, height, width), uint8
-        Grey pictures, which probes and matches refer to by number.
-    probes : mapping of str to sequence of Probe
-        By method and views, ``"KMvHE: photo → sketch"`` say.
+    They refer by number to grey ``images``, of shape (t, height, width) and type uint8.
     """
 
     key: str
@@ -253,19 +234,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A page.
-
-    Parameters
-    ----------
-    title, summary : str
-        What it is about, in a few words and in some sentences.
-    sections : sequence of Section
-        What it shows, in order.
-    command : str
-        What made it.
-    """
+    """A page: a title, a summary of some sentences, sections, and the command that made it."""
 
     title: str
     summary: str
-    sections: Sequence[Section] = field(default_factory=tuple)
+    sections: Sequence[Section] = ()
     command: str = ""

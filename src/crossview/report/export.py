@@ -1,234 +1,73 @@
-"""Tables as LaTeX, Markdown and CSV."""
+"""Tables as LaTeX, Markdown and CSV, and reports as Markdown."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable
 
-from crossview.report.document import Entry, Facts, Item, MatchBrowser, Report, ResultTable
-from crossview.report.words import absent, best_two, compare, finite, number, spread
+from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultTable
+from crossview.report.formatting import markdown
+from crossview.report.rendering import render_template
 
-__all__ = ["report_markdown", "table_csv", "table_latex", "table_markdown"]
+__all__ = ["FORMATS", "report_markdown", "table_csv", "table_latex", "table_markdown"]
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "–": "--",
-    "→": r"$\to$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "…": r"\ldots{}",
-    "°": r"$^\circ$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "γ": r"$\gamma$",
-    "λ": r"$\lambda$",
-    "\n": " ",
-    "\r": " ",
-}
 _FIELDS = ("mean", "sd", "published", "published_sd", "difference", "deviations", "loss", "published_loss", "note")
 
 
 def table_csv(table: ResultTable) -> str:
-    """A table as CSV, with a line per entry and full precision.
-
-    Parameters
-    ----------
-    table : ResultTable
-        The table.
-
-    Returns
-    -------
-    text : str
-        With heads ``row``, ``column``, and the names of an entry's figures.
-
-    Examples
-    --------
-    >>> from crossview.report import Entry, ResultTable
-    >>> table = ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})
-    >>> print(table_csv(table).strip())
-    row,column,mean,sd,published,published_sd,difference,deviations,loss,published_loss,note
-    PCA,case 1,48.5,1.5,,,,,,,
-    """
+    """A table as CSV, with a line per entry and full precision."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["row", "column", *_FIELDS])
     for name, entries in table.rows.items():
         for column, entry in zip(table.columns, entries, strict=True):
-            values = (getattr(entry, field) for field in _FIELDS)
-            writer.writerow([name, column, *("" if value is None else value for value in values)])
+            writer.writerow([_cell(value) for value in (name, column, *(getattr(entry, field) for field in _FIELDS))])
     return stream.getvalue()
 
 
+def _cell(value: str | float | None) -> str | float:
+    """A cell; an apostrophe keeps a spreadsheet from taking text for a formula."""
+    if not isinstance(value, str):
+        return "" if value is None else value
+    value = re.sub(r"\r\n?", "\n", value)  # a lone carriage return would not be quoted, and begin a cell
+    return f"'{value}" if re.match(r"\s*[=+\-@＝＋－＠]", value) else value
+
+
 def table_markdown(table: ResultTable) -> str:
-    """A table as Markdown, the best of a column in bold and the second best in italics.
-
-    Parameters
-    ----------
-    table : ResultTable
-        The table.
-
-    Returns
-    -------
-    text : str
-        With published figures, differences and losses in brackets, and notes below.
-
-    Examples
-    --------
-    >>> from crossview.report import Entry, ResultTable
-    >>> table = ResultTable("t", "A table", ["case 1"], {"PCA": [Entry(48.5, 1.5)]})
-    >>> print(table_markdown(table))
-    | method | case 1 |
-    | --- | ---: |
-    | PCA | 48.5 ± 1.5 |
-    """
-    best = best_two(table)
-    wrap = ("{}", "**{}**", "*{}*")
-
-    def cell(name: str, column: int, entry: Entry) -> str:
-        shown = spread(entry.mean, entry.sd, table.digits) if finite(entry.mean) else absent(entry)
-        text = wrap[best[column].get(name, 0)].format(shown)
-        asides = _asides(table, entry, _markdown)
-        return f"{text} ({'; '.join(asides)})" if asides else text
-
-    lines = [[_markdown(text) for text in (table.row_head, *table.columns)], ["---", *["---:"] * len(table.columns)]]
-    for name, entries in table.rows.items():
-        lines.append([_markdown(name), *(cell(name, k, entry) for k, entry in enumerate(entries))])
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def report_markdown(report: Report, figures: bool) -> str:
-    """A report as Markdown: its words, tables and facts, and its figures as links.
-
-    Parameters
-    ----------
-    report : Report
-        The report.
-    figures : bool
-        Whether figures are there to be linked, as ``figures/KEY.svg``; pictures of samples are not.
-
-    Returns
-    -------
-    text : str
-        The page.
-    """
-    parts = [f"# {_markdown(report.title)}", _markdown(report.summary)]
-    if report.command:
-        parts.append(f"```\n{report.command}\n```")
-    for section in report.sections:
-        found = [f"- {_markdown(line)}" for line in section.text.splitlines() if line]
-        found += [part for item in section.items for part in _item_markdown(item, figures)]
-        parts += [f"## {_markdown(section.title)}", *found] if found else []
-    return "\n\n".join(part for part in parts if part).replace("\n\n- ", "\n- ") + "\n"
-
-
-def _item_markdown(item: Item, figures: bool) -> list[str]:
-    head = [f"### {_markdown(item.title)}", _markdown(item.caption)]
-    if isinstance(item, ResultTable):
-        return [*head, table_markdown(item).rstrip()]
-    if isinstance(item, Facts):
-        return [*head, *(f"- {_markdown(name)}: {_markdown(value)}" for name, value in item.rows.items())]
-    if figures and not isinstance(item, MatchBrowser):
-        return [*head, f"![{_markdown(item.title)}](figures/{item.key}.svg)"]
-    return []
-
-
-def _asides(table: ResultTable, entry: Entry, escape: Callable[[str], str]) -> list[str]:
-    asides = []
-    if finite(entry.published):
-        known = f"published {spread(entry.published, entry.published_sd, table.digits)}"
-        difference = compare(entry, table.digits)
-        asides.append(f"{known}, {difference.replace(' (', ', ').rstrip(')')}" if difference else known)
-    if finite(entry.loss):
-        known = f", published {number(entry.published_loss, 1)} %" if finite(entry.published_loss) else ""
-        asides.append(f"loss {number(entry.loss, 1)} %{known}")
-    return [*asides, escape(entry.note)] if entry.note else asides
-
-
-def _markdown(text: str) -> str:
-    text = re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", " ".join(text.split()))
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """A table as Markdown, the best of a column in bold and the second best in italics."""
+    return render_template("table.md", table=table)
 
 
 def table_latex(table: ResultTable) -> str:
-    r"""A table as a LaTeX ``tabular``, the best of a column in bold and the second best underlined.
-
-    Parameters
-    ----------
-    table : ResultTable
-        The table.
-
-    Returns
-    -------
-    text : str
-        Published figures and losses take lines of their own below the measured ones. No package is needed.
-
-    Examples
-    --------
-    >>> from crossview.report import Entry, ResultTable
-    >>> table = ResultTable("t", "A table", ["case_1"], {"PCA": [Entry(48.5, 1.5)]})
-    >>> print(table_latex(table))
-    \begin{tabular}{lr}
-    \hline
-    method & case\_1 \\
-    \hline
-    PCA & 48.5 $\pm$ 1.5 \\
-    \hline
-    \end{tabular}
-    """
-    best = best_two(table)
-    body: list[list[str]] = []
-    for name, entries in table.rows.items():
-        measured = (_measured(entry, best[k].get(name, 0), table.digits) for k, entry in enumerate(entries))
-        body.append([_latex(name), *measured])
-        if any(finite(entry.published) for entry in entries):
-            body.append([r"\quad published", *(_published(entry, table.digits) for entry in entries)])
-        if any(finite(entry.loss) for entry in entries):
-            body.append([r"\quad loss, \%", *(_loss(entry) for entry in entries)])
-    head = " & ".join(_latex(text) for text in (table.row_head, *table.columns))
-    rows = "".join(f"{' & '.join(line)} \\\\\n" for line in body)
-    columns = "l" + "r" * len(table.columns)
-    return f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{head} \\\\\n\\hline\n{rows}\\hline\n\\end{{tabular}}\n"
+    """A table as a LaTeX ``tabular`` that needs no package, the best of a column in bold and the second underlined."""
+    return render_template("table.tex", table=table)
 
 
-def _measured(entry: Entry, rank: int, digits: int) -> str:
-    if not finite(entry.mean):
-        return _latex(absent(entry))
-    wrap = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")[rank]
-    mean, *sd = spread(entry.mean, entry.sd, digits).split(" ", 1)
-    return " ".join([wrap.format(_latex(mean)), *map(_latex, sd)])
+FORMATS = {
+    "csv": ("CSV", "text/csv", table_csv),
+    "md": ("Markdown", "text/markdown", table_markdown),
+    "tex": ("LaTeX", "application/x-tex", table_latex),
+}
+"""Name, media type and writer of a table, by suffix."""
 
 
-def _published(entry: Entry, digits: int) -> str:
-    if not finite(entry.published):
-        return ""
-    difference = number(entry.difference, digits, signed=True) if finite(entry.mean) else ""
-    return _latex(spread(entry.published, entry.published_sd, digits) + (f" ({difference})" if difference else ""))
+def report_markdown(report: Report, figures: bool) -> str:
+    """A report as Markdown: text, tables and facts, and links to its figures if they are there."""
+    sections = [
+        (section, [(item, content) for item in section.items if (content := _content(item, figures))])
+        for section in report.sections
+    ]
+    text = render_template("report.md", report=report, sections=sections)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def _loss(entry: Entry) -> str:
-    if not finite(entry.loss):
-        return ""
-    return _latex(
-        number(entry.loss, 1) + (f" ({number(entry.published_loss, 1)})" if finite(entry.published_loss) else "")
+def _content(item: Item, figures: bool) -> str:
+    """What follows the caption; empty for what is only on the page."""
+    if isinstance(item, ResultTable):
+        return table_markdown(item)
+    if isinstance(item, Facts):
+        return "\n".join(f"- {markdown(name)}: {markdown(value)}" for name, value in item.rows.items())
+    return (
+        f"![{markdown(item.title)}](figures/{item.key}.svg)" if figures and not isinstance(item, MatchBrowser) else ""
     )
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in text)

@@ -1,146 +1,91 @@
-"""A browser of probes and their matches, with all pictures in one."""
+"""Probes and their matches: a browser on the page, and a sheet of the first probes for print and files."""
 
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
-from collections.abc import Mapping, Sequence
-from math import ceil, sqrt
+import io
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from crossview.report.document import MatchBrowser, Probe
-from crossview.report.figure import figure
-from crossview.report.markup import Markup, el, json_script
-from crossview.report.words import decimals, number
+from crossview.report.drawing import Drawing, Figure, clip
+from crossview.report.formatting import decimals, number
 
-__all__ = ["match_browser", "png"]
+__all__ = ["first_probes", "match_browser", "png"]
+
+_PROBES, _MATCHES = 6, 8  # of a sheet
+_CARD = 66.0  # width of a picture in a sheet
 
 
 def png(image: np.ndarray) -> bytes:
-    r"""A grey picture as PNG.
-
-    Parameters
-    ----------
-    image : ndarray of shape (height, width), uint8
-        The picture.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> png(np.zeros((2, 3), dtype=np.uint8))[:8]
-    b'\x89PNG\r\n\x1a\n'
-    """
-    height, width = image.shape
-    rows = np.full((height, width + 1), 2, dtype=np.uint8)  # each row less the one above it: filter 2
-    rows[:, 1:] = image
-    rows[1:, 1:] -= image[:-1]
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts)
+    """A grey picture as PNG."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("pictures in reports need Pillow: pip install 'crossview[cli]'.") from error
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG", optimize=True)
+    return stream.getvalue()
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def match_browser(item: MatchBrowser) -> Markup:
-    """A choice of methods, of probes, and of those that were matched rightly or wrongly."""
-    used = sorted({k for probes in item.probes.values() for probe in probes for k in _images(probe)})
-    place = {image: k for k, image in enumerate(used)}
-    images = np.asarray(item.images, dtype=np.uint8)[used] if used else np.zeros((1, 1, 1), dtype=np.uint8)
-    sheet, columns = _sheet(images)
-    size = images.shape[2], images.shape[1]
+def match_browser(item: MatchBrowser) -> Figure:
+    """All probes as data for the page's script, and a sheet of the first ones."""
+    images = np.asarray(item.images, dtype=np.uint8)
+    used = sorted({k for some in item.probes.values() for p in some for k in (p.image, *(m.image for m in p.matches))})
     digits = decimals(m.distance for probes in item.probes.values() for probe in probes for m in probe.matches)
-    data = {
-        "size": size,
-        "columns": columns,
-        "sheet": f"{item.key}.sheet",
-        "digits": digits,
-        "probes": [[_plain(probe, place) for probe in probes] for probes in item.probes.values()],
+    size = images.shape[2], images.shape[1]
+    probes = [
+        [
+            [probe.image, str(probe.label), [[m.image, str(m.label), float(m.distance)] for m in probe.matches]]
+            for probe in some
+        ]
+        for some in item.probes.values()
+    ]
+    firsts = first_probes(item).probes.items()
+    return Figure(
+        item,
+        "matches",
+        [_sheet(item.key, name, some, size, digits) for name, some in firsts],
+        pictures={k: "data:image/png;base64," + base64.b64encode(png(images[k])).decode() for k in used},
+        data={"size": size, "key": item.key, "digits": digits, "probes": probes},
+    )
+
+
+def first_probes(item: MatchBrowser) -> MatchBrowser:
+    """The first few probes of each method and pair of views."""
+    each = max(1, _PROBES // max(len(item.probes), 1))
+    firsts = {
+        name: [replace(p, matches=p.matches[:_MATCHES]) for p in some[:each]] for name, some in item.probes.items()
     }
-    uri = "data:image/png;base64," + base64.b64encode(png(sheet)).decode()
-    whole = el("image", id=f"{item.key}.sheet", href=uri, width=sheet.shape[1], height=sheet.shape[0])
-    firsts = [
-        el("div", el("h4", name), *_first(probes, item.key, place, size, columns, digits), class_="first")
-        for name, probes in item.probes.items()
+    return replace(item, probes=firsts)
+
+
+def _sheet(key: str, name: str, probes: Sequence[Probe], size: tuple[int, int], digits: int) -> Drawing:
+    """A row of pictures for each probe."""
+    height = _CARD * size[1] / max(size[0], 1)
+    rows = [
+        {
+            "y": 3 + n * (height + 48),
+            "probe": (probe.image, clip(str(probe.label), 11)),
+            "matches": [
+                {
+                    "x": _CARD + 21 + rank * (_CARD + 8),
+                    "image": match.image,
+                    "right": match.label == probe.label,
+                    "label": clip(str(match.label), 9),
+                    "sign": -3.2 * min(len(str(match.label)), 9) - 6,  # to the left of the label
+                    "distance": number(match.distance, digits),
+                }
+                for rank, match in enumerate(probe.matches)
+            ],
+        }
+        for n, probe in enumerate(probes)
     ]
-    return figure(
-        item.key,
-        item.title,
-        item.caption,
-        el("svg", el("defs", whole), class_="store", aria_hidden="true"),
-        _browser(item),
-        el("div", *firsts, class_="firsts"),
-        json_script(data),
-        class_="matches",
+    width, shapes = (
+        _CARD + 16 + _MATCHES * (_CARD + 8),
+        {"rows": rows, "size": size, "card": (_CARD, height), "key": key},
     )
-
-
-def _images(probe: Probe) -> list[int]:
-    return [probe.image, *(match.image for match in probe.matches)]
-
-
-def _plain(probe: Probe, place: Mapping[int, int]) -> list[object]:
-    matches = [[place[match.image], str(match.label), float(match.distance)] for match in probe.matches]
-    return [place[probe.image], str(probe.label), matches]
-
-
-def _sheet(images: np.ndarray) -> tuple[np.ndarray, int]:
-    """All pictures in one, each with a rim of its own, so that none shows at the edge of its neighbour."""
-    rimmed = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
-    columns = ceil(sqrt(len(rimmed)))
-    lines = ceil(len(rimmed) / columns)
-    _, height, width = rimmed.shape
-    sheet = np.zeros((lines * columns, height, width), dtype=np.uint8)
-    sheet[: len(rimmed)] = rimmed
-    return sheet.reshape(lines, columns, height, width).swapaxes(1, 2).reshape(lines * height, columns * width), columns
-
-
-def _browser(item: MatchBrowser) -> Markup:
-    """Controls and room for a probe, filled by the page's script."""
-    methods = [el("option", name, value=k) for k, name in enumerate(item.probes)]
-    filters = [
-        el("option", text, value=value)
-        for value, text in (("", "all"), ("wrong", "wrong only"), ("right", "right only"))
-    ]
-    bar = el(
-        "div",
-        el("label", el("span", "method"), el("select", *methods, class_="method")),
-        el("label", el("span", "probes"), el("select", *filters, class_="filter")),
-        el(
-            "div",
-            el("button", "←", type="button", class_="previous", aria_label="previous probe"),
-            el("button", "→", type="button", class_="next", aria_label="next probe"),
-            class_="steps",
-        ),
-        el("p", class_="place", aria_live="polite"),
-        class_="controls",
-    )
-    return el("div", bar, el("div", class_="cards"), class_="browser", tabindex=0, role="group", aria_label=item.title)
-
-
-def _first(
-    probes: Sequence[Probe], key: str, place: Mapping[int, int], size: tuple[int, int], columns: int, digits: int
-) -> list[Markup]:
-    """The first probe, for those without a script and for print."""
-    if not probes:
-        return [el("p", "no probes")]
-    probe = probes[0]
-    first = _card(key, place[probe.image], size, columns, "probe", str(probe.label), "probe")
-    ranked = []
-    for match in probe.matches:
-        right = match.label == probe.label
-        text = f"{'✓' if right else '✗'} {match.label}"
-        below = number(match.distance, digits)
-        ranked.append(_card(key, place[match.image], size, columns, text, below, "right" if right else "wrong"))
-    return [el("div", first, el("div", *ranked, class_="ranked"), class_="cards")]
-
-
-def _card(key: str, image: int, size: tuple[int, int], columns: int, head: str, below: str, kind: str) -> Markup:
-    width, height = size
-    row, column = divmod(image, columns)
-    use = el("use", href=f"#{key}.sheet", x=-(column * (width + 2) + 1), y=-(row * (height + 2) + 1))
-    picture = el("svg", use, viewBox=f"0 0 {width} {height}", class_="picture", aria_hidden="true")
-    return el("div", picture, el("div", head, class_="head"), el("div", below, class_="below"), class_=f"card {kind}")
+    description = f"{len(rows)} probes and their nearest matches."
+    return Drawing("sheet", (width, max(len(rows), 1) * (height + 48)), shapes, description, name)

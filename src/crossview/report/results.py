@@ -41,21 +41,7 @@ _ENOUGH_SPLITS = 5  # from which on their spread says which differences are nois
 def entries(
     panel: Panel, results: Results, value: Value, scale: float = 100.0, published: Published | None = None
 ) -> dict[str, list[Entry]]:
-    """Mean and standard deviation over repeats, for every row and column of a panel, beside what was published.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    value : callable
-        What is wanted of a result.
-    scale : float
-        Factor on it.
-    published : callable, optional
-        ``published(row, column)`` gives what others report for it: ``mean``, ``sd`` and ``loss``, as far as known.
-    """
+    """Mean and standard deviation over repeats, for every row and column of a panel, next to what was published."""
     return {
         row: [
             entry(records(panel, results, row, column), value, scale, published(row, column) if published else {})
@@ -66,15 +52,7 @@ def entries(
 
 
 def directions(panel: Panel, results: Results) -> ResultTable | None:
-    """Accuracy for every gallery and probe, of one column of a panel; None where nothing was computed.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """Accuracy for every gallery and probe, of one column of a panel; None where nothing was computed."""
     done = finished([results[place.cell] for place in panel.places])
     if not done:
         return None
@@ -92,17 +70,7 @@ def directions(panel: Panel, results: Results) -> ResultTable | None:
 
 
 def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
-    """Whether a method matches no better than chance: within two standard errors of what random matches score.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    row, column : str
-        Which of them.
-    """
+    """Whether a method matches no better than chance: within two standard errors of what random matches score."""
     done = finished(records(panel, results, row, column))
     if not done:
         return False
@@ -113,48 +81,27 @@ def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
 
 
 def tied_with_best(panel: Panel, results: Results, column: str) -> list[str]:
-    """The best row of a column, and those whose difference from it is within two standard errors over the splits.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    column : str
-        The column.
-    """
+    """The best row of a column, and those whose difference from it is within two standard errors over the splits."""
     scores = {}
     for row in panel.rows:
-        found = [record.result for record in records(panel, results, row, column)]
-        if found and all(found):
-            scores[row] = np.array([result["score"] for result in found if result])
-    if not scores:
+        found = records(panel, results, row, column)
+        if len(done := finished(found)) == len(found) > 0:
+            scores[row] = np.array([result["score"] for result in done])
+    best = max(scores, key=lambda row: scores[row].mean(), default=None)
+    if best is None:
         return []
-    best = max(scores, key=lambda row: scores[row].mean())
     behind = {row: scores[best] - found for row, found in scores.items() if len(found) == len(scores[best])}
     return [best, *sorted((r for r in behind if r != best and _tied(behind[r])), key=lambda r: behind[r].mean())]
 
 
 def _tied(gaps: Array) -> bool:
-    """Whether differences between two methods, one per split, are small beside how much they vary.
-
-    Few splits do not tell how much: then a tie is what is equal.
-    """
+    """Whether differences, one per split, are small compared with their spread; with few splits, whether equal."""
     error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) >= _ENOUGH_SPLITS else 0.0
     return bool(gaps.mean() <= 2 * error)
 
 
 def cmc_curves(panel: Panel, results: Results) -> list[Item]:
-    """Cumulative match curves, a frame for every column of a panel.
-
-    Parameters
-    ----------
-    panel : Panel
-        Where results belong.
-    results : mapping of Cell to Record
-        The results.
-    """
+    """Cumulative match curves, a frame for every column of a panel."""
     frames: list[Item] = []
     for number, column in enumerate(panel.columns, 1):
         curves = {}
@@ -168,21 +115,15 @@ def cmc_curves(panel: Panel, results: Results) -> list[Item]:
         if curves:
             title = f"Cumulative match curves, {column}"
             caption = (
-                "How many of the probes have their class among so many nearest classes of the gallery, averaged over "
-                "the ordered pairs of views. A class is as near as its nearest sample."
+                "The share of probes whose class is among the nearest classes of the gallery, up to the rank, averaged "
+                "over the ordered pairs of views. A class is as near as its nearest sample."
             )
             frames.append(Curves(f"{panel.key}-cmc-{number}", title, curves, "rank", "probes found, %", caption))
     return frames
 
 
 def euclidean_only(result: Mapping[str, Any]) -> float:
-    """Accuracy with the Euclidean distance, which is the only one that a committee has.
-
-    Parameters
-    ----------
-    result : mapping
-        What was computed of a cell.
-    """
+    """Accuracy with the Euclidean distance, which is the only one that a committee has."""
     return float(result.get("euclidean", result)["score"])
 
 
@@ -218,7 +159,7 @@ def entry(records: Sequence[Record], value: Value, scale: float, printed: Mappin
 
 
 def _why_not(records: Sequence[Record]) -> str:
-    """Why some results are missing; empty if none is."""
+    """Why results are missing; empty if all are there."""
     errors = [record.error for record in records if record.error is not None]
     if not errors:
         return ""

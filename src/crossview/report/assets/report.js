@@ -124,7 +124,7 @@
     const svg = box.querySelector("svg");
     const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
     const ring = mark && drawn("rect", { class: "ring", width: mark[0], height: mark[1], rx: mark[2] });
-    const linked = figure.classList.contains("linked");
+    const linked = figure.classList.contains("bars-figure");
     let at = null;
     const group = (row) => rows[row].mark ?? svg.querySelector(`[data-series="${row}"]`);
     const seen = (row) => rows[row].p.length > 0 && !group(row)?.matches(".off, .dim");
@@ -194,7 +194,7 @@
     });
   }
   for (const figure of all("figure")) {
-    const shared = figure.classList.contains("embeddings") ? dataOf(figure) : null;
+    const shared = figure.classList.contains("scatter-figure") ? dataOf(figure) : null;
     all(".plot", figure).forEach((box, k) => {
       explore(box, figure, shared ? { rows: rowsOfScatter(box.querySelector("svg"), shared, k) } : dataOf(box));
     });
@@ -227,17 +227,15 @@
   }
 
   // Matches.
-  for (const figure of all("figure.matches")) {
-    const { size: [width, height], columns, sheet, digits, probes } = dataOf(figure);
+  for (const figure of all("figure.matches-figure")) {
+    const { size: [width, height], key, digits, probes } = dataOf(figure);
     const find = (name) => figure.querySelector(name);
     const [method, filter, place, cards] = [".method", ".filter", ".place", ".browser .cards"].map(find);
     let at = 0;
     const card = (image, head, below, kind) => {
       const made = element("div", `card ${kind}`);
       const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "picture", "aria-hidden": "true" });
-      const x = -((image % columns) * (width + 2) + 1);
-      const y = -(Math.floor(image / columns) * (height + 2) + 1);
-      picture.append(drawn("use", { href: `#${sheet}`, x, y }));
+      picture.append(drawn("use", { href: `#${key}.image-${image}` }));
       made.append(picture, element("div", "head", head), element("div", "below", below));
       return made;
     };

@@ -1,0 +1,109 @@
+"""How figures, spreads and differences are written, and text in Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import isfinite, log10
+from typing import TypeGuard
+
+from crossview.report.document import Entry, ResultTable
+
+__all__ = [
+    "absent",
+    "best_two",
+    "compare",
+    "decimals",
+    "finite",
+    "latex",
+    "markdown",
+    "measured",
+    "number",
+    "spread",
+    "with_unit",
+]
+
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "{}$&#%_"},
+    **{"±": r"$\pm$", "→": r"$\to$", "×": r"$\times$", "·": r"$\cdot$", "−": "$-$", "°": r"$^\circ$"},
+    **{"α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "λ": r"$\lambda$", "–": "--", "…": r"\ldots{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", '"': "''"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "\n": " ", "\r": " "},
+}
+
+
+def latex(text: str) -> str:
+    """Text in LaTeX."""
+    return "".join(_LATEX.get(sign, sign) for sign in text)
+
+
+def markdown(text: str) -> str:
+    """Text in Markdown, on one line."""
+    text = re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", " ".join(text.split()))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def finite(value: float | None) -> TypeGuard[float]:
+    """Whether there is a number."""
+    return value is not None and isfinite(value)
+
+
+def number(value: float | None, digits: int, *, signed: bool = False) -> str:
+    """A number with a true minus and a number of digits after the point; a dash for None and nan."""
+    if not finite(value):
+        return "–"
+    text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
+    if not any(digit in text for digit in "123456789"):  # zero has no sign
+        text = text.lstrip("+-")
+    return text.replace("-", "−")
+
+
+def decimals(values: Iterable[float | None]) -> int:
+    """Digits after the point with which the largest of some numbers has three in all, from one to four."""
+    largest = max((abs(value) for value in values if finite(value)), default=0.0)
+    return 1 if largest == 0 else min(max(2 - int(log10(largest) // 1), 1), 4)
+
+
+def spread(mean: float | None, sd: float | None, digits: int) -> str:
+    """Mean ± standard deviation."""
+    return f"{number(mean, digits)} ± {number(sd, digits)}" if finite(sd) and finite(mean) else number(mean, digits)
+
+
+def measured(entry: Entry, digits: int) -> str:
+    """What was measured, or what stands for it."""
+    return spread(entry.mean, entry.sd, digits) if finite(entry.mean) else absent(entry)
+
+
+def compare(entry: Entry, digits: int) -> str:
+    """The difference from the published figure, also in standard deviations; empty if there is none."""
+    if not (finite(entry.mean) and finite(entry.published)):
+        return ""
+    text = number(entry.difference, digits, signed=True)
+    return f"{text} ({number(entry.deviations, 1, signed=True)} sd)" if finite(entry.deviations) else text
+
+
+def with_unit(text: str, unit: str) -> str:
+    """A number, and its unit after a space that does not break."""
+    return f"{text}\N{NO-BREAK SPACE}{unit}" if unit else text
+
+
+def absent(entry: Entry) -> str:
+    """What stands for a figure that was not measured."""
+    if entry.note.startswith("not applicable"):
+        return "n/a"
+    return "failed" if "failed" in entry.note.casefold() else "–"
+
+
+def best_two(table: ResultTable) -> list[dict[str, int]]:
+    """For every column, the rows that are best (1) and second best (2), as the printed digits tell them apart.
+
+    A column of one figure has no best one, and of two, no second best one.
+    """
+    marks = []
+    for column in range(len(table.columns)):
+        means = {name: entries[column].mean for name, entries in table.rows.items()}
+        shown = {name: round(mean, table.digits) for name, mean in means.items() if finite(mean)}
+        order = sorted(set(shown.values()), reverse=table.best == "highest")
+        marked = order[: min(len(shown) - 1, 2)] if table.best and shown else []
+        marks.append({name: marked.index(value) + 1 for name, value in shown.items() if value in marked})
+    return marks

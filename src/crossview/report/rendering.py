@@ -1,0 +1,57 @@
+"""Templates and assets, and the functions that templates call."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from crossview.report import formatting
+from crossview.report.drawing import clip, coordinate
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["asset", "render_template"]
+
+
+def render_template(name: str, **context: Any) -> str:
+    """A template filled in; in HTML and SVG, everything but markup is escaped."""
+    return _environment().get_template(name).render(**context)
+
+
+def asset(name: str) -> str:
+    """A style sheet or script."""
+    return (files("crossview.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError("reports need jinja2: pip install 'crossview[cli]'.") from error
+    environment = Environment(
+        loader=PackageLoader("crossview.report"),
+        autoescape=lambda name: name is None or name.endswith((".html", ".svg")),
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.globals |= {name: getattr(formatting, name) for name in formatting.__all__} | {"clip": clip}
+    environment.tests["finite"] = formatting.finite
+    environment.filters |= {
+        "base64": lambda text: base64.b64encode(text.encode(errors="replace")).decode(),
+        "digest": lambda text: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
+        "md": formatting.markdown,
+        "paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
+        "tex": formatting.latex,
+        "words": lambda text: [part for part in re.split(r"(\s+)", text) if part],
+        "xy": coordinate,
+    }
+    return environment

@@ -1,0 +1,120 @@
+"""Test samples of a split in the common space of each method: their embeddings and matches."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from crossview._types import Array
+from crossview.datasets import Dataset
+from crossview.experiments.plans import Place
+from crossview.metrics import distances_in_chunks
+from crossview.recognition.committee import Committee
+from crossview.recognition.splits import permute_labels
+from crossview.recognition.tuning import standard_pipeline
+from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
+from crossview.views import Views
+
+__all__ = ["MappedSamples", "embeddings", "map_test_samples", "matches"]
+
+_CLASSES, _PER_CLASS = 8, 10  # that are drawn: more colours cannot be told apart
+_PROBES, _RANKS = 24, 8
+
+
+@dataclass(frozen=True)
+class MappedSamples:
+    """The test samples of a split in the common space of a method: which rows of the data, where, and the distance."""
+
+    latents: Views
+    rows: NDArray[np.intp]
+    metric: str
+
+
+def map_test_samples(place: Place, result: Mapping[str, Any], data: Dataset) -> MappedSamples:
+    """Fit a cell's method again with the parameters that its search found, and map the test samples."""
+    cell, y = place.cell, np.asarray(data.y)
+    train, test = cell.split.rows(y, cell.repeat)
+    labels = permute_labels(y[train], cell.outliers, random_state=cell.seed)
+    settings = result[place.part]["members"] if place.part else [result["best_params"]]
+    members = [standard_pipeline(cell.method).set_params(**params) for params in settings]
+    model = Committee(members) if place.part else members[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings were recorded with the result
+        latents: Views = model.fit(data.views[train], labels).transform(data.views[test])
+    return MappedSamples(latents, test, "euclidean" if place.part else result["metric"])
+
+
+def embeddings(
+    key: str, title: str, mapped: Mapping[str, MappedSamples], data: Dataset, caption: str = ""
+) -> Embeddings:
+    """The common space of every method, along the two directions in which it extends most; all of the same samples."""
+    panels = {}
+    for name, one in mapped.items():
+        labels = np.asarray(data.y)[one.rows]
+        classes = np.unique(labels)[:_CLASSES]
+        chosen = np.concatenate([np.flatnonzero(labels == label)[:_PER_CLASS] for label in classes])
+        spots, views, names, ids = [], [], [], []
+        for view, Z, seen in zip(one.latents.names, one.latents.arrays, one.latents.mask.T, strict=True):
+            here = chosen[seen[chosen]]
+            spots.append(Z[here])
+            views += [view] * len(here)
+            names += [_class_name(data, label) for label in labels[here]]
+            ids += [f"sample {row}" for row in one.rows[here]]
+        panels[name] = Embedding2D(_plane(np.vstack(spots)), views, names, ids)
+    return Embeddings(key, title, panels, caption)
+
+
+def matches(
+    key: str, title: str, mapped: Mapping[str, MappedSamples], data: Dataset, caption: str = ""
+) -> MatchBrowser:
+    """Probes and their ranked matches, for every method and ordered pair of views; the data must be images."""
+    if data.image_shape is None:
+        raise ValueError("there are no images to show: matches need image data.")
+    numbers: dict[tuple[int, int], int] = {}  # of the pictures, by view and row
+    probes = {}
+    for name, one in mapped.items():
+        for g, p in permutations(range(len(one.latents.names)), 2):
+            heading = f"{name}: {one.latents.names[p]} looked up in {one.latents.names[g]}"
+            probes[heading] = _ranked(one, g, p, numbers, data)
+    arrays = data.views.arrays
+    pixels = np.array([arrays[view][row] for view, row in numbers])
+    low, high = min(np.nanmin(X) for X in arrays), max(np.nanmax(X) for X in arrays)
+    grey = np.round(255 * (pixels - low) / (high - low or 1.0)).astype(np.uint8)
+    return MatchBrowser(key, title, grey.reshape(-1, *data.image_shape), probes, caption)
+
+
+def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], int], data: Dataset) -> list[Probe]:
+    """Some probes of view p with their nearest samples of view g; pictures are numbered as they come."""
+    gallery, probes = (np.flatnonzero(one.latents.mask[:, view]) for view in (g, p))
+    probes = probes[:: max(1, len(probes) // _PROBES)][:_PROBES]
+
+    def shown(view: int, row: int) -> tuple[int, str]:
+        sample = int(one.rows[row])
+        return numbers.setdefault((view, sample), len(numbers)), _class_name(data, data.y[sample])
+
+    found = []
+    latents = one.latents.arrays
+    for part, distances in distances_in_chunks(latents[g][gallery], latents[p][probes], one.metric):
+        for probe, line in zip(probes[part], distances, strict=True):
+            nearest = np.argsort(line, kind="stable")[:_RANKS]
+            ranked = [Match(*shown(g, gallery[k]), float(line[k])) for k in nearest]
+            found.append(Probe(*shown(p, probe), ranked))
+    return found
+
+
+def _plane(Z: Array) -> Array:
+    """The first two principal components; the second is zero if there is only one."""
+    plane: Array = PCA(min(2, *Z.shape), svd_solver="full").fit_transform(Z)
+    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
+
+
+def _class_name(data: Dataset, label: Any) -> str:
+    """The name of a class."""
+    return str(data.class_names[int(np.searchsorted(np.unique(data.y), label))])
