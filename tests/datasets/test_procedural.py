@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.datasets._solids import draw_solid, render
-from crossview.datasets.opening import open_dataset
+from crossview.datasets.registry import open_dataset
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import crossview as cv
-from crossview.datasets.opening import SOURCES, open_dataset
+from crossview.datasets.registry import SOURCES, open_dataset
 
 __all__ = [
     "CaseOption",

@@ -33,7 +33,7 @@ from crossview.cli.app import (
     out,
     plain,
 )
-from crossview.datasets.opening import SOURCES
+from crossview.datasets.registry import SOURCES
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 

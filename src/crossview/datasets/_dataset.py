@@ -1,15 +1,20 @@
-"""What every data set comes as."""
+"""The data set that every loader returns, and how samples of several views become one."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
+from crossview._types import Array
 from crossview.views import Views
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "as_labels", "class_names", "paired"]
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Dataset:
     citation : str
         Where they come from.
     ids : ndarray of shape (m,), optional
-        What the source calls every sample; None if it has no names for them.
+        The source's name of every sample; None if it has none.
     """
 
     views: Views
@@ -46,3 +51,37 @@ class Dataset:
     def view_names(self) -> list[str]:
         """The views' names."""
         return self.views.names
+
+
+def paired(samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key]) -> Views:
+    """Views whose row k is the sample with key k; a row of NaN where a view has none.
+
+    Examples
+    --------
+    >>> paired({"a": {1: [1.0, 2.0], 2: [3.0, 4.0]}, "b": {2: [5.0]}}, [2, 1])
+    Views(2 samples; a: 2 features, b: 1 feature; 1 row missing)
+    """
+    arrays = {}
+    for view, rows in samples.items():
+        missing = np.full(len(next(iter(rows.values()))), np.nan)
+        arrays[view] = np.array([rows.get(key, missing) for key in keys])
+    return Views(arrays)
+
+
+def as_labels(names: Sequence[str]) -> NDArray[Any]:
+    """Labels as numbers if all are plainly written whole numbers, otherwise as text.
+
+    Examples
+    --------
+    >>> as_labels(["2", "10"])
+    array([ 2, 10])
+    >>> as_labels(["02", "cup"])
+    array(['02', 'cup'], dtype='<U3')
+    """
+    plain = all(name.lstrip("-").isdecimal() and len(name) < 18 and str(int(name)) == name for name in names)
+    return np.array([int(name) for name in names] if plain else list(names))
+
+
+def class_names(y: NDArray[Any]) -> list[str]:
+    """Names of the classes in sorted order of their labels, without the empty text of unlabelled samples."""
+    return [str(label) for label in np.unique(y) if str(label)]

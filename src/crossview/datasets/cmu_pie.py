@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from crossview.datasets._dataset import Dataset
+from crossview.datasets._dataset import Dataset, class_names, paired
 from crossview.datasets._files import listed, open_files
 from crossview.datasets._images import Size, check_size
-from crossview.datasets._pairs import class_names, paired
 from crossview.datasets._poses import HELP, Pose, find_poses
 
 __all__ = ["CASES", "load_cmu_pie"]
@@ -119,8 +118,8 @@ def _check_alike(poses: Sequence[Pose]) -> None:
     for other in poses[1:]:
         if other.shape != one.shape:
             raise ValueError(
-                f"images are of different sizes: those of {one.label} are {one.shape[0]} × {one.shape[1]} (height × "
-                f"width), those of {other.label} {other.shape[0]} × {other.shape[1]}. Give a size to bring all to one."
+                f"images differ in size: those of {one.label} are {one.shape[0]} × {one.shape[1]} (height × "
+                f"width), those of {other.label} {other.shape[0]} × {other.shape[1]}. Choose a size for all."
             )
         if other.has_conditions != one.has_conditions:
             with_, without = (one, other) if one.has_conditions else (other, one)

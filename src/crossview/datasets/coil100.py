@@ -51,7 +51,7 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
     --------
     >>> load_coil100("not/unpacked/yet")
     Traceback (most recent call last):
-    FileNotFoundError: there is no not/unpacked/yet. COIL-100 is distributed by Columbia University ...
+    FileNotFoundError: not/unpacked/yet does not exist. COIL-100 is distributed by Columbia University ...
     """
     if case not in CASES:
         raise ValueError(f"case must be 1, 2, 3 or 4, got {case!r}.")

@@ -9,10 +9,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset
+from crossview.datasets._dataset import Dataset, class_names, paired
 from crossview.datasets._files import File, listed, natural, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images
-from crossview.datasets._pairs import class_names, paired
 
 __all__ = ["load_cufsf", "load_hfb"]
 

@@ -8,10 +8,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset
+from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
 from crossview.datasets._files import File, natural, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images
-from crossview.datasets._pairs import as_labels, class_names, paired
 
 __all__ = ["load_folder"]
 
