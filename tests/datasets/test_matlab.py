@@ -85,7 +85,7 @@ def test_shapes_that_do_not_fit_their_data(shape):
 
 def test_other_versions_are_named():
     header = saved(fea=np.eye(2))[:124]
-    with pytest.raises(ValueError, match=r"x\.mat is in MATLAB's format 7\.3: save it in MATLAB with -v7"):
+    with pytest.raises(ValueError, match=r"x\.mat is in format 7\.3: save it in MATLAB with -v7"):
         read_matlab(header + b"\x00\x02IM", ("fea",), "x.mat")
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"fea": np.eye(9)}, format="4")

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 __all__ = ["File", "check_name", "listed", "natural", "one_line", "open_files", "read_file", "unreadable"]
@@ -24,7 +25,7 @@ def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
     """All files below a folder or in a zip archive in natural order, without hidden ones; errors end in the help."""
     root = check_name(Path(source))
     if root.is_dir():
-        yield _tidy([(path.relative_to(root).parts, lambda path=path: read_file(path)) for path in _walk(root)])
+        yield _tidy([(path.relative_to(root).parts, partial(read_file, path)) for path in _walk(root)])
     elif not root.exists():
         raise FileNotFoundError(f"{root} does not exist. {help_text}")
     elif not root.is_file() or not zipfile.is_zipfile(root):
@@ -109,9 +110,8 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> File
         try:
             return archive.read(entry)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise ValueError(
-                f"{root}: {entry.filename} cannot be unpacked ({one_line(error)}): replace the archive."
-            ) from error
+            reason = one_line(error)
+            raise ValueError(f"{root}: {entry.filename} cannot be unpacked ({reason}): replace the archive.") from error
 
     return tuple(entry.filename.split("/")), read
 

@@ -47,9 +47,7 @@ def check_size(size: Size) -> tuple[int, int] | None:
     for length in pair:
         check_count(length, "size", least=1)
     if pair[0] * pair[1] > _MAX_PIXELS:
-        raise ValueError(
-            f"size must be at most {_MAX_PIXELS:,} pixels, got {pair[0]} × {pair[1]}: choose a smaller one."
-        )
+        raise ValueError(f"size must be at most {_MAX_PIXELS:,} pixels, got {pair[0]} × {pair[1]}: make it smaller.")
     return pair
 
 

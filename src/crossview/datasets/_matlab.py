@@ -31,9 +31,7 @@ def read_matlab(content: bytes, names: Collection[str], label: str) -> dict[str,
     """The arrays with the given names, in the type in which they are stored; errors start with the label."""
     order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(content[124:_HEADER])
     if order is None:
-        what = (
-            "in MATLAB's format 7.3" if content[124:_HEADER] == b"\x00\x02IM" else "not a MATLAB file of version 5 to 7"
-        )
+        what = "in format 7.3" if content[124:_HEADER] == b"\x00\x02IM" else "not a MATLAB file of version 5 to 7"
         raise ValueError(f"{label} is {what}: save it in MATLAB with -v7.")
     try:
         return _read_arrays(memoryview(content), names, order)

@@ -121,19 +121,16 @@ def _one_each(what: str, values: NDArray[Any], name: str, n_samples: int, source
 
 def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
     try:
-        stream = source.open("rb")
+        with zipfile.ZipFile(source) as archive:
+            return _read_entries(archive, source)
     except OSError as error:
         raise unreadable(source, error) from error
-    with stream:
-        try:
-            with zipfile.ZipFile(stream) as archive:
-                return _read_entries(archive, source)
-        except Exception as error:
-            # A decoder raises any kind of error on damaged data; the user needs the file's name.
-            raise ValueError(
-                f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). Arrays of dtype object are never "
-                f"read: save numbers, and labels as numbers or text. {_HELP}"
-            ) from error
+    except Exception as error:
+        # A decoder raises any kind of error on damaged data; the user needs the file's name.
+        raise ValueError(
+            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). Arrays of dtype object are "
+            f"never read: save numbers, and labels as numbers or text. {_HELP}"
+        ) from error
 
 
 def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[Any]]:
@@ -150,9 +147,9 @@ def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[A
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = header(stream)
             # An object's size says nothing, and numpy allocates what a header declares.
-            if dtype.kind not in "biufSU" or math.prod(shape) * dtype.itemsize > entry.file_size:
+            if dtype.kind not in "biufSU" or math.prod(shape) * max(dtype.itemsize, 1) > entry.file_size:
                 raise ValueError(f"{entry.filename} is of dtype {dtype}, or smaller than its shape {shape}")
-        with archive.open(entry) as stream:
+            stream.seek(0)
             arrays[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
     return arrays
 
