@@ -107,6 +107,8 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> File
         # zipfile never inflates an entry beyond the size that the archive declares.
         if entry.file_size > _MAX_BYTES:
             raise ValueError(f"{root}: {entry.filename} is larger than {_MAX_BYTES >> 20} MB: make it smaller.")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{root} uses a rare kind of compression: pack it again, without options.")
         try:
             return archive.read(entry)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
