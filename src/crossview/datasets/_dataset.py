@@ -63,8 +63,10 @@ def paired(samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key]) -> V
     """
     arrays = {}
     for view, rows in samples.items():
-        missing = np.full(len(next(iter(rows.values()))), np.nan)
-        arrays[view] = np.array([rows.get(key, missing) for key in keys])
+        arrays[view] = np.full((len(keys), len(next(iter(rows.values())))), np.nan)
+        for k, key in enumerate(keys):
+            if key in rows:
+                arrays[view][k] = rows[key]
     return Views(arrays)
 
 

@@ -22,7 +22,8 @@ Size: TypeAlias = int | tuple[int, int] | None
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 # Other formats are never tried: that of EPS would start Ghostscript.
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM", "GIF", "WEBP")
-_MAX_PIXELS = 2**25  # of an image: decoding it takes less than 400 MB
+_MAX_DECODED = 2**25  # pixels of an image in a file
+_MAX_PIXELS = 2**23  # of an image that is kept: both limits hold memory below 500 MB per image
 _MAX_VALUES = 2**31  # of all images: 17 GB
 
 
@@ -100,17 +101,17 @@ def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
     try:
         with pillow.Image.open(io.BytesIO(content), formats=_FORMATS) as image:
             # Opening reads the header; what follows decodes.
-            if image.width * image.height > _MAX_PIXELS:
-                raise ValueError(f"it has {image.width} × {image.height} pixels, at most {_MAX_PIXELS:,} are read")
+            most = _MAX_PIXELS if size is None else _MAX_DECODED
+            if image.width * image.height > most:
+                raise ValueError(f"it has {image.width} × {image.height} pixels, but the limit is {most:,}")
             if image.mode == "F":
                 raise ValueError("its pixels are floating-point numbers of unknown range")
             if image.mode.startswith("I"):
                 # Sixteen bits, which a conversion to eight would cut off at 255.
-                grey = pillow.Image.fromarray(np.asarray(image, dtype=np.float32) / np.float32(257.0))
-            else:
-                # Cameras note which way up they were held rather than turn the picture.
-                grey = pillow.ImageOps.exif_transpose(image).convert("L")
-            return _values(pillow, grey, size)
+                return _values(pillow, image.convert("F"), size, top=65535.0)
+            # Cameras note which way up they were held rather than turn the picture.
+            pillow.ImageOps.exif_transpose(image, in_place=True)
+            return _values(pillow, image.convert("L"), size)
     except Exception as error:
         # A decoder raises any kind of error on damaged data; the user needs the file's name.
         unknown = isinstance(error, pillow.UnidentifiedImageError)
@@ -118,9 +119,10 @@ def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
         raise ValueError(f"{label} is not a readable image ({reason}): replace it.") from error
 
 
-def _values(pillow: Any, image: Any, size: tuple[int, int] | None) -> NDArray[np.float64]:
+def _values(pillow: Any, image: Any, size: tuple[int, int] | None, top: float = 255.0) -> NDArray[np.float64]:
+    """Pixels between 0 and 1 of an image whose white has the value `top`."""
     if size is not None:
         image = image.resize(size[::-1], pillow.Image.Resampling.LANCZOS)
     values = np.array(image, dtype=np.float64)
-    values /= 255.0
+    values /= top
     return np.clip(values, 0.0, 1.0, out=values)
