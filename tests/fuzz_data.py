@@ -18,6 +18,7 @@ import tempfile
 import time
 import zlib
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,7 @@ def png(width, height, mode, rows=None):
 
     depth, colour, channels = mode
     line = 1 + (width * channels * depth + 7) // 8
-    stream, data = zlib.compressobj(9), b""
+    stream, data = zlib.compressobj(1), b""
     for _ in range(height if rows is None else rows):
         data += stream.compress(bytes(line))
     head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
@@ -175,7 +176,7 @@ def images(n, seed=0):
         stream = io.BytesIO()
         pixels.convert("1" if kind in ("MSP", "XBM") else "RGB").save(stream, kind)
         hostile.append(stream.getvalue())
-    hostile += list(bombs()) if n >= 200 else list(bombs())[:6]
+    hostile += islice(bombs(), None if n >= 200 else 5)
     valid = []
     for suffix, kind in KINDS.items():
         for mode in ("L", "RGB", "I;16") if kind in ("PNG", "TIFF") else ("L", "RGB"):
