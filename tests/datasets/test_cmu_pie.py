@@ -106,10 +106,10 @@ def test_folders_of_images(tmp_path, draw, names):
 
 
 def test_missing_poses_and_possible_cases_are_named(pie, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"lacks C37, C11 of case 5\. Cases that can be run: 1, 4\."):
+    with pytest.raises(FileNotFoundError, match=r"lacks C37, C11 of case 5\. Possible cases: 1, 4\."):
         cv.datasets.load_cmu_pie(pie, case=5)
     (pie / "C27.mat").unlink()
-    with pytest.raises(FileNotFoundError, match=r"lacks C27 of case 4\. No case can be run\. .*Carnegie Mellon"):
+    with pytest.raises(FileNotFoundError, match=r"lacks C27 of case 4\. Possible cases: none\. .*Carnegie Mellon"):
         cv.datasets.load_cmu_pie(pie)
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*Carnegie Mellon University"):
         cv.datasets.load_cmu_pie(tmp_path / "nowhere")
@@ -149,7 +149,7 @@ def test_the_format_that_is_not_read_is_named(pie):
         ({"gnd": np.arange(14)}, r"C27\.mat: gnd must be 15 finite whole numbers, .*14"),
         ({"gnd": np.full(15, 1.5)}, r"C27\.mat: gnd must be 15 finite whole numbers"),
         ({"condition": np.ones(15)}, r"C27\.mat has two images of person 1 in condition 1"),
-        ({"fea": np.zeros((15, 25))}, r"C05\.mat are 4 × 4 .*C27\.mat 5 × 5\. Choose a size"),
+        ({"fea": np.zeros((15, 25))}, r"C05\.mat are 4 × 4, .*C27\.mat are 5 × 5\. Choose a size"),
         ({"fea": "text"}, r"C27\.mat: fea is text: save it as a full array of real numbers"),
         ({"fea": scipy.sparse.eye(15, 16)}, r"C27\.mat: fea is a sparse matrix: save it as a full array"),
         ({"fea": np.zeros((15, 16), dtype=complex)}, r"C27\.mat: fea is not an array of real numbers"),
@@ -199,5 +199,5 @@ def test_cmu_pie_real():
     for X in data.views.arrays:
         assert 0.0 <= X.min() < 0.05
         assert 0.8 < X.max() <= 1.0
-    with pytest.raises(FileNotFoundError, match=r"lacks C14 of case 3\. Cases that can be run: 1, 4"):
+    with pytest.raises(FileNotFoundError, match=r"lacks C14 of case 3\. Possible cases: 1, 4"):
         cv.datasets.load_cmu_pie(folder, case=3)

@@ -57,7 +57,7 @@ def test_cufsf_says_what_is_wrong(cufsf, tmp_path, draw):
     with pytest.raises(ValueError, match=r"no image of photo \(00001fa, .*\) has a counterpart in other \(1\)"):
         cv.datasets.load_cufsf(cufsf, views=("photo", "other"))
     draw(cufsf / "photo" / "00001fa.bmp")
-    with pytest.raises(ValueError, match=r"photo/00001fa\.png.* names are to be different"):
+    with pytest.raises(ValueError, match=r"photo/00001fa\.png.* names must differ"):
         cv.datasets.load_cufsf(cufsf)
 
 

@@ -54,13 +54,7 @@ class Dataset:
 
 
 def paired(samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key]) -> Views:
-    """Views whose row k is the sample with key k; a row of NaN where a view has none.
-
-    Examples
-    --------
-    >>> paired({"a": {1: [1.0, 2.0], 2: [3.0, 4.0]}, "b": {2: [5.0]}}, [2, 1])
-    Views(2 samples; a: 2 features, b: 1 feature; 1 row missing)
-    """
+    """Views whose row k is the sample with key k; a row of NaN where a view has none."""
     arrays = {}
     for view, rows in samples.items():
         arrays[view] = np.full((len(keys), len(next(iter(rows.values())))), np.nan)
@@ -71,15 +65,7 @@ def paired(samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key]) -> V
 
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:
-    """Labels as numbers if all are plainly written whole numbers, otherwise as text.
-
-    Examples
-    --------
-    >>> as_labels(["2", "10"])
-    array([ 2, 10])
-    >>> as_labels(["02", "cup"])
-    array(['02', 'cup'], dtype='<U3')
-    """
+    """Labels as numbers if all are plainly written whole numbers, otherwise as text."""
     plain = all(name.lstrip("-").isdecimal() and len(name) < 18 and str(int(name)) == name for name in names)
     return np.array([int(name) for name in names] if plain else list(names))
 

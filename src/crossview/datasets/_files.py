@@ -70,24 +70,12 @@ def check_name(path: Path) -> Path:
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
-    """Key that sorts names as people do, 2 before 10.
-
-    Examples
-    --------
-    >>> sorted(["obj10", "obj2", "cup"], key=natural)
-    ['cup', 'obj2', 'obj10']
-    """
+    """Key that sorts names as people do: obj2 before obj10."""
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]{1,18})", text)]
 
 
 def listed(names: Sequence[object], most: int = 3) -> str:
-    """The first few of many names, for an error.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
-    """
+    """The first few of many names, for an error."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 

@@ -19,8 +19,8 @@ from crossview.views import Views
 __all__ = ["TABLE_SUFFIXES", "load_arrays"]
 
 _HELP = (
-    "Expected is a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, "
-    "photo.csv and sketch.parquet say, that have a column of identities and one of labels."
+    "Pass a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, for example "
+    "photo.csv and sketch.parquet, with the columns id and label."
 )
 TABLE_SUFFIXES = (".csv", ".parquet")
 _MAX_SMALL = 2**28  # bytes to which any .npz file may unpack; larger data must not be a bomb
@@ -28,12 +28,7 @@ _MAX_RATIO = 200
 
 
 def load_arrays(
-    path: str | Path,
-    *,
-    y_name: str = "y",
-    id_column: str = "id",
-    label_column: str = "label",
-    labelled: bool = True,
+    path: str | Path, *, y_name: str = "y", id_column: str = "id", label_column: str = "label", labelled: bool = True
 ) -> Dataset:
     r"""Features from numpy's ``.npz`` or from one table per view.
 
@@ -41,24 +36,23 @@ def load_arrays(
     ----------
     path : str or Path
         Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of
-        shape (m,), and identities of shape (m,), if there are some; or a folder with one ``.csv`` (commas, a line of
-        names first, UTF-8) or ``.parquet`` file per view; or one such file, which gives one view. Rows of tables are
-        matched by their identity: where a view lacks one, or has it with no value at all, its row is NaN. Parquet needs
-        pyarrow.
+        shape (m,), and optionally identities of shape (m,); or a folder with one ``.csv`` (commas, a line of names
+        first, UTF-8) or ``.parquet`` file per view; or one such file, which gives one view. Rows of tables are matched
+        by their identity: where a view lacks one, or has no value for it, its row is NaN. Parquet needs pyarrow.
     y_name : str
-        What the array of labels is called.
+        Name of the array of labels.
     id_column : str
-        The column of tables that identifies a sample; what the array of identities is called.
+        The column of tables, or the name of the array, that identifies samples.
     label_column : str
-        The column of tables that has the label. All other columns are features.
+        The column of tables with the labels. All other columns are features.
     labelled : bool
-        Whether every sample must have a label, as learning wants. Otherwise a label is empty text where there is none.
+        Whether every sample must have a label, as fitting requires. Otherwise missing labels are empty text.
 
     Returns
     -------
     data : Dataset
-        Views are called by the arrays, or by the tables' names without their ending, tables in natural order. Samples
-        keep their order; those of tables the order in which they first appear.
+        Views are named after the arrays, or after the tables without their ending. Samples keep the order in which they
+        first appear.
 
     Examples
     --------
