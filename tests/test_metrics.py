@@ -232,13 +232,13 @@ def test_distances_beyond_all_numbers_are_refused():
         cv.metrics.accuracy_by_dimension([X, X], [0, 1, 2], [1])
 
 
-@pytest.mark.parametrize("k", [1, 3, 8])
-def test_nearest_takes_ties_in_order(k):
+@pytest.mark.parametrize(("k", "n"), [(1, 8), (3, 8), (8, 8), (1, 300), (5, 300), (299, 300)])
+def test_nearest_takes_ties_in_order(k, n):
     rng = np.random.default_rng(0)
-    blocks = [rng.integers(0, 4, size=(30, 8)).astype(float) for _ in range(2)]
+    blocks = [rng.integers(0, 40, size=(30, n)).astype(float) for _ in range(2)]
     distances, columns = cv.metrics.nearest(((slice(0), block) for block in blocks), k)
     D = np.concatenate(blocks)
-    expected = [sorted(range(8), key=lambda c, row=row: (row[c], c))[:k] for row in D]
+    expected = [sorted(range(n), key=lambda c, row=row: (row[c], c))[:k] for row in D]
     np.testing.assert_array_equal(columns, expected)
     np.testing.assert_array_equal(distances, np.take_along_axis(D, columns, axis=1))
 

@@ -432,17 +432,18 @@ def class_distances_in_chunks(
 
 def nearest(chunks: Iterator[tuple[slice, Array]], k: int) -> tuple[Array, NDArray[np.intp]]:
     """Distances and columns of the k nearest in every row of all chunks, ascending; ties in the columns' order."""
-    distances, columns = [], []
+    distances, nearest_columns = [], []
     for _, block in chunks:
-        near = np.sort(np.argpartition(block, k - 1, axis=1)[:, :k], axis=1)
-        own = np.take_along_axis(block, near, axis=1)
-        near = np.take_along_axis(near, np.argsort(own, axis=1, kind="stable"), axis=1)
-        # A partition takes any of those that are as far as the last.
-        tied = np.count_nonzero(block <= own.max(axis=1, keepdims=True), axis=1) > k
-        near[tied] = np.argsort(block[tied], axis=1, kind="stable")[:, :k]
-        distances.append(np.take_along_axis(block, near, axis=1))
-        columns.append(near)
-    return np.concatenate(distances), np.concatenate(columns)
+        # The k-th smallest of the minima of k groups or more bounds the k-th smallest distance: few are left to sort.
+        starts = np.arange(0, block.shape[1], max(1, min(64, block.shape[1] // k)))
+        bound = np.partition(np.minimum.reduceat(block, starts, axis=1), k - 1, axis=1)[:, k - 1 : k]
+        rows, columns = np.nonzero(block <= bound)
+        values = block[rows, columns]
+        order = np.lexsort((values, rows))
+        first = order[np.searchsorted(rows, np.arange(len(block)))[:, None] + np.arange(k)]
+        distances.append(values[first])
+        nearest_columns.append(columns[first])
+    return np.concatenate(distances), np.concatenate(nearest_columns)
 
 
 def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore) -> Array:

@@ -48,6 +48,7 @@ def test_npz(tmp_path):
         ({"a": np.eye(3), "b": np.eye(4), "y": np.arange(4)}, r"data\.npz: all views need the same number of rows"),
         ({"a": np.eye(3), "y": np.eye(3)}, "y must be one label per sample"),
         ({"a": np.eye(3), "y": [1.0, np.nan, 2.0]}, "y must be one label per sample"),
+        ({"a": np.eye(3), "y": [b"a", b"\xff", b"b"]}, r"data\.npz: y is not in UTF-8 .*: save it as text"),
         ({"a": np.arange(3), "y": np.arange(3)}, r"data\.npz: view 'a' must be a matrix"),
         ({"a": np.array([["u"]] * 3), "y": np.arange(3)}, r"data\.npz: view 'a' has dtype <U1, not numbers"),
         ({"a": np.eye(3), "y": np.array([1, None, "x"], dtype=object)}, r"dtype object are never read"),

@@ -101,7 +101,10 @@ def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Datase
 def _one_each(what: str, values: NDArray[Any], name: str, n_samples: int, source: Path) -> NDArray[Any]:
     """Labels or identities, checked."""
     if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
+        try:
+            values = np.char.decode(values, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{source}: {name} is not in UTF-8 ({error}): save it as text.") from error
     plain = values.dtype.kind in "biufU" and (values.dtype.kind != "f" or bool(np.isfinite(values).all()))
     if values.ndim != 1 or not plain:
         raise ValueError(
