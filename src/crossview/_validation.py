@@ -98,7 +98,7 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
             raise ValueError(f"y mixes strings with {other!r}: give every sample one class label.") from None
     # scikit-learn's check warns of many classes with few samples, which recognition is about, and filtering a warning
     # is not safe while other threads run.
-    if labels.dtype.kind not in "biufUO":
+    if labels.dtype.kind in "cSV":
         raise ValueError(f"Unknown label type: {labels.dtype}. Give classes as text or whole numbers.")
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")

@@ -269,7 +269,7 @@ def cmc(
     >>> cmc([[0.0], [1.0], [2.0]], ["a", "b", "c"], [[0.1], [0.2]], ["a", "b"])
     array([0.5, 1. , 1. ])
     """
-    G, g, P, p = _answerable(*_gallery_and_probes(gallery, gallery_y, probes, probe_y))
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y, answerable=True)
     classes, chunks = class_distances_in_chunks(G, g, P, metric)
     place = np.searchsorted(classes, p)
     found = np.zeros(len(classes), dtype=np.intp)
@@ -376,17 +376,17 @@ def average_precision(
     >>> round(average_precision([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.1]], ["a"]), 3)
     0.833
     """
-    G, g, P, p = _answerable(*_gallery_and_probes(gallery, gallery_y, probes, probe_y))
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y, answerable=True)
     wanted = _of_class(g, p)
     parts = [_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P, metric)]
     return float(np.concatenate(parts).mean())
 
 
 def comparable(samples: Sequence[Array], metric: str) -> tuple[list[Array], int]:
-    """Samples with the same distances, but for a factor of 2 to the exponent returned, that computing is exact for.
+    """Samples whose distances, times 2 to the exponent returned, are those of the given ones and can be computed.
 
-    Distances are differences of squares. Far from zero they would be lost in rounding, so that the first samples move
-    to their mean; beyond 1e±90 squares may overflow or vanish. Scaling by powers of 2 does not round.
+    Distances are differences of squares: far from zero they are lost in rounding, so that samples are centred, and
+    beyond 1e±90 squares overflow or vanish, so that they are scaled by powers of 2, which does not round.
     """
     check_choice(metric, "metric", ("euclidean", "cosine"))
     if metric == "cosine":  # lengths do not matter
@@ -557,10 +557,9 @@ def _of_class(g: Labels, p: Labels) -> NDArray[np.intp]:
 
 
 def _precision(distances: Array, wanted: NDArray[np.intp]) -> Array:
-    """Average precision of every probe, by its distances to the gallery, (probes, gallery), and what it looks for.
+    """Average precision of every probe, from distances, (probes, gallery), and the gallery samples of its class.
 
-    At every sample of the probe's class: how many of those that are as near or nearer are of that class. Samples at the
-    same distance count against each other, whatever their order.
+    The precision at a sample is the share of the probe's class among all that are as near or nearer.
     """
     there = wanted >= 0
     own = np.take_along_axis(distances, wanted, axis=1)
@@ -580,8 +579,9 @@ def _precision(distances: Array, wanted: NDArray[np.intp]) -> Array:
 
 
 def _gallery_and_probes(
-    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike
+    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, answerable: bool = False
 ) -> tuple[Array, Labels, Array, Labels]:
+    """Gallery and probes, checked; the answerable probes are those whose class is in the gallery."""
     G, P = check_array(gallery, dtype=np.float64), check_array(probes, dtype=np.float64)
     g, p = column_or_1d(gallery_y), column_or_1d(probe_y)
     for X, labels, name in ((G, g, "gallery"), (P, p, "probes")):
@@ -589,11 +589,8 @@ def _gallery_and_probes(
             raise ValueError(f"{name}: {len(labels)} labels for {len(X)} samples: give one label per row.")
     if G.shape[1] != P.shape[1]:
         raise ValueError(f"gallery and probes must have equal dimensions, got {G.shape[1]} and {P.shape[1]}.")
-    return G, g, P, p
-
-
-def _answerable(G: Array, g: Labels, P: Array, p: Labels) -> tuple[Array, Labels, Array, Labels]:
-    """Gallery, and the probes whose class it contains."""
+    if not answerable:
+        return G, g, P, p
     there = np.isin(p, g)
     if not there.any():
         raise ValueError("no probe has its class in the gallery: check the labels.")

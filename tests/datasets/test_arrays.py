@@ -42,7 +42,7 @@ def test_npz(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or, in Python, give its name as y_name"),
+        ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or, in Python, pass its name as y_name"),
         ({"y": np.arange(3)}, "has no view"),
         ({"a": np.eye(3), "y": np.arange(4)}, "y has 4 entries, but the views have 3 rows"),
         ({"a": np.eye(3), "b": np.eye(4), "y": np.arange(4)}, r"data\.npz: all views need the same number of rows"),

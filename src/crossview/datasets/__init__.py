@@ -1,4 +1,4 @@
-"""Data to try things on: what comes along, what a seed makes, and what users have on their disks."""
+"""Data sets: included ones, synthetic ones, and loaders for your files."""
 
 from crossview.datasets._dataset import Dataset
 from crossview.datasets.arrays import load_arrays

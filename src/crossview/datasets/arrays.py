@@ -78,11 +78,11 @@ def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Datase
     arrays = _read_npz(source)
     if labelled and y_name not in arrays:
         raise ValueError(
-            f"{source} has no array of labels {y_name!r}, only {', '.join(arrays)}: add it, or, in Python, "
-            "give its name as y_name."
+            f"{source} has no array of labels {y_name!r}, only {', '.join(arrays)}: add it, or, in Python, pass its "
+            "name as y_name."
         )
     y = arrays.pop(y_name, None)
-    # A view that happens to be called so has two dimensions.
+    # A view of that name has two dimensions.
     ids = arrays.pop(id_name) if id_name in arrays and arrays[id_name].ndim == 1 else None
     if not arrays:
         raise ValueError(f"{source} has no view. {_HELP}")

@@ -62,7 +62,7 @@ def make_turntable(
     Returns
     -------
     data : Dataset
-        Grey values between 0 and 1, in which the background is black; classes are called 1, 2, ….
+        Grey values between 0 and 1, with a black background; the classes are 1, 2, ….
 
     Notes
     -----
