@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview.datasets.opening import open_dataset
+from crossview.datasets.registry import open_dataset
 from crossview.exceptions import NotApplicableError
 from crossview.recognition.tuning import search_space
 

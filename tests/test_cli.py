@@ -76,6 +76,23 @@ def test_tables_of_one_view_each_are_matched(model, tmp_path):
     assert len(printed.stdout.splitlines()) == 41
 
 
+def test_cells_are_never_formulas(model, tmp_path):
+    names = ["=cmd|'/c calc'!A1", "+1+cmd", "-2+cmd", "@SUM(1)", "\t=1", "-5", "a=b"]
+    written = ["'" + name if k < 5 else name for k, name in enumerate(names)]
+    np.savez(tmp_path / "data.npz", photo=ARRAYS[0][:7], sketch=ARRAYS[1][:7], y=names, id=names)
+    arguments = (tmp_path / "data.npz", tmp_path / "data.npz", "--gallery-view", "photo", "--probe-view", "sketch")
+    run("match", model, *arguments, "-k", 7, "-o", tmp_path / "m.csv")
+    with (tmp_path / "m.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for column in ("probe", "probe_label", "match", "match_label"):
+        assert {row[column] for row in rows} == set(written)
+    run("embed", model, tmp_path / "data.npz", "-o", tmp_path / "z.csv")
+    with (tmp_path / "z.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["id"] for row in rows] == [row["label"] for row in rows] == 2 * written
+    assert any(row["z1"].startswith("-") for row in rows)  # numbers stay numbers
+
+
 def test_probes_need_no_labels_and_keep_their_names(model, tmp_path):
     lines = [",".join(["id", *(f"f{c}" for c in range(8))])]
     lines += [f"probe-{k}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(ARRAYS[1][:5])]
@@ -196,7 +213,7 @@ def test_images_are_brought_to_a_size(tmp_path):
                 pixels = random.integers(256, size=(6 + k, 5), dtype=np.uint8)
                 Image.fromarray(pixels).save(path)
     folder, model = tmp_path / "images", tmp_path / "m"
-    assert "Give a size" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
+    assert "Choose a size" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
     run("fit", folder, "-o", model, "--method", "PCA", "--size", "6x5")
     (tmp_path / "probes" / "sketch").mkdir(parents=True)
     (folder / "sketch" / "p1" / "0.png").rename(tmp_path / "probes" / "sketch" / "new.png")
@@ -204,9 +221,13 @@ def test_images_are_brought_to_a_size(tmp_path):
     rows = list(csv.DictReader(run("match", model, folder, tmp_path / "probes", *views).stdout.splitlines()))
     assert {row["probe"] for row in rows} == {"new"}
     assert rows[0]["match"].startswith("p")
-    for size, message in (("6y5", "--size must be HEIGHTxWIDTH"), ("0", "--size must be HEIGHTxWIDTH")):
+    for size, message in (
+        ("6y5", "--size must be HEIGHTxWIDTH, for example 48x48, got '6y5'"),
+        ("0", "--size must be HEIGHTxWIDTH"),
+        ("999999x999999", "size must be at most 8,388,608 pixels, got 999999 × 999999: make it smaller"),
+    ):
         assert message in run("fit", folder, "-o", model, "--size", size, status=1).stderr
-    assert "is no folder of images" in run("fit", "digits", "-o", model, "--size", "6", status=1).stderr
+    assert "is not a folder of images" in run("fit", "digits", "-o", model, "--size", "6", status=1).stderr
 
 
 def test_inspect_a_matcher(data, tmp_path):

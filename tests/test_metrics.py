@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
@@ -134,6 +135,114 @@ def test_latents_far_from_zero():
     assert cv.metrics.mean_accuracy([X, X], np.arange(40)) == 1.0
 
 
+SCALES = [1e160, 1e-200, 2.0**-1060, 1e300]
+
+
+def fraction_distances(G, P, metric):
+    """Squared distances, or cosines' order, in exact arithmetic."""
+    exact = [[[Fraction(value) for value in row] for row in X.tolist()] for X in (G, P)]
+    gallery, probes = exact
+    if metric == "euclidean":
+        return [[sum((a - b) ** 2 for a, b in zip(g, p, strict=True)) for g in gallery] for p in probes]
+    dots = [[sum(a * b for a, b in zip(g, p, strict=True)) for g in gallery] for p in probes]
+    norms = [sum(a * a for a in g) for g in gallery]
+    return [[-dot * abs(dot) / norm for dot, norm in zip(row, norms, strict=True)] for row in dots]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_latents_of_any_scale_are_scored_like_the_same_latents_rescaled(scale, metric):
+    """Powers of 2 change no digit, so that the reference is the literal definition on latents of ordinary scale."""
+    latents, y = incomplete(3, 3, d=4)
+    exponent = int(np.frexp(scale)[1])
+    scaled = [np.ldexp(X, exponent) for X in latents]
+    if scale < 1e-300:  # subnormal numbers have few digits: go back from what is left
+        latents = [np.ldexp(X, -exponent) for X in scaled]
+    for score, function in (
+        (hit(METRICS[metric]), cv.metrics.cross_view_accuracy),
+        (precision(METRICS[metric]), cv.metrics.cross_view_average_precision),
+    ):
+        np.testing.assert_allclose(function(scaled, y, metric), literal(latents, y, score)[0], rtol=1e-12)
+    assert cv.metrics.mean_accuracy(scaled, y, metric) == cv.metrics.mean_accuracy(latents, y, metric)
+    assert cv.metrics.mean_average_precision(scaled, y, metric) == pytest.approx(
+        cv.metrics.mean_average_precision(latents, y, metric), rel=1e-12
+    )
+    for by_dimension in (cv.metrics.accuracy_by_dimension, cv.metrics.precision_by_dimension):
+        np.testing.assert_allclose(
+            by_dimension(scaled, y, [1, 2, 4], metric), by_dimension(latents, y, [1, 2, 4], metric), rtol=1e-12
+        )
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_curves_of_latents_of_any_scale(matching, scale):
+    G, g, P, p, metric = matching
+    exponent = int(np.frexp(scale)[1])
+    scaled = np.ldexp(G, exponent), g, np.ldexp(P, exponent), p
+    G, P = (np.ldexp(X, -exponent) for X in scaled[::2])
+    factor = exponent if metric == "euclidean" else 0
+    np.testing.assert_array_equal(cv.metrics.cmc(*scaled, metric=metric), cv.metrics.cmc(G, g, P, p, metric=metric))
+    assert cv.metrics.average_precision(*scaled, metric) == pytest.approx(
+        cv.metrics.average_precision(G, g, P, p, metric), rel=1e-12
+    )
+    for curve in (cv.metrics.roc, cv.metrics.det):
+        found, expected = curve(*scaled, metric), curve(G, g, P, p, metric)
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+        # Distances between subnormal numbers are rounded to the next of them.
+        np.testing.assert_allclose(found[2], np.ldexp(expected[2], factor), rtol=1e-9, atol=5e-324)
+    D = fraction_distances(*scaled[::2], metric)
+    nearest = [min(range(len(G)), key=row.__getitem__) for row in D]
+    rows = cv.metrics.nearest(cv.metrics.distances_in_chunks(scaled[0], scaled[2], metric), 1)[1]
+    np.testing.assert_array_equal(rows[:, 0], nearest)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_of_different_scales(metric):
+    """Cosines do not depend on the length of a row; Euclidean distances are those to the largest rows."""
+    rng = np.random.default_rng(0)
+    G, P, y = rng.normal(size=(20, 3)), rng.normal(size=(20, 3)), np.arange(20) % 5
+    lengths = 2.0 ** rng.integers(-900, 900, size=(20, 1))
+    if metric == "cosine":
+        assert cv.metrics.mean_accuracy([G * lengths, P], y, metric) == cv.metrics.mean_accuracy([G, P], y, metric)
+        assert cv.metrics.average_precision(G * lengths, y, P, y, metric) == pytest.approx(
+            cv.metrics.average_precision(G, y, P, y, metric), rel=1e-12
+        )
+    else:
+        large, small = G * 1e160, P * 1e-200
+        expected = np.linalg.norm(G, axis=1)[None] * np.ones((20, 1))
+        ((_, found),) = cv.metrics.distances_in_chunks(large, small, metric)
+        np.testing.assert_allclose(found / 1e160, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_a_spread_of_any_scale_next_to_a_constant(shift):
+    tiny = np.random.default_rng(0).normal(size=(12, 2)) * 1e-170
+    X = np.column_stack([tiny, np.full(12, shift)])
+    assert cv.metrics.mean_accuracy([X, X], np.arange(12)) == 1.0
+
+
+def test_distances_beyond_all_numbers_are_refused():
+    X = np.array([[1.7e308], [-1.7e308], [0.0]])
+    for function in (cv.metrics.mean_accuracy, cv.metrics.mean_average_precision):
+        with pytest.raises(ValueError, match="the samples are too large for distances between them: divide them"):
+            function([X, X], [0, 1, 2])
+    with pytest.raises(ValueError, match="too large for distances between them"):
+        cv.metrics.roc(X, [0, 1, 2], X, [0, 1, 2])
+    with pytest.raises(ValueError, match="too large for distances between them"):
+        cv.metrics.accuracy_by_dimension([X, X], [0, 1, 2], [1])
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 8), (3, 8), (8, 8), (1, 300), (5, 300), (299, 300)])
+def test_nearest_takes_ties_in_order(k, n):
+    rng = np.random.default_rng(0)
+    blocks = [rng.integers(0, 40, size=(30, n)).astype(float) for _ in range(2)]
+    distances, columns = cv.metrics.nearest(((slice(0), block) for block in blocks), k)
+    D = np.concatenate(blocks)
+    expected = [sorted(range(n), key=lambda c, row=row: (row[c], c))[:k] for row in D]
+    np.testing.assert_array_equal(columns, expected)
+    np.testing.assert_array_equal(distances, np.take_along_axis(D, columns, axis=1))
+
+
 def test_a_view_without_samples_is_left_out_of_the_mean():
     X = np.eye(3)
     latents = [X, X, np.full((3, 3), np.nan)]
@@ -146,7 +255,7 @@ def test_a_view_without_samples_is_left_out_of_the_mean():
     [
         ([np.eye(3), np.eye(3)], [0, 1], "euclidean", "y has 2 labels for 3 samples"),
         ([np.eye(3), np.ones((3, 2))], [0, 1, 2], "euclidean", r"equal dimensions .* got \(3, 2\)"),
-        ([np.eye(3), np.eye(3)], [0, 1, 2], "manhattan", "metric must be 'euclidean' or 'cosine'"),
+        ([np.eye(3), np.eye(3)], [0, 1, 2], "manhattan", "metric must be one of 'euclidean', 'cosine'"),
         ([np.eye(3)], [0, 1, 2], "euclidean", "no pair of views"),
     ],
 )

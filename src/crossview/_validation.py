@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import re
 from collections.abc import Sequence
 from numbers import Integral, Real
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from crossview._blas import cross_product
 from crossview._types import Indices
@@ -27,7 +26,10 @@ __all__ = [
     "check_views",
     "check_weight",
     "per_view",
+    "spreadsheet_safe",
 ]
+
+_FORMULA = re.compile(r"\s*([=@]|[+-](?![0-9.]+\Z))")
 
 
 def check_views(views: ViewInput, estimator: object) -> Views:
@@ -95,10 +97,12 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
         except (TypeError, ValueError):
             other = next(label for label in labels if not isinstance(label, str))
             raise ValueError(f"y mixes strings with {other!r}: give every sample one class label.") from None
-    with warnings.catch_warnings():
-        # That many classes have few samples is what recognition is like, and no sign of a regression.
-        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
-        check_classification_targets(labels)
+    # scikit-learn's check warns of many classes with few samples, which recognition is about, and filtering a warning
+    # is not safe while other threads run.
+    if labels.dtype.kind in "cSV":
+        raise ValueError(f"Unknown label type: {labels.dtype}. Give classes as text or whole numbers.")
+    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
@@ -164,3 +168,14 @@ def per_view(value: float | Sequence[float], name: str, n: int, *, positive: boo
     for one in values:
         check_weight(one, name, positive=positive)
     return [float(one) for one in values]
+
+
+def spreadsheet_safe(value: object) -> object:
+    """A cell for a CSV file: text that a spreadsheet would run as a formula gets an apostrophe in front.
+
+    Examples
+    --------
+    >>> [spreadsheet_safe(value) for value in ("=1+1", "@SUM(A1)", "-a", "-5", "a-b", -1.5)]
+    ["'=1+1", "'@SUM(A1)", "'-a", '-5', 'a-b', -1.5]
+    """
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

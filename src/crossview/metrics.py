@@ -12,6 +12,7 @@ from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 from sklearn.utils import check_array, column_or_1d
 
 from crossview._types import Array
+from crossview._validation import check_choice
 from crossview.views import ViewInput, Views
 
 __all__ = [
@@ -37,6 +38,7 @@ ProbeScorer: TypeAlias = Callable[[Array, slice], NDArray[np.bool_] | Array]
 _CHUNK = 4_000_000  # distances that are held at a time
 _BLOCK = 2**16  # distances that fit in the processor's cache
 _FEW = 32  # samples of a class up to which counting is faster than sorting
+_SAFE_EXPONENT, _MAX_EXPONENT = 300, 1000  # powers of 2 whose squares are accurate; of which sums are finite
 
 
 def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
@@ -72,7 +74,24 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
 
 
 def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
-    """Mean cross-view accuracy over all ordered pairs of views: the paper's mACC.
+    """Mean of `cross_view_accuracy` over all ordered pairs of views that have one: the paper's mACC.
+
+    Parameters
+    ----------
+    latents, y, metric
+        As in `cross_view_accuracy`.
+
+    Examples
+    --------
+    >>> mean_accuracy([[[0.0], [1.0]], [[0.1], [0.8]]], ["a", "b"])
+    1.0
+    """
+    scores = cross_view_accuracy(latents, y, metric)
+    return float(_mean_over_pairs(scores[~np.isnan(scores)]))
+
+
+def cross_view_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
+    """`average_precision` of the probes of one view in the gallery of another.
 
     Parameters
     ----------
@@ -81,15 +100,32 @@ def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -
 
     Returns
     -------
-    accuracy : float
-        The mean of `cross_view_accuracy` over the entries that are not nan.
+    precision : ndarray of shape (n, n)
+        Rows, columns, skipped probes and nan are as in `cross_view_accuracy`.
 
     Examples
     --------
-    >>> mean_accuracy([[[0.0], [1.0]], [[0.1], [0.8]]], ["a", "b"])
-    1.0
+    >>> cross_view_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
+    array([[ nan, 0.75],
+           [0.5 ,  nan]])
     """
-    scores = cross_view_accuracy(latents, y, metric)
+    return _score_pairs(latents, y, metric, average_precision)
+
+
+def mean_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
+    """Mean of `cross_view_average_precision` over all ordered pairs of views that have one.
+
+    Parameters
+    ----------
+    latents, y, metric
+        As in `cross_view_accuracy`.
+
+    Examples
+    --------
+    >>> mean_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
+    0.625
+    """
+    scores = cross_view_average_precision(latents, y, metric)
     return float(_mean_over_pairs(scores[~np.isnan(scores)]))
 
 
@@ -106,11 +142,6 @@ def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
     y : array-like of shape (m,)
         The classes.
 
-    Returns
-    -------
-    accuracy : float
-        The mean over all ordered pairs of views with a common class.
-
     Examples
     --------
     >>> photo, sketch = [[0.0], [1.0], [2.0], [3.0]], [[0.2], [0.1], [0.3], [0.4]]
@@ -126,9 +157,7 @@ def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
 
 
 def skipped_probes(latents: ViewInput, y: ArrayLike) -> NDArray[np.intp]:
-    """Number of probes of one view whose class has no gallery sample in another view.
-
-    No matcher can recognise them, so that the metrics that compare views skip them.
+    """Number of probes of one view whose class has no gallery sample in another, so that no matcher can find it.
 
     Parameters
     ----------
@@ -152,68 +181,20 @@ def skipped_probes(latents: ViewInput, y: ArrayLike) -> NDArray[np.intp]:
     return skipped
 
 
-def cross_view_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
-    """`average_precision` of the probes of one view in the gallery of another.
-
-    Parameters
-    ----------
-    latents, y, metric
-        As in `cross_view_accuracy`.
-
-    Returns
-    -------
-    precision : ndarray of shape (n, n)
-        Row: view of the gallery. Column: view of the probe. Probes are skipped, and entries are nan, as in
-        `cross_view_accuracy`.
-
-    Examples
-    --------
-    >>> cross_view_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
-    array([[ nan, 0.75],
-           [0.5 ,  nan]])
-    """
-    return _score_pairs(latents, y, metric, average_precision)
-
-
-def mean_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
-    """Mean `average_precision` over all ordered pairs of views.
-
-    Parameters
-    ----------
-    latents, y, metric
-        As in `cross_view_accuracy`.
-
-    Returns
-    -------
-    precision : float
-        The mean of `cross_view_average_precision` over the entries that are not nan.
-
-    Examples
-    --------
-    >>> mean_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
-    0.625
-    """
-    scores = cross_view_average_precision(latents, y, metric)
-    return float(_mean_over_pairs(scores[~np.isnan(scores)]))
-
-
 def accuracy_by_dimension(
-    latents: ViewInput,
-    y: ArrayLike,
-    dimensions: Sequence[int],
-    metric: str = "euclidean",
+    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str = "euclidean"
 ) -> Array:
     """`mean_accuracy` of the first components, for several numbers of them at the cost of the largest.
 
-    Components are found in the order of what they are worth: the first d of a fit are the fit with d. So the best
-    number of them needs one fit, and one pass over the distances.
+    The first d components of a fit are the fit with d, so that the best number needs one fit and one pass over the
+    distances.
 
     Parameters
     ----------
     latents, y, metric
         As in `mean_accuracy`.
     dimensions : sequence of int
-        Numbers of components, 1 or more, ascending; one larger than what the latents have takes all of them.
+        Numbers of components, 1 or more, ascending. Capped at the number available.
 
     Returns
     -------
@@ -230,14 +211,11 @@ def accuracy_by_dimension(
 
 
 def precision_by_dimension(
-    latents: ViewInput,
-    y: ArrayLike,
-    dimensions: Sequence[int],
-    metric: str = "euclidean",
+    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str = "euclidean"
 ) -> Array:
     """`mean_average_precision` of the first components, for several numbers of them.
 
-    It looks at the rank of every sample of a probe's class, and so tells apart what finds the same nearest neighbours.
+    It depends on the rank of every sample of a probe's class, and so separates settings with equal accuracy.
 
     Parameters
     ----------
@@ -258,9 +236,219 @@ def precision_by_dimension(
     return _mean_by_dimension(latents, y, dimensions, metric, _precision_scorer)
 
 
+def cmc(
+    gallery: ArrayLike,
+    gallery_y: ArrayLike,
+    probes: ArrayLike,
+    probe_y: ArrayLike,
+    max_rank: int | None = None,
+    metric: str = "euclidean",
+) -> Array:
+    """Cumulative match characteristic: how often a probe's class is among the r nearest classes.
+
+    A class is as near as its nearest sample. Of classes at the same distance the right one comes last.
+
+    Parameters
+    ----------
+    gallery, probes : array-like of shape (g, d) and (p, d)
+        Samples in the common space.
+    gallery_y, probe_y : array-like of shape (g,) and (p,)
+        Their classes. Probes whose class is not in the gallery are skipped.
+    max_rank : int, optional
+        Largest rank; by default the number of classes in the gallery.
+    metric : {"euclidean", "cosine"}
+        The distance.
+
+    Returns
+    -------
+    rates : ndarray of shape (max_rank,)
+        Share of probes found at rank 1, 2, …; 1 from the number of classes in the gallery on.
+
+    Examples
+    --------
+    >>> cmc([[0.0], [1.0], [2.0]], ["a", "b", "c"], [[0.1], [0.2]], ["a", "b"])
+    array([0.5, 1. , 1. ])
+    """
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y, answerable=True)
+    classes, chunks = class_distances_in_chunks(G, g, P, metric)
+    place = np.searchsorted(classes, p)
+    found = np.zeros(len(classes), dtype=np.intp)
+    for rows, nearest in chunks:
+        own = np.take_along_axis(nearest, place[rows, None], axis=1)
+        found += np.bincount((nearest <= own).sum(axis=1) - 1, minlength=len(classes))
+    rates = np.cumsum(found) / len(P)
+    if max_rank is None:
+        return rates
+    if max_rank < 1:
+        raise ValueError(f"max_rank must be 1 or more, got {max_rank!r}.")
+    return np.append(rates, np.full(max(0, max_rank - len(rates)), rates[-1]))[:max_rank]
+
+
+def roc(
+    gallery: ArrayLike,
+    gallery_y: ArrayLike,
+    probes: ArrayLike,
+    probe_y: ArrayLike,
+    metric: str = "euclidean",
+    max_points: int = 10_000,
+) -> tuple[Array, Array, Array]:
+    """Receiver operating characteristic of verification: telling pairs of one class by their distance.
+
+    Parameters
+    ----------
+    gallery, gallery_y, probes, probe_y, metric
+        As in `cmc`, but every gallery sample is compared with every probe.
+    max_points : int
+        Largest number of thresholds. These are the distances of pairs of one class, at which alone the true match rate
+        changes, or a selection of them at even steps of that rate, and infinity. The curve is exact at each.
+
+    Returns
+    -------
+    false_match_rate, true_match_rate, thresholds : ndarray
+        Shares of pairs of two classes, and of pairs of one class, at a distance of at most the threshold, which
+        ascends.
+
+    Examples
+    --------
+    >>> roc([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
+    (array([0. , 0.5, 1. ]), array([0.5, 1. , 1. ]), array([0.1, 0.6, inf]))
+    """
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
+    own = [distances[g == p[rows][:, None]] for rows, distances in distances_in_chunks(G, P, metric)]
+    genuine = np.sort(np.concatenate(own))
+    n_impostors = len(G) * len(P) - len(genuine)
+    if not len(genuine) or not n_impostors:
+        raise ValueError("verification needs pairs of one class and pairs of two classes between gallery and probes.")
+    steps = np.linspace(0, len(genuine) - 1, min(len(genuine), max_points)).round().astype(np.intp)
+    thresholds = np.unique(genuine[steps])
+    below = np.zeros(len(thresholds) + 1, dtype=np.int64)
+    for rows, distances in distances_in_chunks(G, P, metric):
+        impostors = distances[g != p[rows][:, None]]
+        below += np.bincount(np.searchsorted(thresholds, impostors), minlength=len(below))
+    true = np.searchsorted(genuine, thresholds, side="right") / len(genuine)
+    # In the end, everything matches.
+    return np.cumsum(below) / n_impostors, np.append(true, 1.0), np.append(thresholds, np.inf)
+
+
+def det(
+    gallery: ArrayLike,
+    gallery_y: ArrayLike,
+    probes: ArrayLike,
+    probe_y: ArrayLike,
+    metric: str = "euclidean",
+    max_points: int = 10_000,
+) -> tuple[Array, Array, Array]:
+    """Detection error trade-off of verification.
+
+    Parameters
+    ----------
+    gallery, gallery_y, probes, probe_y, metric, max_points
+        As in `roc`.
+
+    Returns
+    -------
+    false_match_rate, false_non_match_rate, thresholds : ndarray
+        Shares of pairs of two classes within the threshold, and of pairs of one class beyond it.
+
+    Examples
+    --------
+    >>> det([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
+    (array([0. , 0.5, 1. ]), array([0.5, 0. , 0. ]), array([0.1, 0.6, inf]))
+    """
+    false, true, thresholds = roc(gallery, gallery_y, probes, probe_y, metric, max_points)
+    return false, 1.0 - true, thresholds
+
+
+def average_precision(
+    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, metric: str = "euclidean"
+) -> float:
+    """Mean over the probes of the mean precision at the gallery samples of their class.
+
+    Of samples at the same distance, those of the probe's class come last.
+
+    Parameters
+    ----------
+    gallery, gallery_y, probes, probe_y, metric
+        As in `cmc`.
+
+    Examples
+    --------
+    >>> round(average_precision([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.1]], ["a"]), 3)
+    0.833
+    """
+    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y, answerable=True)
+    wanted = _of_class(g, p)
+    parts = [_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P, metric)]
+    return float(np.concatenate(parts).mean())
+
+
+def comparable(samples: Sequence[Array], metric: str) -> tuple[list[Array], int]:
+    """Samples whose distances, times 2 to the exponent returned, are those of the given ones and can be computed.
+
+    Distances are differences of squares: far from zero they are lost in rounding, so that samples are centred, and
+    beyond 1e±90 squares overflow or vanish, so that they are scaled by powers of 2, which does not round.
+    """
+    check_choice(metric, "metric", ("euclidean", "cosine"))
+    if metric == "cosine":  # lengths do not matter
+        lengths = [np.abs(X).max(axis=1, initial=0.0, keepdims=True) for X in samples]
+        exponents = [np.frexp(length)[1] for length in lengths]
+        if max(np.abs(exponent).max(initial=0) for exponent in exponents) <= _SAFE_EXPONENT:
+            return list(samples), 0
+        return [np.ldexp(X, -exponent) for X, exponent in zip(samples, exponents, strict=True)], 0
+    if _exponent(samples) > _MAX_EXPONENT:
+        raise ValueError("the samples are too large for distances between them: divide them by 1e10.")
+    origin = next((X.mean(axis=0) for X in samples if len(X)), 0.0)
+    centred = [X - origin for X in samples]
+    exponent = _exponent(centred)
+    if abs(exponent) <= _SAFE_EXPONENT:
+        return centred, 0
+    return [np.ldexp(X, -exponent) for X in centred], exponent
+
+
+def _exponent(samples: Sequence[Array]) -> int:
+    """Power of 2 just above the largest absolute value; 0 if all are 0."""
+    return int(np.frexp(max(max(X.max(initial=0.0), -X.min(initial=0.0)) for X in samples))[1])
+
+
+def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[tuple[slice, Array]]:
+    """Distances of some probes at a time to all of the gallery, (probes, gallery), after the rows of these probes."""
+    (G, P), exponent = comparable([gallery, probes], metric)
+    step = max(1, _CHUNK // len(G))
+    for a in range(0, len(P), step):
+        rows = slice(a, min(a + step, len(P)))
+        distances = pairwise_distances(P[rows], G, metric=metric)
+        yield rows, np.ldexp(distances, exponent) if exponent else distances
+
+
+def class_distances_in_chunks(
+    gallery: Array, labels: Labels, probes: Array, metric: str
+) -> tuple[Labels, Iterator[tuple[slice, Array]]]:
+    """The classes, and distances to the nearest sample of each, (probes, classes), in chunks."""
+    order = np.argsort(labels, kind="stable")
+    classes, starts = np.unique(labels[order], return_index=True)
+    chunks = distances_in_chunks(gallery[order], probes, metric)
+    return classes, ((rows, np.minimum.reduceat(distances, starts, axis=1)) for rows, distances in chunks)
+
+
+def nearest(chunks: Iterator[tuple[slice, Array]], k: int) -> tuple[Array, NDArray[np.intp]]:
+    """Distances and columns of the k nearest in every row of all chunks, ascending; ties in the columns' order."""
+    distances, nearest_columns = [], []
+    for _, block in chunks:
+        # The k-th smallest of the minima of k groups or more bounds the k-th smallest distance: few are left to sort.
+        starts = np.arange(0, block.shape[1], max(1, min(64, block.shape[1] // k)))
+        bound = np.partition(np.minimum.reduceat(block, starts, axis=1), k - 1, axis=1)[:, k - 1 : k]
+        rows, columns = np.nonzero(block <= bound)
+        values = block[rows, columns]
+        order = np.lexsort((values, rows))
+        first = order[np.searchsorted(rows, np.arange(len(block)))[:, None] + np.arange(k)]
+        distances.append(values[first])
+        nearest_columns.append(columns[first])
+    return np.concatenate(distances), np.concatenate(nearest_columns)
+
+
 def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore) -> Array:
     """Score of every ordered pair of views, (n, n); nan where there is no probe to score."""
-    _check_metric(metric)
+    check_choice(metric, "metric", ("euclidean", "cosine"))
     samples, counts = _samples(latents, y)
     scores = np.full((len(samples), len(samples)), np.nan)
     for i, (G, g), probes in _galleries(samples, counts):
@@ -270,10 +458,8 @@ def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore
 
 
 def _accuracy(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> float:
-    # Euclidean distances are differences of squares: far from zero they would be lost in rounding.
-    origin = G.mean(axis=0) if metric == "euclidean" else 0.0
-    nearest = pairwise_distances_argmin(P - origin, G - origin, metric=metric)
-    return float(np.mean(g[nearest] == p))
+    (gallery, probes), _ = comparable([G, P], metric)
+    return float(np.mean(g[pairwise_distances_argmin(probes, gallery, metric=metric)] == p))
 
 
 def _mean_by_dimension(
@@ -284,14 +470,11 @@ def _mean_by_dimension(
     make_scorer: Callable[[Labels, Labels], ProbeScorer],
 ) -> Array:
     """Mean score over the ordered pairs of views, for every number of components."""
-    _check_metric(metric)
     if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
         raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
     samples, counts = _samples(latents, y)
-    if metric == "euclidean":
-        # Distances are differences of squares: far from zero they would be lost in rounding.
-        origin = next((X.mean(axis=0) for X, _ in samples if len(X)), 0.0)
-        samples = [(X - origin, labels) for X, labels in samples]
+    arrays, _ = comparable([X for X, _ in samples], metric)
+    samples = [(X, labels) for X, (_, labels) in zip(arrays, samples, strict=True)]
     scores = [np.empty((len(dimensions), 0))]
     for _, (G, g), probes in _galleries(samples, counts):
         # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.
@@ -374,10 +557,9 @@ def _of_class(g: Labels, p: Labels) -> NDArray[np.intp]:
 
 
 def _precision(distances: Array, wanted: NDArray[np.intp]) -> Array:
-    """Average precision of every probe, by its distances to the gallery, (probes, gallery), and what it looks for.
+    """Average precision of every probe, from distances, (probes, gallery), and the gallery samples of its class.
 
-    At every sample of the probe's class: how many of those that are as near or nearer are of that class. Samples at the
-    same distance count against each other, whatever their order.
+    The precision at a sample is the share of the probe's class among all that are as near or nearer.
     """
     there = wanted >= 0
     own = np.take_along_axis(distances, wanted, axis=1)
@@ -396,174 +578,10 @@ def _precision(distances: Array, wanted: NDArray[np.intp]) -> Array:
     return precision
 
 
-def cmc(
-    gallery: ArrayLike,
-    gallery_y: ArrayLike,
-    probes: ArrayLike,
-    probe_y: ArrayLike,
-    max_rank: int | None = None,
-    metric: str = "euclidean",
-) -> Array:
-    """Cumulative match characteristic: how often a probe's class is among the r nearest classes.
-
-    A class is as near as its nearest sample. Of classes at the same distance the right one comes last.
-
-    Parameters
-    ----------
-    gallery, probes : array-like of shape (g, d) and (p, d)
-        Samples in the common space.
-    gallery_y, probe_y : array-like of shape (g,) and (p,)
-        Their classes. Probes whose class is not in the gallery are skipped.
-    max_rank : int, optional
-        Largest rank; the number of classes in the gallery when left out.
-    metric : {"euclidean", "cosine"}
-        The distance.
-
-    Returns
-    -------
-    rates : ndarray of shape (max_rank,)
-        Share of probes found at rank 1, 2, …; 1 from the number of classes in the gallery on.
-
-    Examples
-    --------
-    >>> cmc([[0.0], [1.0], [2.0]], ["a", "b", "c"], [[0.1], [0.2]], ["a", "b"])
-    array([0.5, 1. , 1. ])
-    """
-    G, g, P, p = _answerable(*_gallery_and_probes(gallery, gallery_y, probes, probe_y))
-    order = np.argsort(g, kind="stable")
-    classes, starts = np.unique(g[order], return_index=True)
-    place = np.searchsorted(classes, p)
-    found = np.zeros(len(classes), dtype=np.intp)
-    for rows, distances in distances_in_chunks(G[order], P, metric):
-        nearest = np.minimum.reduceat(distances, starts, axis=1)
-        own = np.take_along_axis(nearest, place[rows, None], axis=1)
-        found += np.bincount((nearest <= own).sum(axis=1) - 1, minlength=len(classes))
-    rates = np.cumsum(found) / len(P)
-    if max_rank is None:
-        return rates
-    if max_rank < 1:
-        raise ValueError(f"max_rank must be 1 or more, got {max_rank!r}.")
-    return np.append(rates, np.full(max(0, max_rank - len(rates)), rates[-1]))[:max_rank]
-
-
-def roc(
-    gallery: ArrayLike,
-    gallery_y: ArrayLike,
-    probes: ArrayLike,
-    probe_y: ArrayLike,
-    metric: str = "euclidean",
-    max_points: int = 10_000,
-) -> tuple[Array, Array, Array]:
-    """Receiver operating characteristic of verification: telling pairs of one class by their distance.
-
-    Parameters
-    ----------
-    gallery, gallery_y, probes, probe_y, metric
-        As in `cmc`, but every gallery sample is compared with every probe.
-    max_points : int
-        The curve is exact at every threshold returned. These are the distances of pairs of one class, at which alone
-        the true match rate changes, and infinity; of more than so many, a selection at even steps of that rate.
-
-    Returns
-    -------
-    false_match_rate, true_match_rate, thresholds : ndarray
-        Shares of pairs of two classes, and of pairs of one class, at a distance of at most the threshold, which
-        ascends.
-
-    Examples
-    --------
-    >>> roc([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
-    (array([0. , 0.5, 1. ]), array([0.5, 1. , 1. ]), array([0.1, 0.6, inf]))
-    """
-    G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
-    own = [distances[g == p[rows][:, None]] for rows, distances in distances_in_chunks(G, P, metric)]
-    genuine = np.sort(np.concatenate(own))
-    n_impostors = len(G) * len(P) - len(genuine)
-    if not len(genuine) or not n_impostors:
-        raise ValueError("verification needs pairs of one class and pairs of two classes between gallery and probes.")
-    steps = np.linspace(0, len(genuine) - 1, min(len(genuine), max_points)).round().astype(np.intp)
-    thresholds = np.unique(genuine[steps])
-    below = np.zeros(len(thresholds) + 1, dtype=np.int64)
-    for rows, distances in distances_in_chunks(G, P, metric):
-        impostors = distances[g != p[rows][:, None]]
-        below += np.bincount(np.searchsorted(thresholds, impostors), minlength=len(below))
-    true = np.searchsorted(genuine, thresholds, side="right") / len(genuine)
-    # At last, everything matches.
-    return np.cumsum(below) / n_impostors, np.append(true, 1.0), np.append(thresholds, np.inf)
-
-
-def det(
-    gallery: ArrayLike,
-    gallery_y: ArrayLike,
-    probes: ArrayLike,
-    probe_y: ArrayLike,
-    metric: str = "euclidean",
-    max_points: int = 10_000,
-) -> tuple[Array, Array, Array]:
-    """Detection error trade-off of verification.
-
-    Parameters
-    ----------
-    gallery, gallery_y, probes, probe_y, metric, max_points
-        As in `roc`.
-
-    Returns
-    -------
-    false_match_rate, false_non_match_rate, thresholds : ndarray
-        Shares of pairs of two classes within the threshold, and of pairs of one class beyond it.
-
-    Examples
-    --------
-    >>> det([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
-    (array([0. , 0.5, 1. ]), array([0.5, 0. , 0. ]), array([0.1, 0.6, inf]))
-    """
-    false, true, thresholds = roc(gallery, gallery_y, probes, probe_y, metric, max_points)
-    return false, 1.0 - true, thresholds
-
-
-def average_precision(
-    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, metric: str = "euclidean"
-) -> float:
-    """Mean average precision: how far up in the ranked gallery all samples of a probe's class are.
-
-    Parameters
-    ----------
-    gallery, gallery_y, probes, probe_y, metric
-        As in `cmc`.
-
-    Returns
-    -------
-    precision : float
-        Mean over the probes of the mean precision at the samples of their class. Those at the same distance as others
-        are taken to come after them.
-
-    Examples
-    --------
-    >>> round(average_precision([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.1]], ["a"]), 3)
-    0.833
-    """
-    G, g, P, p = _answerable(*_gallery_and_probes(gallery, gallery_y, probes, probe_y))
-    wanted = _of_class(g, p)
-    parts = [_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P, metric)]
-    return float(np.concatenate(parts).mean())
-
-
-def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[tuple[slice, Array]]:
-    """Distances of some probes at a time to all of the gallery, (probes, gallery), with the rows that these are."""
-    _check_metric(metric)
-    if metric == "euclidean":
-        # Distances are differences of squares: far from zero they would be lost in rounding.
-        origin = gallery.mean(axis=0)
-        gallery, probes = gallery - origin, probes - origin
-    step = max(1, _CHUNK // len(gallery))
-    for a in range(0, len(probes), step):
-        rows = slice(a, min(a + step, len(probes)))
-        yield rows, pairwise_distances(probes[rows], gallery, metric=metric)
-
-
 def _gallery_and_probes(
-    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike
+    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, answerable: bool = False
 ) -> tuple[Array, Labels, Array, Labels]:
+    """Gallery and probes, checked; the answerable probes are those whose class is in the gallery."""
     G, P = check_array(gallery, dtype=np.float64), check_array(probes, dtype=np.float64)
     g, p = column_or_1d(gallery_y), column_or_1d(probe_y)
     for X, labels, name in ((G, g, "gallery"), (P, p, "probes")):
@@ -571,20 +589,12 @@ def _gallery_and_probes(
             raise ValueError(f"{name}: {len(labels)} labels for {len(X)} samples: give one label per row.")
     if G.shape[1] != P.shape[1]:
         raise ValueError(f"gallery and probes must have equal dimensions, got {G.shape[1]} and {P.shape[1]}.")
-    return G, g, P, p
-
-
-def _answerable(G: Array, g: Labels, P: Array, p: Labels) -> tuple[Array, Labels, Array, Labels]:
-    """Gallery, and the probes whose class it contains."""
+    if not answerable:
+        return G, g, P, p
     there = np.isin(p, g)
     if not there.any():
         raise ValueError("no probe has its class in the gallery: check the labels.")
     return G, g, P[there], p[there]
-
-
-def _check_metric(metric: str) -> None:
-    if metric not in ("euclidean", "cosine"):
-        raise ValueError(f"metric must be 'euclidean' or 'cosine', got {metric!r}.")
 
 
 def _samples(latents: ViewInput, y: ArrayLike) -> tuple[list[Samples], NDArray[np.intp]]:

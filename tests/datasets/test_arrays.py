@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -39,12 +42,13 @@ def test_npz(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or, in Python, give its name as y_name"),
+        ({"a": np.eye(3)}, r"no array of labels 'y', only a: add it, or, in Python, pass its name as y_name"),
         ({"y": np.arange(3)}, "has no view"),
         ({"a": np.eye(3), "y": np.arange(4)}, "y has 4 entries, but the views have 3 rows"),
         ({"a": np.eye(3), "b": np.eye(4), "y": np.arange(4)}, r"data\.npz: all views need the same number of rows"),
         ({"a": np.eye(3), "y": np.eye(3)}, "y must be one label per sample"),
         ({"a": np.eye(3), "y": [1.0, np.nan, 2.0]}, "y must be one label per sample"),
+        ({"a": np.eye(3), "y": [b"a", b"\xff", b"b"]}, r"data\.npz: y is not in UTF-8 .*: save it as text"),
         ({"a": np.arange(3), "y": np.arange(3)}, r"data\.npz: view 'a' must be a matrix"),
         ({"a": np.array([["u"]] * 3), "y": np.arange(3)}, r"data\.npz: view 'a' has dtype <U1, not numbers"),
         ({"a": np.eye(3), "y": np.array([1, None, "x"], dtype=object)}, r"dtype object are never read"),
@@ -68,7 +72,7 @@ def test_nothing_in_a_file_is_executed(tmp_path):
     with pytest.raises(ValueError, match="never read"):
         cv.datasets.load_arrays(tmp_path / "data.npz")
     pd.to_pickle(Trap(), tmp_path / "pickle.npz")
-    with pytest.raises(ValueError, match=r"pickle\.npz is not an \.npz file of plain arrays"):
+    with pytest.raises(ValueError, match=r"pickle\.npz is not a readable \.npz file"):
         cv.datasets.load_arrays(tmp_path / "pickle.npz")
 
 
@@ -77,10 +81,10 @@ def test_damaged_npz_is_named(tmp_path, keep):
     path = tmp_path / "data.npz"
     np.savez(path, a=np.eye(9), y=np.arange(9))
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"data\.npz is not an \.npz file of plain arrays that can be read"):
+    with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file"):
         cv.datasets.load_arrays(path)
     np.save(tmp_path / "one.npy", np.eye(2))
-    with pytest.raises(ValueError, match=r"one\.npy is not an \.npz file.*numpy\.savez"):
+    with pytest.raises(ValueError, match=r"one\.npy is not a readable \.npz file.*numpy\.savez"):
         cv.datasets.load_arrays(tmp_path / "one.npy")
 
 
@@ -150,8 +154,8 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
         ("id,label,c\n,cat,1\n", r"sketch\.csv has no id in row 1"),
         ("id,label,c\nw,,1\n", r"sketch\.csv has no label for id 'w'"),
         ("id,label,c\nw,cat,1\nv,cat,red\n", r"sketch\.csv has .*'red' in row 2 of column 'c'"),
-        ("id,label,c\nw,cat,12_3\n", r"sketch\.csv has a feature that is not a number, '12_3'"),
-        ("id,label,c\nw,cat,inf\n", r"sketch\.csv has a feature that is not a number, 'inf'"),
+        ("id,label,c\nw,cat,12_3\n", r"sketch\.csv has a feature that is not a finite number, '12_3'"),
+        ("id,label,c\nw,cat,inf\n", r"sketch\.csv has a feature that is not a finite number, 'inf'"),
         ("id,label,c,d\nw,cat,1,\n", r"sketch\.csv has no value in column 'd' for id 'w'"),
         ("id,label,c\nw,cat\n", r"sketch\.csv has 2 cells in row 1, but 3 columns"),
         ("id,label\nw,cat\n", r"sketch\.csv has no features"),
@@ -161,7 +165,7 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
         ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas"),
         ("id,class,c\nw,cat,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c'.*label_column"),
         ("", r"sketch\.csv is empty"),
-        ('id,label,c\nw,"cat,1\n', r"sketch\.csv is not a table that can be read"),
+        ('id,label,c\nw,"cat,1\n', r"sketch\.csv is not a readable table"),
     ],
 )
 def test_tables_that_are_wrong(tables, sketch, message):
@@ -171,19 +175,19 @@ def test_tables_that_are_wrong(tables, sketch, message):
 
 
 def test_other_files_that_are_wrong(tables, tmp_path_factory):
-    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere.*numpy\.savez.*one table per view"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*numpy\.savez.*one table per view"):
         cv.datasets.load_arrays(tables / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"has no \.csv or \.parquet file"):
         cv.datasets.load_arrays(tmp_path_factory.mktemp("empty"))
     (tables / "sketch.csv").write_bytes(b"id,label,c\n\xff\xfe,cat,1\n")
-    with pytest.raises(ValueError, match=r"sketch\.csv is not a table that can be read .*UTF-8"):
+    with pytest.raises(ValueError, match=r"sketch\.csv is not a readable table .*UTF-8"):
         cv.datasets.load_arrays(tables)
     (tables / "sketch.csv").write_text(SKETCH)
     (tables / "sketch.parquet").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"two tables of the view 'sketch'"):
         cv.datasets.load_arrays(tables)
     (tables / "sketch.parquet").rename(tables / "x.parquet")
-    with pytest.raises(ValueError, match=r"x\.parquet is not a parquet file that can be read"):
+    with pytest.raises(ValueError, match=r"x\.parquet is not a readable parquet file"):
         cv.datasets.load_arrays(tables)
     frame = pd.DataFrame({"id": ["x"], "label": ["cat"], "f": ["red"]})
     frame.to_parquet(tables / "x.parquet")
@@ -221,3 +225,63 @@ def test_a_pyarrow_that_could_execute_files_is_refused(tables, monkeypatch):
     monkeypatch.setattr(pyarrow, "__version__", "13.0.0")
     with pytest.raises(ImportError, match=r"pyarrow 13\.0\.0 is too old"):
         cv.datasets.load_arrays(tables)
+
+
+def npy(shape, dtype="<f8", size=0):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"shape": shape, "fortran_order": False, "descr": dtype})
+    return stream.getvalue() + bytes(size)
+
+
+def test_npz_sizes_are_checked_before_anything_is_allocated(tmp_path, monkeypatch):
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *args, **kwargs: pytest.fail("allocated"))
+    path = tmp_path / "data.npz"
+    for content in (npy((10**6, 10**6)), npy((10**12,), "<U0"), npy((2, 2), "|O", 32), npy((9, 9), size=80)):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("y.npy", content)
+        with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file of numbers and text \(y\.npy is"):
+            cv.datasets.load_arrays(path)
+
+
+def test_npz_bombs_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "data.npz"
+    np.savez_compressed(path, a=np.zeros((1000, 1000)), y=np.arange(1000) % 2)
+    assert cv.datasets.load_arrays(path).views.shape == (1000, 1)
+    monkeypatch.setattr("crossview.datasets.arrays._MAX_SMALL", 2**20)
+    with pytest.raises(ValueError, match=r"unpacks to more than 200 times its size: save it with numpy\.savez"):
+        cv.datasets.load_arrays(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("y.npy", npy((2,), size=16))
+    with pytest.raises(ValueError, match=r"compressed in a way that numpy never uses"):
+        cv.datasets.load_arrays(path)
+
+
+def test_paths_that_cannot_be_read_are_named(tables, monkeypatch):
+    (tables / "x.csv").mkdir()
+    with pytest.raises(OSError, match=r"x\.csv cannot be read \(Is a directory\): check that it is a file"):
+        cv.datasets.load_arrays(tables)
+    (tables / "x.csv").rename(tables / "x.parquet")
+    with pytest.raises(OSError, match=r"x\.parquet cannot be read \(Is a directory\): check that it is a file"):
+        cv.datasets.load_arrays(tables)
+    os.mkfifo(tables / "pipe.npz")
+    with pytest.raises(FileNotFoundError, match=r"pipe\.npz does not exist, or is neither a file nor a folder"):
+        cv.datasets.load_arrays(tables / "pipe.npz")
+    os.rename(tables / "x.parquet", os.fsencode(tables) + b"/caf\xe9.csv")
+    with pytest.raises(ValueError, match=r"the name .*/caf\\xe9\.csv is not valid UTF-8: rename"):
+        cv.datasets.load_arrays(tables)
+
+
+def test_wide_tables_are_read(tmp_path):
+    n = 3_000
+    values = np.random.default_rng(0).normal(size=(2, n))
+    names = ",".join(f"f{k}" for k in range(n))
+    lines = [f"{k},c{k}," + ",".join(map(repr, row.tolist())) for k, row in enumerate(values)]
+    (tmp_path / "a.csv").write_text("\n".join([f"id,label,{names}", *lines]))
+    np.testing.assert_array_equal(cv.datasets.load_arrays(tmp_path).views["a"], values)
+    (tmp_path / "a.csv").write_text(f"id,label,{names},f7\n")
+    with pytest.raises(ValueError, match=r"two columns called 'f7'"):
+        cv.datasets.load_arrays(tmp_path)
+    (tmp_path / "a.csv").write_text(f"name,{names}\n")
+    with pytest.raises(ValueError, match=r"only 'name', 'f0', .*, 'f8' and 2991 more: add it") as caught:
+        cv.datasets.load_arrays(tmp_path)
+    assert len(str(caught.value)) < 500

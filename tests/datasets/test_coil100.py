@@ -40,7 +40,7 @@ def test_coil100_from_a_folder_and_from_the_archive(coil, tmp_path):
 
 
 def test_coil100_says_what_is_wrong(coil, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere.*Columbia University"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*Columbia University"):
         cv.datasets.load_coil100(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="lacks 400 of 1200 images, among them obj100__105"):
         cv.datasets.load_coil100(coil, case=2)
@@ -59,7 +59,7 @@ def test_corrupt_images_are_named(coil, tmp_path, content):
         (folder / path.name).write_bytes(path.read_bytes())
     whole = (folder / "obj7__5.png").read_bytes()
     (folder / "obj7__5.png").write_bytes(whole[: len(whole) - 20] if content == b"truncated" else content)
-    with pytest.raises(ValueError, match=r"obj7__5\.png is not an image that can be read"):
+    with pytest.raises(ValueError, match=r"obj7__5\.png is not a readable image"):
         cv.datasets.load_coil100(folder, case=1)
 
 

@@ -47,7 +47,7 @@ def test_views_are_chosen_and_ordered(tree, draw):
 
 def test_mixed_sizes_want_a_size(tree, draw):
     draw(tree / "sketch" / "10" / "b.png", 200, size=(8, 8))
-    with pytest.raises(ValueError, match=r"photo/2/a\.png is 6 × 4 .*sketch/10/b\.png is 8 × 8\. Give a size"):
+    with pytest.raises(ValueError, match=r"photo/2/a\.png is 6 × 4 .*sketch/10/b\.png is 8 × 8\. Choose a size"):
         cv.datasets.load_folder(tree)
     data = cv.datasets.load_folder(tree, size=3)
     assert data.views.n_features == (9, 9)
@@ -62,7 +62,7 @@ def test_classes_by_name(tmp_path, draw):
 
 
 def test_says_what_is_wrong(tree, tmp_path, draw):
-    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere.*<view>/<class>/<sample>"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*<view>/<class>/<sample>"):
         cv.datasets.load_folder(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty has no images\."):
@@ -80,5 +80,5 @@ def test_says_what_is_wrong(tree, tmp_path, draw):
 def test_corrupt_images_are_named_not_skipped(tree, content):
     path = tree / "photo" / "10" / "b.png"
     path.write_bytes(path.read_bytes()[:50] if content is None else content)
-    with pytest.raises(ValueError, match=r"photo/10/b\.png is not an image that can be read"):
+    with pytest.raises(ValueError, match=r"photo/10/b\.png is not a readable image"):
         cv.datasets.load_folder(tree)

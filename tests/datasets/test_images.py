@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
+import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -55,14 +59,14 @@ def test_photos_are_turned_upright(tmp_path):
 
 def test_fractions_are_refused(tmp_path):
     Image.fromarray(np.zeros((3, 3), dtype=np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(ValueError, match=r"a\.tif is not an image that can be read \(its pixels are fractions"):
+    with pytest.raises(ValueError, match=r"a\.tif is not a readable image \(its pixels are floating-point"):
         read(tmp_path)
 
 
 def test_mixed_sizes_name_two_files(tmp_path, draw):
     draw(tmp_path / "a.png", size=(4, 6))
     draw(tmp_path / "b.png", size=(6, 4))
-    with pytest.raises(ValueError, match=r"a\.png is 4 × 6 .*b\.png is 6 × 4\. Give a size"):
+    with pytest.raises(ValueError, match=r"a\.png is 4 × 6 .*b\.png is 6 × 4\. Choose a size"):
         read(tmp_path)
 
 
@@ -82,7 +86,7 @@ def test_a_damaged_archive_is_named(tmp_path, draw, pack):
     start = content.index(b"\x89PNG")
     content[start + 20 : start + 60] = bytes(40)
     archive.write_bytes(content)
-    with pytest.raises(ValueError, match=r"packed\.zip: images/a\.png is not an image"):
+    with pytest.raises(ValueError, match=r"packed\.zip: images/a\.png cannot be unpacked .*replace the archive"):
         read(archive)
     # The directory at the end says where the entries begin.
     content[content.index(b"PK\x01\x02")] = 0
@@ -120,3 +124,94 @@ except ImportError as error:
 """
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "pip install 'crossview[images]'" in out
+
+
+def png(width, height, mode=b"\x08\x02"):
+    """A PNG file that declares its size, and holds one row of zeros."""
+
+    def chunk(kind, content):
+        return len(content).to_bytes(4) + kind + content + zlib.crc32(kind + content).to_bytes(4)
+
+    header = width.to_bytes(4) + height.to_bytes(4) + mode + bytes(3)
+    rows = zlib.compress(bytes(1 + 3 * min(width, 10)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("kind", ["EPS", "ICO", "TGA"])
+def test_other_formats_are_never_tried(tmp_path, kind, monkeypatch):
+    called = []
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *args, **kwargs: called.append(args))
+    stream = io.BytesIO()
+    Image.new("RGB", (20, 20), "red").save(stream, kind)
+    (tmp_path / "a.png").write_bytes(stream.getvalue())
+    with pytest.raises(ValueError, match=r"a\.png is not a readable image \(it is not one of PNG, .*\): replace it"):
+        read(tmp_path)
+    assert not called
+
+
+def test_every_accepted_format_is_read(tmp_path):
+    kinds = {"PNG": "png", "JPEG": "jpg", "BMP": "bmp", "TIFF": "tif", "PPM": "pgm", "GIF": "gif", "WEBP": "webp"}
+    for kind, suffix in kinds.items():
+        Image.new("L", (8, 8), 102).save(tmp_path / f"a.{suffix}", kind)
+    images, _ = read(tmp_path)
+    assert len(images) == len(kinds)
+    for image in images.values():
+        np.testing.assert_allclose(image, 0.4, atol=0.02)
+
+
+@pytest.mark.parametrize("size", [(6000, 6000), (2**31 - 1, 1), (8000, 8000)])
+def test_images_with_too_many_pixels_are_not_decoded(tmp_path, size, monkeypatch):
+    def decode(self):
+        raise AssertionError("decoded")
+
+    (tmp_path / "a.png").write_bytes(png(*size))
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
+    with pytest.raises(ValueError, match=r"a\.png is not a readable image \((it has \d+ × \d+ pixels|Image size)"):
+        read(tmp_path, (8, 8))
+
+
+def test_sizes_that_would_exhaust_memory_are_refused(tmp_path, draw, monkeypatch):
+    with pytest.raises(ValueError, match=r"size must be at most 8,388,608 pixels, got 999999 × 999999"):
+        check_size((999_999, 999_999))
+    for name in "abc":
+        draw(tmp_path / f"{name}.png")
+    monkeypatch.setattr("crossview.datasets._images._MAX_VALUES", 2 * 64)
+    with pytest.raises(ValueError, match=r"3 images of 8 × 8 pixels need \d+ GB of memory: choose a smaller size"):
+        read(tmp_path, (8, 8))
+
+
+def test_names_that_are_not_utf8_are_refused(tmp_path, draw):
+    root = tmp_path / "images"
+    draw(root / "photo" / "a.png")
+    os.rename(os.fsencode(root / "photo"), os.fsencode(root) + b"/caf\xe9")
+    with pytest.raises(ValueError, match=r"the name .*/caf\\xe9/a\.png is not valid UTF-8: rename the file or folder"):
+        read(root)
+    with pytest.raises(ValueError, match=r"the name .*/caf\\xe9 is not valid UTF-8: rename"):
+        read(os.fsdecode(os.fsencode(root) + b"/caf\xe9"))
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path, draw, monkeypatch):
+    path = draw(tmp_path / "a.png")
+    monkeypatch.setattr("crossview.datasets._files._MAX_BYTES", 10)
+    with pytest.raises(ValueError, match=r"a\.png is larger than"):
+        read(tmp_path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(path, "a.png")
+    with pytest.raises(ValueError, match=r"a\.zip: a\.png is larger than"):
+        read(tmp_path / "a.zip")
+
+    def denied(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.undo()
+    monkeypatch.setattr("pathlib.Path.read_bytes", denied)
+    with pytest.raises(OSError, match=r"a\.png cannot be read \(Permission denied\): check that"):
+        read(tmp_path)
+    monkeypatch.undo()
+
+    def fail(*args, **kwargs):
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr("os.scandir", fail)
+    with pytest.raises(OSError, match=r"cannot be read \(Permission denied\): check that"):
+        read(tmp_path)

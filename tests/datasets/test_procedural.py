@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.datasets._solids import draw_solid, render
-from crossview.datasets.opening import open_dataset
+from crossview.datasets.registry import open_dataset
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +123,8 @@ def test_turntable_is_neither_trivial_nor_hopeless(turntable):
         ({"n_objects": 0}, "n_objects must be a whole number, 1 or more, got 0"),
         ({"size": 2}, "size must be a whole number, 4 or more"),
         ({"noise": -1.0}, "noise must be a finite number of 0 or more"),
-        ({"views": {}}, "views must map the name of every view to its angles"),
-        ({"views": [0, 5]}, "views must map the name of every view to its angles"),
+        ({"views": {}}, "views must map the names of views to angles"),
+        ({"views": [0, 5]}, "views must map the names of views to angles"),
         ({"views": {"a": [0, 5], "b": [0]}}, "equal numbers of angles, .*'a' has 2, 'b' has 1"),
         ({"views": {"a": [np.nan]}}, "angles of view 'a' must be a sequence of numbers"),
         ({"light": (0, 0, 0)}, "light must be three numbers that are not all 0"),

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import crossview as cv
-from crossview.datasets.opening import SOURCES, open_dataset
+from crossview.datasets.registry import SOURCES, open_dataset
 
 __all__ = [
     "CaseOption",
@@ -67,7 +67,7 @@ FolderOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder that holds coil-100/, cmu-pie/ and so on.")
 ]
 SizeOption = Annotated[
-    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Bring the images of a folder to this size, 48x48 say.")
+    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 48x48.")
 ]
 CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
@@ -109,10 +109,10 @@ def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any
         options["case"] = case
     if size is not None:
         if source is not None or not Path(data).is_dir():
-            raise ValueError(f"{data} is no folder of images: leave --size out.")
+            raise ValueError(f"{data} is not a folder of images: leave out --size.")
         sides = size.lower().split("x")
         if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
-            raise ValueError(f"--size must be HEIGHTxWIDTH, 48x48 say, got {size!r}.")
+            raise ValueError(f"--size must be HEIGHTxWIDTH, for example 48x48, got {size!r}.")
         options["size"] = [int(sides[0]), int(sides[-1])]
     return options
 

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 import crossview as cv
 from crossview._transformer import transform_view
+from crossview._validation import spreadsheet_safe
 from crossview.cli.app import (
     CaseOption,
     DataArgument,
@@ -33,7 +34,7 @@ from crossview.cli.app import (
     out,
     plain,
 )
-from crossview.datasets.opening import SOURCES
+from crossview.datasets.registry import SOURCES
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 
@@ -229,14 +230,12 @@ def match(
         if k > len(G):
             raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
         names, found = _described(new, "probe"), _described(known, "match")
-        rows = []
-        for part, distances in cv.metrics.distances_in_chunks(G, P, chosen_metric(fitted)):
-            nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
-            for row, (probe, order) in enumerate(zip(new_rows[part], nearest, strict=True)):
-                rows += [
-                    {**names[probe], "rank": rank + 1, **found[known_rows[g]], "distance": float(distances[row, g])}
-                    for rank, g in enumerate(order)
-                ]
+        distances, nearest = cv.metrics.nearest(cv.metrics.distances_in_chunks(G, P, chosen_metric(fitted)), k)
+        rows = [
+            {**names[probe], "rank": rank + 1, **found[known_rows[g]], "distance": float(distances[row, rank])}
+            for row, probe in enumerate(new_rows)
+            for rank, g in enumerate(nearest[row])
+        ]
         if output is None:
             print(_csv(rows), end="")
         else:
@@ -340,7 +339,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: spreadsheet_safe(value) for name, value in row.items()} for row in rows)
     return stream.getvalue()
 
 

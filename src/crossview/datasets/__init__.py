@@ -1,10 +1,10 @@
-"""Data to try things on: what comes along, what a seed makes, and what users have on their disks."""
+"""Data sets: included ones, synthetic ones, and loaders for your files."""
 
 from crossview.datasets._dataset import Dataset
 from crossview.datasets.arrays import load_arrays
 from crossview.datasets.cmu_pie import load_cmu_pie
 from crossview.datasets.coil100 import load_coil100
-from crossview.datasets.embedded import load_descriptors, load_digits
+from crossview.datasets.digits import load_descriptors, load_digits
 from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import load_folder
 from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable

@@ -1,15 +1,20 @@
-"""What every data set comes as."""
+"""The data set that every loader returns, and how samples of several views become one."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
+from crossview._types import Array
 from crossview.views import Views
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "as_labels", "class_names", "paired"]
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Dataset:
     citation : str
         Where they come from.
     ids : ndarray of shape (m,), optional
-        What the source calls every sample; None if it has no names for them.
+        The source's name of every sample; None if it has none.
     """
 
     views: Views
@@ -46,3 +51,25 @@ class Dataset:
     def view_names(self) -> list[str]:
         """The views' names."""
         return self.views.names
+
+
+def paired(samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key]) -> Views:
+    """Views whose row k is the sample with key k; a row of NaN where a view has none."""
+    arrays = {}
+    for view, rows in samples.items():
+        arrays[view] = np.full((len(keys), len(next(iter(rows.values())))), np.nan)
+        for k, key in enumerate(keys):
+            if key in rows:
+                arrays[view][k] = rows[key]
+    return Views(arrays)
+
+
+def as_labels(names: Sequence[str]) -> NDArray[Any]:
+    """Labels as numbers if all are plainly written whole numbers, otherwise as text."""
+    plain = all(name.lstrip("-").isdecimal() and len(name) < 18 and str(int(name)) == name for name in names)
+    return np.array([int(name) for name in names] if plain else list(names))
+
+
+def class_names(y: NDArray[Any]) -> list[str]:
+    """Names of the classes in sorted order of their labels, without the empty text of unlabelled samples."""
+    return [str(label) for label in np.unique(y) if str(label)]

@@ -2,75 +2,110 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-__all__ = ["File", "listed", "natural", "open_files"]
+__all__ = ["File", "check_name", "listed", "natural", "one_line", "open_files", "read_file", "unreadable"]
 
 File = tuple[tuple[str, ...], Callable[[], bytes]]
-"""Parts of a file's path below the root, and what reads it."""
+"""Parts of a file's path below the root, and a function that reads it."""
 
-_RUBBISH = ("__MACOSX",)
+_IGNORED = ("__MACOSX",)
+_MAX_BYTES = 2**28  # an image or a MATLAB file; the largest that the other limits admit
 
 
 @contextmanager
 def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
-    """All files below a folder, or in a zip archive, in natural order; hidden ones are left out.
-
-    Parameters
-    ----------
-    source : str or Path
-        The folder or the archive.
-    help_text : str
-        Where the data can be had and how they should look, for errors.
-    """
-    root = Path(source)
+    """All files below a folder or in a zip archive in natural order, without hidden ones; errors end in the help."""
+    root = check_name(Path(source))
     if root.is_dir():
-        found = [(path.relative_to(root).parts, path.read_bytes) for path in root.rglob("*") if path.is_file()]
-        yield _tidy(found)
-    elif zipfile.is_zipfile(root):
+        yield _tidy([(path.relative_to(root).parts, partial(read_file, path)) for path in _walk(root)])
+    elif not root.exists():
+        raise FileNotFoundError(f"{root} does not exist. {help_text}")
+    elif not root.is_file() or not zipfile.is_zipfile(root):
+        raise ValueError(f"{root} is neither a folder nor a zip archive. {help_text}")
+    else:
         try:
             archive = zipfile.ZipFile(root)
         except zipfile.BadZipFile as error:
-            raise ValueError(f"{root} is a damaged zip archive ({error}): replace it. {help_text}") from error
+            raise ValueError(f"{root} is a damaged zip archive ({one_line(error)}): replace it. {help_text}") from error
         with archive:
-            yield _tidy([_entry(archive, entry) for entry in archive.infolist() if not entry.is_dir()])
-    elif root.exists():
-        raise ValueError(f"{root} is neither a folder nor a zip archive. {help_text}")
-    else:
-        raise FileNotFoundError(f"there is no {root}. {help_text}")
+            yield _tidy([_entry(archive, entry, root) for entry in archive.infolist() if not entry.is_dir()])
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file; an error names the file and the fix."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ValueError(f"{path} is larger than {_MAX_BYTES >> 20} MB: split it or make it smaller.")
+        return path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> OSError:
+    """The error to raise for a file or folder that the system does not let us read."""
+    return OSError(f"{path} cannot be read ({error.strerror}): check that it is a file and that you may read it.")
+
+
+def one_line(error: Exception) -> str:
+    """What a library says of a failure, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def check_name(path: Path) -> Path:
+    """Refuse a path that is not valid UTF-8: tables, reports and terminals could not show it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise ValueError(f"the name {shown} is not valid UTF-8: rename the file or folder.") from None
+    return path
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
-    """Key by which names are sorted as people do, 2 before 10.
-
-    Examples
-    --------
-    >>> sorted(["obj10", "obj2", "cup"], key=natural)
-    ['cup', 'obj2', 'obj10']
-    """
-    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text)]
+    """Key that sorts names as people do: obj2 before obj10."""
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]{1,18})", text)]
 
 
 def listed(names: Sequence[object], most: int = 3) -> str:
-    """The first few of many names, for an error.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
-    """
+    """The first few of many names, for an error."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> File:
-    return tuple(entry.filename.split("/")), lambda: archive.read(entry)
+def _walk(root: Path) -> Iterator[Path]:
+    """The files below a folder; a subfolder that cannot be listed is an error."""
+
+    def fail(error: OSError) -> None:
+        raise unreadable(Path(error.filename), error) from error
+
+    for folder, _, names in os.walk(root, onerror=fail):
+        yield from (path for name in names if (path := check_name(Path(folder, name))).is_file())
+
+
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> File:
+    def read() -> bytes:
+        # zipfile never inflates an entry beyond the size that the archive declares.
+        if entry.file_size > _MAX_BYTES:
+            raise ValueError(f"{root}: {entry.filename} is larger than {_MAX_BYTES >> 20} MB: make it smaller.")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{root} uses a rare kind of compression: pack it again, without options.")
+        try:
+            return archive.read(entry)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            reason = one_line(error)
+            raise ValueError(f"{root}: {entry.filename} cannot be unpacked ({reason}): replace the archive.") from error
+
+    return tuple(entry.filename.split("/")), read
 
 
 def _tidy(files: list[File]) -> list[File]:
-    kept = [file for file in files if not any(part.startswith(".") or part in _RUBBISH for part in file[0])]
+    kept = [file for file in files if not any(part.startswith(".") or part in _IGNORED for part in file[0])]
     return sorted(kept, key=lambda file: [natural(part) for part in file[0]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -13,28 +13,27 @@ from numpy.typing import NDArray
 
 from crossview._types import Array
 from crossview._validation import check_count
-from crossview.datasets._files import File
+from crossview.datasets._files import File, one_line
 
 __all__ = ["Size", "check_size", "is_image", "read_images", "resize_images"]
 
 Size: TypeAlias = int | tuple[int, int] | None
 
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+# Other formats are never tried: that of EPS would start Ghostscript.
+_FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM", "GIF", "WEBP")
+_MAX_DECODED = 2**25  # pixels of an image in a file
+_MAX_PIXELS = 2**23  # of an image that is kept: both limits hold memory below 500 MB per image
+_MAX_VALUES = 2**31  # of all images: 17 GB
 
 
 def is_image(name: str) -> bool:
-    """Whether a file is one of images, by its name.
-
-    Examples
-    --------
-    >>> is_image("face.JPG"), is_image("notes.txt")
-    (True, False)
-    """
+    """Whether a file is an image, by its name."""
     return name.lower().endswith(_SUFFIXES)
 
 
 def check_size(size: Size) -> tuple[int, int] | None:
-    """Height and width, given as such, or as one number for both; None for images as they are."""
+    """Height and width, from a pair or from one number for both; None for images as they are."""
     if size is None:
         return None
     pair = tuple(size) if isinstance(size, Sequence) else (size, size)
@@ -42,53 +41,44 @@ def check_size(size: Size) -> tuple[int, int] | None:
         raise ValueError(f"size must be one number, or height and width, got {size!r}.")
     for length in pair:
         check_count(length, "size", least=1)
+    if pair[0] * pair[1] > _MAX_PIXELS:
+        raise ValueError(f"size must be at most {_MAX_PIXELS:,} pixels, got {pair[0]} × {pair[1]}: make it smaller.")
     return pair
 
 
 def read_images(
     files: Iterable[File], source: str | Path, size: tuple[int, int] | None
 ) -> tuple[dict[tuple[str, ...], Array], tuple[int, int]]:
-    """Grey values of images, row by row.
-
-    Parameters
-    ----------
-    files : iterable of File
-        The images.
-    source : str or Path
-        Where they lie, for errors.
-    size : (int, int), optional
-        Height and width to which images are brought, with antialiasing. Without it, all must be of one size.
-
-    Returns
-    -------
-    images : dict of path to ndarray of shape (height · width,)
-        Between 0 and 1.
-    shape : (int, int)
-        Height and width.
-    """
+    """Grey values from 0 to 1, row by row, by path, and their height and width; without a size, all must have one."""
     images: dict[tuple[str, ...], Array] = {}
     first: dict[tuple[int, ...], str] = {}
-    for path, read in files:
+    found = list(files)
+    for path, read in found:
         label = f"{source}: {'/'.join(path)}"
-        image = _grey(read, label, size)
+        image = _grey(read(), label, size)
+        if len(found) * image.size > _MAX_VALUES:
+            raise ValueError(
+                f"{source}: {len(found)} images of {image.shape[0]} × {image.shape[1]} pixels need "
+                f"{len(found) * image.nbytes >> 30} GB of memory: choose a smaller size."
+            )
         first.setdefault(image.shape, label)
         images[path] = image.ravel()
     (height, width), *other = first
     if other:
         one, another, *_ = first.values()
         raise ValueError(
-            f"images are of different sizes: {one} is {height} × {width} (height × width), {another} is "
-            f"{other[0][0]} × {other[0][1]}. Give a size to bring all to one."
+            f"images differ in size: {one} is {height} × {width} (height × width), {another} is "
+            f"{other[0][0]} × {other[0][1]}. Choose a size for all."
         )
     return images, (height, width)
 
 
 def resize_images(images: Array, size: tuple[int, int] | None) -> Array:
-    """Bring images of shape (m, height, width), between 0 and 1, to another size."""
+    """Resize images of shape (m, height, width), between 0 and 1."""
     if size is None or images.shape[1:] == size:
         return images
     pillow = _pillow()
-    return np.array([_values(pillow, _deep(pillow, 255.0 * image), size) for image in images])
+    return np.array([_values(pillow, pillow.Image.fromarray(np.float32(255.0 * image)), size) for image in images])
 
 
 def _pillow() -> Any:
@@ -99,31 +89,34 @@ def _pillow() -> Any:
     return SimpleNamespace(Image=Image, ImageOps=ImageOps, UnidentifiedImageError=UnidentifiedImageError)
 
 
-def _grey(read: Callable[[], bytes], label: str, size: tuple[int, int] | None) -> Array:
+def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
+    """Grey values of one image, (height, width)."""
     pillow = _pillow()
     try:
-        with pillow.Image.open(io.BytesIO(read())) as image:
+        with pillow.Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            # Opening reads the header; what follows decodes.
+            most = _MAX_PIXELS if size is None else _MAX_DECODED
+            if image.width * image.height > most:
+                raise ValueError(f"it has {image.width} × {image.height} pixels, but the limit is {most:,}")
             if image.mode == "F":
-                raise ValueError("its pixels are fractions, of a range that is not known")
+                raise ValueError("its pixels are floating-point numbers of unknown range")
             if image.mode.startswith("I"):
                 # Sixteen bits, which a conversion to eight would cut off at 255.
-                grey = _deep(pillow, np.asarray(image) / 257.0)
-            else:
-                # Cameras note which way up they were held, rather than turn the picture.
-                grey = pillow.ImageOps.exif_transpose(image).convert("L")
-            return _values(pillow, grey, size)
+                return _values(pillow, image.convert("F"), size, top=65535.0)
+            # Cameras note which way up they were held rather than turn the picture.
+            pillow.ImageOps.exif_transpose(image, in_place=True)
+            return _values(pillow, image.convert("L"), size)
     except Exception as error:
-        # A decoder that meets rubbish raises whatever it happens to stumble over; the user needs the file's name.
-        reason = "no format that is known" if isinstance(error, pillow.UnidentifiedImageError) else error
-        raise ValueError(f"{label} is not an image that can be read ({reason}): replace it.") from error
+        # A decoder raises any kind of error on damaged data; the user needs the file's name.
+        unknown = isinstance(error, pillow.UnidentifiedImageError)
+        reason = f"it is not one of {', '.join(_FORMATS)}" if unknown else one_line(error)
+        raise ValueError(f"{label} is not a readable image ({reason}): replace it.") from error
 
 
-def _deep(pillow: Any, values: NDArray[Any]) -> Any:
-    """An image whose grey values, 0 to 255, are fractions."""
-    return pillow.Image.fromarray(values.astype(np.float32))
-
-
-def _values(pillow: Any, image: Any, size: tuple[int, int] | None) -> Array:
+def _values(pillow: Any, image: Any, size: tuple[int, int] | None, top: float = 255.0) -> NDArray[np.float64]:
+    """Pixels between 0 and 1 of an image whose white has the value `top`."""
     if size is not None:
         image = image.resize(size[::-1], pillow.Image.Resampling.LANCZOS)
-    return np.clip(np.asarray(image, dtype=np.float64) / 255.0, 0.0, 1.0)
+    values = np.array(image, dtype=np.float64)
+    values /= top
+    return np.clip(values, 0.0, 1.0, out=values)

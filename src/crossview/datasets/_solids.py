@@ -21,17 +21,7 @@ _MARGIN = 0.94
 
 @dataclass(frozen=True)
 class Solid:
-    """Points all over a surface, no farther than 1 from the axis and centre of the turntable.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, 3)
-        Where they are.
-    normals : ndarray of shape (n, 3)
-        Which way is outwards there.
-    albedo : ndarray of shape (n,)
-        Share of the light that is sent back.
-    """
+    """Points all over a surface, within 1 of the turntable's centre, their outward normals, and their albedo."""
 
     points: Array
     normals: Array
@@ -39,15 +29,7 @@ class Solid:
 
 
 def draw_solid(random: np.random.Generator, size: int) -> Solid:
-    """Draw an object.
-
-    Parameters
-    ----------
-    random : numpy.random.Generator
-        What shape and albedo depend on, and nothing else.
-    size : int
-        Height and width of the images to be made of it, for which there are points enough.
-    """
+    """Draw an object with enough points for images of the given height and width."""
     bumps = _directions(random, _BUMPS), random.uniform(2.0, 9.0, _BUMPS)
     heights = random.uniform(0.4, 1.0, _BUMPS) * random.choice([1.0, 1.0, -1.0], _BUMPS)
     spots = _directions(random, _SPOTS), random.uniform(3.0, 20.0, _SPOTS)
@@ -99,24 +81,7 @@ def _camera(angle: float) -> Array:
 
 
 def render(solid: Solid, angle: float, lamp: Array, size: int) -> Array:
-    """Grey values of an object seen from an angle.
-
-    Parameters
-    ----------
-    solid : Solid
-        The object.
-    angle : float
-        By how many degrees it is turned.
-    lamp : ndarray of shape (3,)
-        Direction of the lamp as seen from the camera, of unit length.
-    size : int
-        Height and width of the image.
-
-    Returns
-    -------
-    image : ndarray of shape (size, size)
-        Between 0 and 1; the background is 0.
-    """
+    """Grey values, (size, size) with a background of 0, of an object turned by degrees; the lamp has unit length."""
     camera = _camera(angle)
     facing = np.flatnonzero(solid.normals @ camera[2] > 0.0)
     right, up, depth = camera @ solid.points[facing].T

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from crossview._types import Array
+from crossview.datasets._files import listed, one_line, unreadable
 
 __all__ = ["Table", "read_table"]
 
@@ -22,17 +23,7 @@ _OLDEST_PYARROW = 16
 
 @dataclass(frozen=True)
 class Table:
-    """Features and labels of a view, by identity.
-
-    Parameters
-    ----------
-    file : Path
-        Where they come from.
-    rows : dict of str to ndarray of shape (D,)
-        Features; all NaN where a row has none.
-    labels : dict of str to str
-        Labels.
-    """
+    """Features, all NaN where a row has none, and labels of a view, by identity."""
 
     file: Path
     rows: dict[str, Array]
@@ -40,46 +31,38 @@ class Table:
 
 
 def read_table(file: Path, id_column: str, label_column: str, labelled: bool = True) -> Table:
-    """Read a table.
-
-    Parameters
-    ----------
-    file : Path
-        ``.csv`` or ``.parquet``.
-    id_column, label_column : str
-        The columns of identities and of labels; all others are features.
-    labelled : bool
-        Whether every row must have a label; otherwise it is empty text where there is none.
-    """
-    columns = _read_parquet(file) if file.suffix.lower() == ".parquet" else _read_csv(file)
+    """Read a ``.csv`` or ``.parquet`` file; labels are empty text where a row has none and needs none."""
+    try:
+        columns = _read_parquet(file) if file.suffix.lower() == ".parquet" else _read_csv(file)
+    except OSError as error:
+        raise unreadable(file, error) from error
     if not labelled and id_column in columns:
         columns.setdefault(label_column, [""] * len(columns[id_column]))
     for column in (id_column, label_column):
         if column not in columns:
             raise ValueError(
-                f"{file} has no column {column!r}, only {', '.join(map(repr, columns))}: add it, or, in Python, say by "
-                "id_column and label_column what identities and labels are called."
+                f"{file} has no column {column!r}, only {listed([repr(name) for name in columns], 10)}: add it, or, in "
+                "Python, pass the names of these columns as id_column and label_column."
             )
     identities = [_text(value) for value in columns.pop(id_column)]
     labels = [_text(value) for value in columns.pop(label_column)]
     if not columns:
-        raise ValueError(f"{file} has no features: add columns of numbers beside {id_column!r} and {label_column!r}.")
+        raise ValueError(f"{file} has no features: add columns of numbers next to {id_column!r} and {label_column!r}.")
     if not identities:
         raise ValueError(f"{file} has no rows: add some, or remove the file.")
     _check_identities(identities, file, id_column)
     if labelled and "" in labels:
         identity = identities[labels.index("")]
         raise ValueError(f"{file} has no {label_column} for {id_column} {identity!r}: fill it in.")
-    names = list(columns)
-    X = np.column_stack([_numbers(columns[name], name, file) for name in names])
+    X = np.column_stack([_numbers(values, name, file) for name, values in columns.items()])
     unknown = np.isnan(X)
     partly = unknown.any(axis=1) & ~unknown.all(axis=1)
     if partly.any():
         k = int(partly.argmax())
-        column = names[int(unknown[k].argmax())]
+        column = list(columns)[int(unknown[k].argmax())]
         raise ValueError(
-            f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: fill it in, or leave the "
-            "whole row out if the sample was not seen in this view."
+            f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: fill it in, or leave out the "
+            "whole row if the sample was not seen in this view."
         )
     return Table(file, dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=True)))
 
@@ -90,7 +73,7 @@ def _check_identities(identities: Sequence[str], file: Path, id_column: str) -> 
         if not identity:
             raise ValueError(f"{file} has no {id_column} in row {k}: fill it in.")
         if identity in seen:
-            raise ValueError(f"{file} has {id_column} {identity!r} more than once: keep one row of it.")
+            raise ValueError(f"{file} has {id_column} {identity!r} more than once: keep one of the rows.")
         seen.add(identity)
 
 
@@ -99,7 +82,7 @@ def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             lines = [line for line in csv.reader(stream, strict=True) if line]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{file} is not a table that can be read ({error}): save it as CSV in UTF-8.") from error
+        raise ValueError(f"{file} is not a readable table ({error}): save it as CSV in UTF-8.") from error
     if not lines:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
     header, *rows = lines
@@ -122,25 +105,28 @@ def _read_parquet(file: Path) -> dict[str, Sequence[Any]]:
         raise ImportError(
             f"pyarrow {version} is too old to read parquet safely: pip install --upgrade 'crossview[parquet]'."
         )
-    try:
-        table = parquet.ParquetFile(file).read()
-    except Exception as error:
-        # Damage shows anywhere in the decoder, as any kind of error; the user needs the file's name.
-        raise ValueError(f"{file} is not a parquet file that can be read ({error}): replace it.") from error
+    with file.open("rb") as stream:
+        try:
+            table = parquet.ParquetFile(stream).read()
+        except Exception as error:
+            # A decoder raises any kind of error on damaged data; the user needs the file's name.
+            raise ValueError(f"{file} is not a readable parquet file ({one_line(error)}): replace it.") from error
     _check_header(table.column_names, file)
-    return {name: table.column(name).to_pylist() for name in table.column_names}
+    return {name: column.to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
 def _check_header(header: Sequence[str], file: Path) -> None:
+    seen: set[str] = set()
     for name in header:
-        # pandas writes the numbers of its rows unless told not to, and they would pass for a feature.
+        # pandas writes the numbers of its rows by default, and they would pass for a feature.
         if not name.strip() or name.startswith(("__index_level_", "Unnamed: ")):
             raise ValueError(
                 f"{file} has a column without a name, as pandas writes for row numbers: remove it, or write the table "
                 "with index=False."
             )
-        if header.count(name) > 1:
+        if name in seen:
             raise ValueError(f"{file} has two columns called {name!r}: rename one.")
+        seen.add(name)
 
 
 def _text(value: Any) -> str:
@@ -151,23 +137,18 @@ def _text(value: Any) -> str:
 
 
 def _numbers(values: Sequence[Any], column: str, file: Path) -> Array:
+    """A column of features; a cell without a value is NaN."""
     numbers = np.empty(len(values))
     for k, value in enumerate(values):
+        # Python reads 12_3 as 123, but a cell with that text is a name.
         try:
-            numbers[k] = np.nan if value is None or value == "" else _number(value)
-        except (TypeError, ValueError) as error:
+            number = math.nan if value is None or value == "" else float(value)
+        except (TypeError, ValueError):
+            number = math.inf
+        if math.isinf(number) or not isinstance(value, int | float | str | None) or "_" in str(value):
             raise ValueError(
-                f"{file} has a feature that is not a number, {value!r} in row {k + 1} of column {column!r}: encode the "
-                "column as numbers, or remove it."
-            ) from error
+                f"{file} has a feature that is not a finite number, {value!r} in row {k + 1} of column {column!r}: "
+                "encode the column as numbers, or remove it."
+            )
+        numbers[k] = number
     return numbers
-
-
-def _number(value: Any) -> float:
-    # Python reads 12_3 as 123, but what is written so is a name.
-    if not isinstance(value, int | float | str) or (isinstance(value, str) and "_" in value):
-        raise TypeError
-    number = float(value)
-    if math.isinf(number):
-        raise ValueError
-    return number

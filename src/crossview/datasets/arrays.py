@@ -1,7 +1,9 @@
-"""Features of one's own: arrays in a file, or tables in a folder."""
+"""Features from arrays in a file or from tables in a folder."""
 
 from __future__ import annotations
 
+import math
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,53 +11,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.datasets._dataset import Dataset
-from crossview.datasets._files import natural
-from crossview.datasets._pairs import as_labels, class_names, paired
+from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
+from crossview.datasets._files import check_name, natural, one_line, unreadable
 from crossview.datasets._tables import Table, read_table
 from crossview.views import Views
 
-__all__ = ["load_arrays"]
+__all__ = ["TABLE_SUFFIXES", "load_arrays"]
 
 _HELP = (
-    "Expected is a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, "
-    "photo.csv and sketch.parquet say, that have a column of identities and one of labels."
+    "Pass a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, for example "
+    "photo.csv and sketch.parquet, with the columns id and label."
 )
-_SUFFIXES = (".csv", ".parquet")
+TABLE_SUFFIXES = (".csv", ".parquet")
+_MAX_SMALL = 2**28  # bytes to which any .npz file may unpack; larger data must not be a bomb
+_MAX_RATIO = 200
 
 
 def load_arrays(
-    path: str | Path,
-    *,
-    y_name: str = "y",
-    id_column: str = "id",
-    label_column: str = "label",
-    labelled: bool = True,
+    path: str | Path, *, y_name: str = "y", id_column: str = "id", label_column: str = "label", labelled: bool = True
 ) -> Dataset:
-    r"""Features of one's own, from numpy's ``.npz`` or from one table per view.
+    r"""Features from numpy's ``.npz`` or from one table per view.
 
     Parameters
     ----------
     path : str or Path
         Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of
-        shape (m,), and identities of shape (m,), if there are some; or a folder with one ``.csv`` (commas, a line of
-        names first, UTF-8) or ``.parquet`` file per view; or one such file, which gives one view. Rows of tables are
-        matched by their identity: where a view lacks one, or has it with no value at all, its row is NaN. Parquet needs
-        pyarrow.
+        shape (m,), and optionally identities of shape (m,); or a folder with one ``.csv`` (commas, a line of names
+        first, UTF-8) or ``.parquet`` file per view; or one such file, which gives one view. Rows of tables are matched
+        by their identity: where a view lacks one, or has no value for it, its row is NaN. Parquet needs pyarrow.
     y_name : str
-        What the array of labels is called.
+        Name of the array of labels.
     id_column : str
-        The column of tables that identifies a sample; what the array of identities is called.
+        The column of tables, or the name of the array, that identifies samples.
     label_column : str
-        The column of tables that has the label. All other columns are features.
+        The column of tables with the labels. All other columns are features.
     labelled : bool
-        Whether every sample must have a label, as learning wants. Otherwise a label is empty text where there is none.
+        Whether every sample must have a label, as fitting requires. Otherwise missing labels are empty text.
 
     Returns
     -------
     data : Dataset
-        Views are called by the arrays, or by the tables' names without their ending, tables in natural order. Samples
-        keep their order; those of tables the order in which they first appear.
+        Views are named after the arrays, or after the tables without their ending. Samples keep the order in which they
+        first appear.
 
     Examples
     --------
@@ -67,25 +64,25 @@ def load_arrays(
     >>> data.views, data.y
     (Views(2 samples; photo: 2 features, sketch: 1 feature; 1 row missing), array(['cat', 'dog'], dtype='<U3'))
     """
-    source = Path(path)
+    source = check_name(Path(path))
     if source.is_dir():
         return _from_tables(_tables_in(source), source, id_column, label_column, labelled)
-    if source.suffix.lower() in _SUFFIXES and source.exists():
+    if not source.is_file():
+        raise FileNotFoundError(f"{source} does not exist, or is neither a file nor a folder. {_HELP}")
+    if source.suffix.lower() in TABLE_SUFFIXES:
         return _from_tables([source], source, id_column, label_column, labelled)
-    if source.exists():
-        return _from_npz(source, y_name, id_column, labelled)
-    raise FileNotFoundError(f"there is no {source}. {_HELP}")
+    return _from_npz(source, y_name, id_column, labelled)
 
 
 def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Dataset:
     arrays = _read_npz(source)
     if labelled and y_name not in arrays:
         raise ValueError(
-            f"{source} has no array of labels {y_name!r}, only {', '.join(arrays)}: add it, or, in Python, "
-            "give its name as y_name."
+            f"{source} has no array of labels {y_name!r}, only {', '.join(arrays)}: add it, or, in Python, pass its "
+            "name as y_name."
         )
     y = arrays.pop(y_name, None)
-    # A view that happens to be called so has two dimensions.
+    # A view of that name has two dimensions.
     ids = arrays.pop(id_name) if id_name in arrays and arrays[id_name].ndim == 1 else None
     if not arrays:
         raise ValueError(f"{source} has no view. {_HELP}")
@@ -104,7 +101,10 @@ def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Datase
 def _one_each(what: str, values: NDArray[Any], name: str, n_samples: int, source: Path) -> NDArray[Any]:
     """Labels or identities, checked."""
     if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
+        try:
+            values = np.char.decode(values, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{source}: {name} is not in UTF-8 ({error}): save it as text.") from error
     plain = values.dtype.kind in "biufU" and (values.dtype.kind != "f" or bool(np.isfinite(values).all()))
     if values.ndim != 1 or not plain:
         raise ValueError(
@@ -118,25 +118,45 @@ def _one_each(what: str, values: NDArray[Any], name: str, n_samples: int, source
 
 def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
     try:
-        # Without pickles there is nothing in the file that could be executed.
-        with source.open("rb") as stream:
-            opened = np.load(stream, allow_pickle=False)
-            if isinstance(opened, np.ndarray):
-                raise ValueError("it holds a single array")
-            return {name: opened[name] for name in opened.files}
+        with zipfile.ZipFile(source) as archive:
+            return _read_entries(archive, source)
+    except OSError as error:
+        raise unreadable(source, error) from error
     except Exception as error:
-        # Damage shows anywhere in the decoder, as any kind of error; the user needs the file's name.
+        # A decoder raises any kind of error on damaged data; the user needs the file's name.
         raise ValueError(
-            f"{source} is not an .npz file of plain arrays that can be read. Arrays of dtype object are never read: "
-            f"save numbers, and labels as numbers or text. {_HELP}"
+            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). Arrays of dtype object are "
+            f"never read: save numbers, and labels as numbers or text. {_HELP}"
         ) from error
 
 
+def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive, once their declared sizes are known to be plausible; pickles are never read."""
+    entries = archive.infolist()
+    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+        raise ValueError("it is compressed in a way that numpy never uses")
+    if sum(entry.file_size for entry in entries) > max(_MAX_SMALL, _MAX_RATIO * source.stat().st_size):
+        raise ValueError(f"it unpacks to more than {_MAX_RATIO} times its size: save it with numpy.savez")
+    arrays = {}
+    for entry in entries:
+        with archive.open(entry) as stream:
+            version = np.lib.format.read_magic(stream)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(stream)
+            # An object's size says nothing, and numpy allocates what a header declares.
+            if dtype.kind not in "biufSU" or math.prod(shape) * max(dtype.itemsize, 1) > entry.file_size:
+                raise ValueError(f"{entry.filename} is of dtype {dtype}, or smaller than its shape {shape}")
+            stream.seek(0)
+            arrays[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
+    return arrays
+
+
 def _tables_in(folder: Path) -> list[Path]:
-    files = sorted(
-        (file for file in folder.iterdir() if file.suffix.lower() in _SUFFIXES and not file.name.startswith(".")),
-        key=lambda file: natural(file.name),
-    )
+    try:
+        entries = [check_name(file) for file in folder.iterdir() if file.suffix.lower() in TABLE_SUFFIXES]
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    files = sorted((file for file in entries if not file.name.startswith(".")), key=lambda file: natural(file.name))
     if not files:
         raise FileNotFoundError(f"{folder} has no .csv or .parquet file. {_HELP}")
     return files

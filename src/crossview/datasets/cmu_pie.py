@@ -1,4 +1,4 @@
-"""CMU PIE, from a user's own copy."""
+"""CMU PIE, from a user's copy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from crossview.datasets._dataset import Dataset
+from crossview.datasets._dataset import Dataset, class_names, paired
 from crossview.datasets._files import listed, open_files
 from crossview.datasets._images import Size, check_size
-from crossview.datasets._pairs import class_names, paired
 from crossview.datasets._poses import HELP, Pose, find_poses
 
 __all__ = ["CASES", "load_cmu_pie"]
@@ -44,9 +43,9 @@ def load_cmu_pie(
 
         - a file such as ``C27.mat``: ``fea``, one image per row, pixels row by row; ``gnd``, the person;
           ``condition``, the same for images taken at the same moment;
-        - a file such as ``Pose27_64x64.mat``: ``fea``, one square image per row, pixels column by column as MATLAB has
-          them, and ``gnd``;
-        - a folder such as ``C27`` of one folder per person, called by a number, of images. They are called by their
+        - a file such as ``Pose27_64x64.mat``: ``fea``, one square image per row, pixels column by column as in MATLAB,
+          and ``gnd``;
+        - a folder such as ``C27`` with one numbered folder of images per person. The images are named after their
           condition (``1.png``), or anything else.
 
         Where there are no conditions, the images of a person are numbered from 1 in their order.
@@ -57,13 +56,13 @@ def load_cmu_pie(
         The conditions to keep, by default four as in the paper: 1 to 3, the expressions, and 12, a flash.
         None keeps all.
     size : int or (int, int), optional
-        Height and width to which images are brought, with antialiasing; None leaves them as they are. The paper has
+        Height and width to which images are resized, with antialiasing; None leaves them as they are. The paper has
         64 × 64.
 
     Returns
     -------
     data : Dataset
-        One sample for each person and condition; a row of NaN where a pose has no such image. Views are called by
+        One sample for each person and condition; a row of NaN where a pose has no such image. Views are named after
         their poses.
 
     Examples
@@ -88,7 +87,7 @@ def load_cmu_pie(
         missing = [pose for pose in CASES[case] if pose not in found]
         if missing:
             possible = [str(number) for number, poses in CASES.items() if set(poses) <= set(found)]
-            runs = f"Cases that can be run: {', '.join(possible)}." if possible else "No case can be run."
+            runs = f"Possible cases: {', '.join(possible) or 'none'}."
             raise FileNotFoundError(f"{folder} lacks {', '.join(missing)} of case {case}. {runs} {HELP}")
         poses = {pose: found[pose](wanted) for pose in CASES[case]}
     _check_alike(list(poses.values()))
@@ -97,8 +96,7 @@ def load_cmu_pie(
         absent = sorted(set(conditions) - {condition for _, condition in keys})
         if absent:
             raise ValueError(
-                f"conditions {listed(absent)} are not in {folder}: choose among those that are there, or give "
-                "conditions=None to keep all."
+                f"conditions {listed(absent)} are not in {folder}: choose others, or pass conditions=None to keep all."
             )
         keys = [(person, condition) for person, condition in keys if condition in conditions]
     y = np.array([person for person, _ in keys])
@@ -118,13 +116,11 @@ def _check_alike(poses: Sequence[Pose]) -> None:
     one = poses[0]
     for other in poses[1:]:
         if other.shape != one.shape:
-            raise ValueError(
-                f"images are of different sizes: those of {one.label} are {one.shape[0]} × {one.shape[1]} (height × "
-                f"width), those of {other.label} {other.shape[0]} × {other.shape[1]}. Give a size to bring all to one."
-            )
+            first, second = (f"{pose.label} are {pose.shape[0]} × {pose.shape[1]}" for pose in (one, other))
+            raise ValueError(f"images differ in size: those of {first}, those of {second}. Choose a size for all.")
         if other.has_conditions != one.has_conditions:
-            with_, without = (one, other) if one.has_conditions else (other, one)
+            first, second = (pose.label for pose in (one, other)[:: 1 if one.has_conditions else -1])
             raise ValueError(
-                f"{with_.label} has conditions, {without.label} has none, so that their images cannot be paired: take "
-                "both from one distribution."
+                f"{first} has conditions, {second} has none, so that their images cannot be paired: take both from one "
+                "distribution."
             )

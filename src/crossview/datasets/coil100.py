@@ -1,4 +1,4 @@
-"""COIL-100, from a user's own copy."""
+"""COIL-100, from a user's copy."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CASES = {case: tuple(_ANGLES)[: case + 1] for case in (1, 2, 3, 4)}
 """The paper's cases, and the views of each."""
 
 _HELP = (
-    "COIL-100 is distributed by Columbia University (CAVE, software library, coil-100): unpack coil-100.zip, or name "
-    "the archive itself. Images are called obj<1…100>__<angle>.png."
+    "COIL-100 is distributed by Columbia University (CAVE, software library, coil-100): unpack coil-100.zip, or pass "
+    "the archive itself. Images are named obj<1…100>__<angle>.png."
 )
 
 
@@ -35,7 +35,7 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
     Parameters
     ----------
     folder : str or Path
-        Where the images lie, ``obj1__0.png`` and so on, at any depth; or the archive ``coil-100.zip``.
+        The folder of the images, ``obj1__0.png`` and so on, at any depth; or the archive ``coil-100.zip``.
     case : {1, 2, 3, 4}
         The paper's case: views V1 and V2 (0° to 15°, 40° to 55°), and one more in each further case, V3 (105° to
         120°), V4 (160° to 175°), V5 (215° to 230°).
@@ -51,7 +51,7 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
     --------
     >>> load_coil100("not/unpacked/yet")
     Traceback (most recent call last):
-    FileNotFoundError: there is no not/unpacked/yet. COIL-100 is distributed by Columbia University ...
+    FileNotFoundError: not/unpacked/yet does not exist. COIL-100 is distributed by Columbia University ...
     """
     if case not in CASES:
         raise ValueError(f"case must be 1, 2, 3 or 4, got {case!r}.")

@@ -1,4 +1,4 @@
-"""Faces seen by unlike sensors, CUFSF and HFB, from a user's own copy."""
+"""Faces seen by different sensors: CUFSF and HFB, from a user's copy."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset
+from crossview.datasets._dataset import Dataset, class_names, paired
 from crossview.datasets._files import File, listed, natural, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images
-from crossview.datasets._pairs import class_names, paired
 
 __all__ = ["load_cufsf", "load_hfb"]
 
 _CUFSF_HELP = (
     "The sketches are distributed by the Multimedia Laboratory of the Chinese University of Hong Kong, the photos, as "
-    "the FERET database, by the National Institute of Standards and Technology. Expected are two folders, {}, in which "
-    "the photo and the sketch of a person have the same name but for the ending."
+    "the FERET database, by the National Institute of Standards and Technology. Put them into two folders, {}; the "
+    "photo and the sketch of a person must have the same name, apart from the ending."
 )
 _HFB_HELP = (
-    "HFB is distributed by the Center for Biometrics and Security Research of the Chinese Academy of Sciences. "
-    "Expected are two folders, {}, of images called by person and number, 007_2.png or VIS-007-2.bmp for example."
+    "HFB is distributed by the Center for Biometrics and Security Research of the Chinese Academy of Sciences. Put the "
+    "images into two folders, {}, and name them by person and number, for example 007_2.png or VIS-007-2.bmp."
 )
+
+Identify = Callable[[Sequence[str]], dict[str, tuple[str, int]]]
 
 
 def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, str] = ("photo", "sketch")) -> Dataset:
@@ -34,17 +35,17 @@ def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, s
     ----------
     folder : str or Path
         A folder, or a zip archive, with one folder per view. The photo and the sketch of a person have the same name
-        but for the ending; where a person has but one of them, the other view's row is NaN.
+        apart from the ending; if a person has only one of them, the other view's row is NaN.
     size : int or (int, int), optional
-        Height and width to which images are brought, with antialiasing; None leaves them as they are. The paper does
+        Height and width to which images are resized, with antialiasing; None leaves them as they are. The paper does
         not say which it used.
     views : (str, str)
-        What the folders of photos and sketches are called.
+        Names of the folders of photos and sketches.
 
     Returns
     -------
     data : Dataset
-        One sample per person, 1 194 if all are there; views are called as their folders.
+        One sample per person, 1 194 in the complete data; views are named after their folders.
 
     Examples
     --------
@@ -80,17 +81,14 @@ def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("
     folder : str or Path
         A folder, or a zip archive, with one folder per view. The last two numbers in the name of an image are the
         person and the image's number: ``007_2.png``, ``VIS-007-2.bmp``. A person's images in the two views are paired
-        in the order of their numbers, which need not be the same; where one view has fewer, its rows are NaN.
-    size : int or (int, int), optional
-        Height and width to which images are brought, with antialiasing; None leaves them as they are. The paper does
-        not say which it used.
-    views : (str, str)
-        What the folders of images in visible light and in near infrared are called.
+        in the order of their numbers, which may differ; where one view has fewer, its rows are NaN.
+    size, views
+        As in `load_cufsf`; the folders are those of images in visible light and in near infrared.
 
     Returns
     -------
     data : Dataset
-        400 samples, four of each of 100 people, if all are there; views are called as their folders.
+        400 samples in the complete data, four of each of 100 people; views are named after their folders.
 
     Examples
     --------
@@ -120,13 +118,9 @@ def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("
 
 
 def _sensors(
-    folder: str | Path,
-    size: Size,
-    views: tuple[str, str],
-    help_text: str,
-    identify: Callable[[Sequence[str]], dict[str, tuple[str, int]]],
+    folder: str | Path, size: Size, views: tuple[str, str], help_text: str, identify: Identify
 ) -> tuple[dict[str, dict[tuple[str, int], Array]], tuple[int, int]]:
-    """Images of every view by person and number, which `identify` reads off the names of a view's images."""
+    """Images of every view by person and number, which `identify` finds in the names of a view's images."""
     wanted = check_size(size)
     if len(views) != 2 or views[0] == views[1]:
         raise ValueError(f"views must be the names of two folders, got {views!r}.")
@@ -134,10 +128,8 @@ def _sensors(
         stems = {view: _stems(files, view, folder, help_text) for view in views}
         keys = {view: identify(list(named)) for view, named in stems.items()}
         if not set(keys[views[0]].values()) & set(keys[views[1]].values()):
-            raise ValueError(
-                f"no image of {views[0]} ({listed(list(stems[views[0]]))}) has a counterpart in {views[1]} "
-                f"({listed(list(stems[views[1]]))}). {help_text}"
-            )
+            one, other = (f"{view} ({listed(list(stems[view]))})" for view in views)
+            raise ValueError(f"no image of {one} has a counterpart in {other}. {help_text}")
         images, shape = read_images((file for named in stems.values() for file in named.values()), folder, wanted)
     samples = {view: {key: images[stems[view][stem][0]] for stem, key in keys[view].items()} for view in views}
     return samples, shape
@@ -148,13 +140,12 @@ def _stems(files: Sequence[File], view: str, folder: str | Path, help_text: str)
     named: dict[str, File] = {}
     for path, read in files:
         if is_image(path[-1]) and view.lower() in (part.lower() for part in path[:-1]):
-            stem = PurePosixPath(path[-1]).stem
-            if stem in named:
+            other, _ = named.setdefault(PurePosixPath(path[-1]).stem, (path, read))
+            if other != path:
                 raise ValueError(
-                    f"{folder} has {'/'.join(path)} and {'/'.join(named[stem][0])}, but names are to be different "
-                    "within a view: rename or remove one."
+                    f"{folder} has {'/'.join(path)} and {'/'.join(other)}, but names must differ within a view: rename "
+                    "or remove one."
                 )
-            named[stem] = path, read
     if not named:
         raise FileNotFoundError(f"{folder} has no folder {view} with images. {help_text}")
     return named
@@ -164,17 +155,16 @@ def _numbered(stems: Sequence[str], folder: str | Path, help_text: str) -> dict[
     """Person, and position of the image among the person's, by the numbers in the names."""
     people: dict[int, dict[int, str]] = {}
     for stem in stems:
-        match = re.search(r"([0-9]+)[^0-9]+([0-9]+)[^0-9]*$", stem)
+        match = re.search(r"([0-9]{1,9})[^0-9]+([0-9]{1,9})[^0-9]*$", stem)
         if match is None:
             raise ValueError(f"{folder} has an image called {stem!r}, without person and number. {help_text}")
         person, number = map(int, match.groups())
-        images = people.setdefault(person, {})
-        if number in images:
+        other = people.setdefault(person, {}).setdefault(number, stem)
+        if other != stem:
             raise ValueError(
-                f"{folder} has {images[number]!r} and {stem!r} in one view, both of which are image {number} of person "
+                f"{folder} has {other!r} and {stem!r} in one view, both of which are image {number} of person "
                 f"{person}: rename or remove one."
             )
-        images[number] = stem
     return {
         images[number]: (str(person), k)
         for person, images in people.items()

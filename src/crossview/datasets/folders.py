@@ -8,42 +8,41 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset
+from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
 from crossview.datasets._files import File, natural, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images
-from crossview.datasets._pairs import as_labels, class_names, paired
 
 __all__ = ["load_folder"]
 
 _HELP = (
-    "Images are expected as <view>/<class>/<sample>.png (or another format of images): those of the same class and "
-    "name in two views are the same sample."
+    "Arrange images as <view>/<class>/<sample>.png (or another image format): those of the same class and name in two "
+    "views are the same sample."
 )
 
 
 def load_folder(
     root: str | Path, size: Size = None, *, views: Sequence[str] | None = None, labelled: bool = True
 ) -> Dataset:
-    """Images of one's own, one folder per view and in it one per class.
+    """Images from one folder per view and in it one per class.
 
     Parameters
     ----------
     root : str or Path
-        The folder, or a zip archive, that holds ``<view>/<class>/<sample>.png``. Images of the same class whose names
-        differ in nothing but the ending are one sample; where a view lacks a sample, its row is NaN. Hidden files, and
-        files that are not images by their ending, are left alone.
+        The folder, or a zip archive, that contains ``<view>/<class>/<sample>.png``. Images of the same class whose
+        names differ only in the ending are one sample; where a view lacks a sample, its row is NaN. Hidden files and
+        files without the ending of an image are ignored.
     size : int or (int, int), optional
-        Height and width to which images are brought, with antialiasing. Without it, all must be of one size.
+        Height and width to which images are resized, with antialiasing. By default all must have the same size.
     views : sequence of str, optional
-        The views to read, in this order; all, by name, when left out.
+        The views to read, in this order; by default all, by name.
     labelled : bool
-        Whether every image must be in a folder of its class, as learning wants. Otherwise ``<view>/<sample>.png`` is
-        one whose class is not known, and its label is empty text.
+        Whether every image must be in the folder of its class, as fitting requires. Otherwise the class of
+        ``<view>/<sample>.png`` is unknown, and its label is empty text.
 
     Returns
     -------
     data : Dataset
-        Grey values between 0 and 1. Classes are numbers if all their folders are called by one.
+        Grey values between 0 and 1. Classes are numbers if the names of all their folders are.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def load_folder(
 
 
 def _by_place(files: Sequence[File], root: str | Path, labelled: bool) -> dict[tuple[str, str, str], File]:
-    """Images by view, class, which may be empty where there need be none, and name without its ending."""
+    """Images by view, class (empty if unknown), and name without its ending."""
     images = [(path, read) for path, read in files if is_image(path[-1])]
     if not images:
         raise FileNotFoundError(f"{root} has no images. {_HELP}")
@@ -101,9 +100,9 @@ def _by_place(files: Sequence[File], root: str | Path, labelled: bool) -> dict[t
         view, label, name = path[above:]
         place = view, label, PurePosixPath(name).stem
         if place in found:
+            other = "/".join(found[place][0])
             raise ValueError(
-                f"{root} has {'/'.join(path)} and {'/'.join(found[place][0])}, but only one image can be the sample "
-                f"{place[2]!r} of its class and view: rename or remove one."
+                f"{root} has {'/'.join(path)} and {other}, which are the same sample: rename or remove one."
             )
         found[place] = path, read
     return found

@@ -20,6 +20,7 @@ __all__ = ["make_captions", "make_manifolds", "make_turntable"]
 _ANGLES: Mapping[str, Sequence[float]] = MappingProxyType(
     {"V1": (0, 5, 10, 15), "V2": (40, 45, 50, 55), "V3": (105, 110, 115, 120)}
 )
+_CITATION = "Made by crossview.datasets."
 _LIGHT = (-0.5, 0.6, 0.8)
 
 _SHARED, _PRIVATE = 8, 4  # latent factors that image and text have in common, and that each has to itself
@@ -37,15 +38,15 @@ def make_turntable(
 ) -> Dataset:
     """Shaded images of random solid objects on a turntable, seen from several ranges of angles.
 
-    A view is a range of angles, as in COIL-100, and every object is a class: there are as many as one likes, so that
-    those to be recognised can be others than those to learn from.
+    A view is a range of angles, as in COIL-100, and every object is a class, so that there are enough for testing on
+    other classes than those of training.
 
     Parameters
     ----------
     n_objects : int
-        How many objects. An object does not depend on how many there are.
+        Number of objects. An object does not depend on how many there are.
     views : mapping of str to sequence of float, optional
-        Name of every view and the angles in degrees from which it sees an object, as many in every view: the k-th
+        Name of every view and the angles in degrees from which it sees an object, equally many in every view: the k-th
         images of all views are one sample. By default ``V1`` (0° to 15°), ``V2`` (40° to 55°) and ``V3`` (105° to
         120°), in steps of 5°.
     size : int
@@ -61,7 +62,7 @@ def make_turntable(
     Returns
     -------
     data : Dataset
-        Grey values between 0 and 1, in which the background is black; classes are called 1, 2, ….
+        Grey values between 0 and 1, with a black background; the classes are 1, 2, ….
 
     Notes
     -----
@@ -91,13 +92,14 @@ def make_turntable(
         class_names=[f"object {o}" for o in range(1, n_objects + 1)],
         image_shape=(size, size),
         description=f"{n_objects} random solid objects on a turntable, seen from {len(angles)} ranges of angles.",
-        citation="Made by crossview.datasets.make_turntable.",
+        citation=_CITATION,
     )
 
 
 def _check_angles(views: Mapping[str, Sequence[float]]) -> dict[str, Array]:
+    """Angles of every view as an array."""
     if not isinstance(views, Mapping) or not views:
-        raise ValueError(f"views must map the name of every view to its angles, {dict(_ANGLES)!r} say, got {views!r}.")
+        raise ValueError(f"views must map the names of views to angles, for example {dict(_ANGLES)!r}, got {views!r}.")
     angles = {view: np.atleast_1d(np.asarray(degrees, dtype=np.float64)) for view, degrees in views.items()}
     for view, degrees in angles.items():
         if degrees.ndim != 1 or not degrees.size or not np.isfinite(degrees).all():
@@ -112,12 +114,10 @@ def _check_lamps(
     light: Sequence[float] | Mapping[str, Sequence[float]], angles: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Direction of the lamp in every view, of unit length."""
-    if isinstance(light, Mapping) and set(light) != set(angles):
-        raise ValueError(
-            f"light must have a direction for each of {', '.join(map(repr, angles))}, got {dict(light)!r}."
-        )
-    given = {view: light[view] if isinstance(light, Mapping) else light for view in angles}
-    lamps = {view: np.asarray(direction, dtype=np.float64) for view, direction in given.items()}
+    given = light if isinstance(light, Mapping) else dict.fromkeys(angles, light)
+    if set(given) != set(angles):
+        raise ValueError(f"light must have a direction for each of {', '.join(map(repr, angles))}, got {given!r}.")
+    lamps = {view: np.asarray(given[view], dtype=np.float64) for view in angles}
     for view, lamp in lamps.items():
         if lamp.shape != (3,) or not np.isfinite(lamp).all() or not lamp.any():
             raise ValueError(f"light must be three numbers that are not all 0, got {given[view]!r} for view {view!r}.")
@@ -151,15 +151,15 @@ def make_manifolds(
     Parameters
     ----------
     n_samples : int
-        How many samples, shared out evenly among the classes.
+        Number of samples, distributed evenly among the classes.
     n_classes : int
-        How many classes, which are strips of the sheet.
+        Number of classes, which are strips of the sheet.
     n_views : int
-        How many views.
+        Number of views.
     n_features : int or sequence of int
         Features per view, 3 or more; one number for all views, or one for each.
     turns : float
-        How often a sheet is wound up. The more turns, the worse a linear method fares.
+        Number of turns of a sheet. The more turns, the worse linear methods do.
     noise : float
         Standard deviation of the noise on every feature; the rolls have a radius of 1.
     random_state : int, RandomState or None
@@ -214,7 +214,7 @@ def make_manifolds(
         class_names=[f"strip {c}" for c in range(n_classes)],
         image_shape=None,
         description=f"{n_classes} strips of a sheet that {n_views} views roll up, each in its own way.",
-        citation="Made by crossview.datasets.make_manifolds.",
+        citation=_CITATION,
     )
 
 
@@ -309,7 +309,7 @@ def make_captions(
         class_names=[f"scene {c}" for c in range(n_classes)],
         image_shape=None,
         description=f"Image features and caption topics of {n_classes} synthetic scenes.",
-        citation="Made by crossview.datasets.make_captions.",
+        citation=_CITATION,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossview.datasets import Dataset
-from crossview.datasets.opening import open_dataset
+from crossview.datasets.registry import open_dataset
 
 __all__ = ["Loader"]
 
@@ -32,7 +32,7 @@ class Loader:
         Parameters
         ----------
         data : str
-            A name in ``crossview.datasets.opening.SOURCES``, or a path.
+            A name in ``crossview.datasets.registry.SOURCES``, or a path.
         options : mapping of str to object
             For its loader.
         """

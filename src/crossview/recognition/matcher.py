@@ -7,14 +7,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._transformer import transform_view
 from crossview._types import Array
 from crossview._validation import check_choice, check_count
-from crossview.metrics import distances_in_chunks
+from crossview.metrics import class_distances_in_chunks, distances_in_chunks, nearest
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import ViewInput
 
@@ -151,11 +150,7 @@ class CrossViewClassifier(BaseEstimator):
         gallery = self._gallery()
         if k > len(gallery):
             raise ValueError(f"n_neighbors={k} is more than the {len(gallery)} samples in the gallery: enrol more.")
-        # Distances are differences of squares: far from zero they would be lost in rounding.
-        origin = gallery.mean(axis=0) if chosen_metric(self) == "euclidean" else 0.0
-        search = NearestNeighbors(n_neighbors=k, metric=chosen_metric(self), algorithm="brute").fit(gallery - origin)
-        distances, indices = search.kneighbors(probes - origin)
-        return distances, indices
+        return nearest(distances_in_chunks(gallery, probes, chosen_metric(self)), k)
 
     def predict(self, X: ArrayLike, view: int | str) -> NDArray[Any]:
         """The classes of probes; the unknown label beyond the threshold, once that is calibrated.
@@ -204,20 +199,12 @@ class CrossViewClassifier(BaseEstimator):
             Their distances.
         """
         check_count(k, "k", least=1)
-        gallery = self._gallery()
-        classes, codes = np.unique(self.gallery_labels_, return_inverse=True)
+        gallery, probes = self._gallery(), self._latent(X, view)
+        classes, chunks = class_distances_in_chunks(gallery, self.gallery_labels_, probes, chosen_metric(self))
         if k > len(classes):
             raise ValueError(f"k={k} is more than the {len(classes)} classes in the gallery.")
-        probes = self._latent(X, view)
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        labels, distances = [], []
-        for _, block in distances_in_chunks(gallery[order], probes, chosen_metric(self)):
-            nearest = np.minimum.reduceat(block, starts, axis=1)
-            first = np.argsort(nearest, axis=1, kind="stable")[:, :k]
-            labels.append(classes[first])
-            distances.append(np.take_along_axis(nearest, first, axis=1))
-        return np.concatenate(labels), np.concatenate(distances)
+        distances, first = nearest(chunks, k)
+        return classes[first], distances
 
     def calibrate(self, X: ArrayLike, y: ArrayLike, view: int | str, false_match_rate: float = 0.01) -> Self:
         """Set the threshold beyond which a probe is unknown.
@@ -246,11 +233,11 @@ class CrossViewClassifier(BaseEstimator):
         probes, labels, gallery = self._latent(X, view), column_or_1d(y), self._gallery()
         if len(labels) != len(probes):
             raise ValueError(f"y has {len(labels)} labels for {len(probes)} samples: give one label per row.")
-        nearest = []
+        closest = []
         for rows, block in distances_in_chunks(gallery, probes, chosen_metric(self)):
             others = np.where(self.gallery_labels_ == labels[rows][:, None], np.inf, block)
-            nearest.append(others.min(axis=1))
-        impostors = np.sort(np.concatenate(nearest))
+            closest.append(others.min(axis=1))
+        impostors = np.sort(np.concatenate(closest))
         if not np.isfinite(impostors).all():
             raise ValueError("the gallery has one class only: enrol others before calibrating.")
         allowed = int(false_match_rate * len(impostors))

@@ -1,4 +1,4 @@
-"""Data by name or by path, as a command line gives them."""
+"""Data sets by name or by path, as a command line gives them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 from crossview.datasets import cmu_pie, coil100
 from crossview.datasets._dataset import Dataset
-from crossview.datasets.arrays import load_arrays
-from crossview.datasets.cmu_pie import load_cmu_pie
-from crossview.datasets.coil100 import load_coil100
-from crossview.datasets.embedded import load_descriptors, load_digits
+from crossview.datasets._files import check_name
+from crossview.datasets.arrays import TABLE_SUFFIXES, load_arrays
+from crossview.datasets.digits import load_descriptors, load_digits
 from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import load_folder
 from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable
@@ -22,19 +21,7 @@ __all__ = ["SOURCES", "Source", "open_dataset"]
 
 @dataclass(frozen=True)
 class Source:
-    """A data set that is known by name.
-
-    Parameters
-    ----------
-    load : callable
-        Gives the data set; takes the folder first, if there is one.
-    folder : str, optional
-        What the folder of one's own copy is called inside a folder of data sets; None if nothing is read.
-    what : str
-        What it is, in a line.
-    cases : tuple of int
-        The paper's cases, where it has some.
-    """
+    """A data set with a name: its loader, its folder if it is read from one, a description, and the paper's cases."""
 
     load: Callable[..., Dataset]
     folder: str | None
@@ -50,18 +37,18 @@ SOURCES: dict[str, Source] = {
     "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
     "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
     "captions": Source(make_captions, None, "synthetic image features and caption topics, of 300 classes"),
-    "coil100": Source(load_coil100, "coil-100", "COIL-100: objects on a turntable", tuple(coil100.CASES)),
-    "cmu-pie": Source(load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses", tuple(cmu_pie.CASES)),
+    "coil100": Source(coil100.load_coil100, "coil-100", "COIL-100: objects on a turntable", tuple(coil100.CASES)),
+    "cmu-pie": Source(cmu_pie.load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses", tuple(cmu_pie.CASES)),
     "cufsf": Source(load_cufsf, "cufsf", "CUFSF: photographs and sketches of faces"),
     "hfb": Source(load_hfb, "hfb", "HFB: faces in visible and near-infrared light"),
 }
-"""Name → where it comes from."""
+"""The data sets by name."""
 
 
 def open_dataset(
     name: str | Path, folder: str | Path | None = None, *, labelled: bool = True, **options: Any
 ) -> Dataset:
-    """Load a data set by its name, or from a file or folder of one's own.
+    """Load a data set by its name, or from a file or folder.
 
     Parameters
     ----------
@@ -69,9 +56,9 @@ def open_dataset(
         A key of `SOURCES`; otherwise a path: an ``.npz`` file or a folder of tables (`load_arrays`), or a folder of
         images (`load_folder`).
     folder : str or Path, optional
-        Folder that holds the data sets that are read from a copy of one's own.
+        The folder that contains the data sets that are not part of the installation.
     labelled : bool
-        Whether data of one's own must have labels.
+        Whether data from a path must have labels.
     **options
         For the loader, for example ``case``.
 
@@ -86,22 +73,21 @@ def open_dataset(
     Views(12 samples; V1: 1024 features, V2: 1024 features, V3: 1024 features)
     """
     source = SOURCES.get(str(name))
-    if source is not None and source.folder is None:
+    if source is None:
+        path = check_name(Path(name))
+        if not path.exists():
+            raise FileNotFoundError(f"{name} is neither a data set ({', '.join(SOURCES)}) nor an existing path.")
+        # A folder that cannot be listed has no tables here, and gets its error from load_folder.
+        tables = path.is_file() or any(entry.suffix.lower() in TABLE_SUFFIXES for entry in path.glob("*"))
+        return (load_arrays if tables else load_folder)(path, labelled=labelled, **options)
+    if source.folder is None:
         return source.load(**options)
-    if source is not None:
-        if folder is None:
-            raise ValueError(f"{name} is read from a copy of your own: say which folder holds {source.folder}/.")
-        root = Path(folder) / str(source.folder)
-        if root.exists():
-            return source.load(root, **options)
-        try:
-            return source.load(folder, **options)  # it may be the copy itself
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"{folder} has no folder {source.folder}. {error}") from error
-    path = Path(name)
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{name!s} is neither a data set ({', '.join(SOURCES)}) nor a file or folder that exists."
-        )
-    tables = path.is_file() or any(entry.suffix in (".csv", ".parquet") for entry in path.iterdir())
-    return (load_arrays if tables else load_folder)(path, labelled=labelled, **options)
+    if folder is None:
+        raise ValueError(f"{name} is read from your copy: pass the folder that contains {source.folder}/.")
+    root = Path(folder) / source.folder
+    if root.exists():
+        return source.load(root, **options)
+    try:
+        return source.load(folder, **options)  # it may be the copy itself
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{folder} has no folder {source.folder}. {error}") from error

@@ -1,6 +1,9 @@
-"""Data that come with the installation."""
+"""Handwritten digits, which come with scikit-learn."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import sklearn.datasets
@@ -33,14 +36,8 @@ def load_digits() -> Dataset:
     """
     digits = sklearn.datasets.load_digits()
     halves = {"left": digits.images[:, :, :4], "right": digits.images[:, :, 4:]}
-    return Dataset(
-        views=Views({name: half.reshape(len(half), -1) for name, half in halves.items()}),
-        y=digits.target,
-        class_names=[str(digit) for digit in digits.target_names],
-        image_shape=(8, 4),
-        description="Left and right halves of 8 × 8 images of handwritten digits.",
-        citation=_CITATION,
-    )
+    views = {name: half.reshape(len(half), -1) for name, half in halves.items()}
+    return _dataset(digits, views, (8, 4), "Left and right halves of 8 × 8 images of handwritten digits.")
 
 
 def load_descriptors() -> Dataset:
@@ -91,29 +88,20 @@ def load_descriptors() -> Dataset:
         "fourier": _fourier(images),
         "moments": _moments(images),
     }
-    return Dataset(
-        views=Views(views),
-        y=digits.target,
-        class_names=[str(digit) for digit in digits.target_names],
-        image_shape=None,
-        description="Pixels, profiles, Fourier magnitudes and moments of 8 × 8 images of handwritten digits.",
-        citation=_CITATION,
-    )
+    what = "Pixels, profiles, Fourier magnitudes and moments of 8 × 8 images of handwritten digits."
+    return _dataset(digits, views, None, what)
+
+
+def _dataset(digits: Any, views: Mapping[str, Array], image_shape: tuple[int, int] | None, description: str) -> Dataset:
+    names = [str(digit) for digit in digits.target_names]
+    return Dataset(Views(views), digits.target, names, image_shape, description, _CITATION)
 
 
 def _profiles(images: Array) -> Array:
     """Ink per row and column, and blank pixels up to the first ink from the left, right, top and bottom."""
     ink = images > 0
-    return np.hstack(
-        [
-            images.sum(axis=2),
-            images.sum(axis=1),
-            _blank(ink),
-            _blank(ink[:, :, ::-1]),
-            _blank(ink.transpose(0, 2, 1)),
-            _blank(ink[:, ::-1].transpose(0, 2, 1)),
-        ]
-    )
+    sides = ink, ink[:, :, ::-1], ink.transpose(0, 2, 1), ink[:, ::-1].transpose(0, 2, 1)
+    return np.hstack([images.sum(axis=2), images.sum(axis=1), *map(_blank, sides)])
 
 
 def _blank(ink: NDArray[np.bool_]) -> NDArray[np.intp]:

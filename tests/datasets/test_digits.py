@@ -8,7 +8,7 @@ import pytest
 import sklearn.datasets
 
 import crossview as cv
-from crossview.datasets.opening import open_dataset
+from crossview.datasets.registry import open_dataset
 
 SIDE = range(8)
 SOME = [0, 7, 500, 1796]

@@ -1,0 +1,122 @@
+"""Numeric arrays from MATLAB files (versions 5 to 7), by bounds-checked slices alone.
+
+SciPy's reader is compiled and crashes the interpreter on a single changed byte. A validator in front of it would have
+to parse all of what is parsed here, and agree with it on every damaged file.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["read_matlab"]
+
+_HEADER = 128
+_INT32, _UINT32, _MATRIX, _COMPRESSED = 5, 6, 14, 15
+_DTYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_OTHER_CLASSES = {1: "a cell array", 2: "a structure", 3: "an object", 4: "text", 5: "a sparse matrix"}
+_NUMERIC_CLASSES = range(6, 16)
+_COMPLEX = 0x800
+_HEAD = 4096  # bytes that hold the flags, shape and name of every array that MATLAB writes
+_MAX_VALUES = 2**24  # of an array: more than all images of a pose, 64 × 64, and 128 MB
+
+
+def read_matlab(content: bytes, names: Collection[str], label: str) -> dict[str, NDArray[Any]]:
+    """The arrays with the given names, in the type in which they are stored; errors start with the label."""
+    order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(content[124:_HEADER])
+    if order is None:
+        what = "in format 7.3" if content[124:_HEADER] == b"\x00\x02IM" else "not a MATLAB file of version 5 to 7"
+        raise ValueError(f"{label} is {what}: save it in MATLAB with -v7.")
+    try:
+        return _read_arrays(memoryview(content), names, order)
+    except _UnsupportedError as error:
+        raise ValueError(f"{label}: {error}") from error
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"{label} is not a readable MATLAB file ({error}): replace it.") from error
+
+
+class _UnsupportedError(ValueError):
+    """An array that is intact but of a kind that is not read."""
+
+
+def _read_arrays(content: memoryview, names: Collection[str], order: str) -> dict[str, NDArray[Any]]:
+    arrays = {}
+    at = _HEADER
+    while at < len(content):
+        kind, data, at = _element(content, at, order)
+        packed = data if kind == _COMPRESSED else None
+        if packed is not None:
+            kind, size, data = _inflated_head(packed, order)
+        if kind != _MATRIX or not len(data):
+            continue
+        flags, shape, name, start = _describe(data, order)
+        if name not in names:
+            continue
+        if flags & 0xFF not in _NUMERIC_CLASSES or flags & _COMPLEX:
+            is_what = _OTHER_CLASSES.get(flags & 0xFF, "not an array of real numbers")
+            raise _UnsupportedError(f"{name} is {is_what}: save it as a full array of real numbers.")
+        if math.prod(shape) > _MAX_VALUES:
+            raise _UnsupportedError(f"{name} has more than {_MAX_VALUES:,} values: split the file.")
+        if packed is not None:
+            data = _inflate(packed, size)
+        kind, values, _ = _element(data, start, order)
+        dtype = np.dtype(order + _DTYPES.get(kind, "V1"))
+        if dtype.kind == "V" or len(values) != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{name} does not have the size that its shape {shape} needs")
+        arrays[name] = np.frombuffer(values, dtype).reshape(shape, order="F")
+    return arrays
+
+
+def _element(data: memoryview, at: int, order: str) -> tuple[int, memoryview, int]:
+    """Type and content of the element at an offset, and the offset of the next."""
+    if at + 8 > len(data):
+        raise ValueError("it is cut off")
+    kind, size = struct.unpack_from(order + "II", data, at)
+    start, padding = at + 8, 0 if kind == _COMPRESSED else -size % 8
+    if kind >> 16:  # four bytes or fewer lie within the tag
+        kind, size, start, padding = kind & 0xFFFF, kind >> 16, at + 4, 4 - (kind >> 16)
+    if padding < 0 or start + size > len(data):
+        raise ValueError("an element is larger than what contains it")
+    return kind, data[start : start + size], start + size + padding
+
+
+def _describe(data: memoryview, order: str) -> tuple[int, tuple[int, ...], str, int]:
+    """Flags, shape and name of an array, and the offset of its values."""
+    kinds, parts, at = [], [], 0
+    for _ in range(3):
+        kind, part, at = _element(data, at, order)
+        kinds.append(kind)
+        parts.append(part)
+    flags, shape, name = parts
+    if kinds[:2] != [_UINT32, _INT32] or len(flags) != 8 or len(shape) % 4 or not 8 <= len(shape) <= 128:
+        raise ValueError("an array has no valid description")
+    sides = struct.unpack(f"{order}{len(shape) // 4}i", shape)
+    if min(sides) < 0:
+        raise ValueError(f"an array has the shape {sides}")
+    return struct.unpack_from(order + "I", flags)[0], sides, bytes(name).decode("latin-1"), at
+
+
+def _inflated_head(packed: memoryview, order: str) -> tuple[int, int, memoryview]:
+    """Type and size of a compressed element, and its first bytes."""
+    head = memoryview(zlib.decompressobj().decompress(packed, _HEAD))
+    if len(head) < 8:
+        raise ValueError("it is cut off")
+    kind, size = struct.unpack_from(order + "II", head)
+    return kind, size, head[8 : 8 + size]
+
+
+def _inflate(packed: memoryview, size: int) -> memoryview:
+    """The content of a compressed element, which must have exactly the size that it declares."""
+    if size > 8 * _MAX_VALUES + _HEAD:
+        raise ValueError("an element is larger than its array")
+    stream = zlib.decompressobj()
+    content = stream.decompress(packed, size + 9)
+    if len(content) != size + 8 or not stream.eof:
+        raise ValueError("compressed data are cut off or longer than declared")
+    return memoryview(content)[8:]
