@@ -239,7 +239,7 @@ def test_a_classifier_of_a_search(tmp_path):
 
 def test_every_estimator_and_splitter_of_the_package_is_in_the_table():
     public = [getattr(cv, name) for name in cv.__all__]
-    known = [cls for cls, _ in TABLE.values()]
+    known = [cls for cls, _, _ in TABLE.values()]
     for cls in (cls for cls in public if isinstance(cls, type)):
         if issubclass(cls, BaseEstimator) or hasattr(cls, "get_n_splits"):
             assert cls in known
@@ -665,7 +665,8 @@ HOSTILE = {
         lambda path: {"$": "MvHE", "params": {}, "fitted": {"transform_view": path}},
         r"MvHE\.\w+ is missing",
     ),
-    "scalar of a list": (lambda path: {"$": "float64", "items": [[1, [2]]]}, "inhomogeneous"),
+    "scalar of a list": (lambda path: {"$": "float64", "value": [1, [2]]}, "not made of 'float64'"),
+    "scalar without a value": (lambda path: {"$": "float64"}, "KeyError: 'value'"),
     "range of text": (lambda path: {"$": "range", "items": [path]}, "TypeError"),
     "pipeline with a cache": (
         lambda path: {"$": "Pipeline", "params": {"steps": [], "memory": path}, "fitted": {}},
@@ -795,7 +796,7 @@ def test_deep_descriptions_are_refused(small, tmp_path):
 def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
     mark = f'{{"__metadata__":{{"crossview":"format=1 version={cv.__version__} sha256={ZEROS} '
-    items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "{}" + " " * 80, "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
+    items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
     many = [(item, 15) for item in items] + [("{}", 64), (" " * 100, 15), ("[" * 100, 15)]
     for k, (item, megabytes) in enumerate(many):
         content = ",".join([item] * (megabytes * 2**20 // (len(item) + 1)))
@@ -806,12 +807,38 @@ def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     assert seconds < SECONDS
 
 
-def test_a_description_of_many_values_takes_little(tmp_path):
-    for k, item in enumerate(("ab", 1e9, {}, [], {"a": 1}, (), np.float64(0.5))):
-        count = 150_000 if isinstance(item, tuple | np.float64) else 400_000
-        save(cv.MvHE(beta=[item] * count), tmp_path / str(k))
+@pytest.mark.parametrize(
+    ("outcome", "items"),
+    [
+        ("loaded, without a result", ['"ab"', "1e9", "[]", '{"a":1}', '"' + "x" * 14 + '"']),
+        ("loaded, without a result", ['{"$":"tuple","items":[]}', '{"$":"str","value":"a"}', '{"$":"int8","value":1}']),
+        ("refused", [f'{{"$":"{name}","params":{{}},"fitted":{{}}}}' for name in ("MvHE", "KMvHE", "KFold", "CCA")]),
+    ],
+)
+def test_descriptions_of_many_values_take_little(outcome, items, tmp_path):
+    for k, item in enumerate(items):
+        values = 1 + item.count("[") + item.count("{") + item.count(",")
+        content = ",".join([item] * min((10**6 - 10) // values, 12 * 2**20 // len(json.dumps(item))))
+        (tmp_path / str(k)).write_bytes(forge(f'{{"$":"MvHE","params":{{"beta":[{content}]}},"fitted":{{}}}}', {}))
     outcomes, used, seconds = load_confined(*tmp_path.iterdir())
-    assert outcomes == {"loaded, without a result": 7}
+    assert outcomes == {outcome: len(items)}
+    assert used < MEMORY / 1e6
+    assert seconds < SECONDS
+
+
+def test_deep_pipelines_and_committees_take_little(tmp_path):
+    step = '{"$":"tuple","items":["a",%s]}'
+    members = ['{"$":"MvHE","params":{},"fitted":{}}'] * 9_000
+    pipeline = '{"$":"Pipeline","params":{"steps":[%s]},"fitted":{}}'
+    committee = '{"$":"Committee","params":{"members":[%s]},"fitted":{}}'
+    text = pipeline % ",".join(step % member for member in members)
+    for _ in range(15):
+        text = pipeline % (step % text)
+    (tmp_path / "pipeline").write_bytes(forge(text, {}))
+    (tmp_path / "committee").write_bytes(forge(committee % ",".join(members), {}))
+    (tmp_path / "text").write_bytes(forge('{"$":"str","value":[' + '"a",' * 1000 + '"' + "x" * 10**7 + '"]}', {}))
+    outcomes, used, seconds = load_confined(*tmp_path.iterdir())
+    assert outcomes == {"loaded, without a result": 2, "refused": 1}
     assert used < MEMORY / 1e6
     assert seconds < SECONDS
 

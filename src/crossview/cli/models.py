@@ -257,11 +257,11 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
         loaded = cv.load(model)
         try:
             best = unwrap(loaded)
-            steps = unwrap(best[-1].members_[0]) if isinstance(best[-1], cv.Committee) else best
-            check_is_fitted(steps[0])
+            check_is_fitted(best[-1])
         except NotFittedError:
             what = f"{model} holds a {type(loaded).__name__} that is not fitted"
             raise ValueError(f"{what}: fit it, then save it again.") from None
+        steps = unwrap(best[-1].members_[0]) if isinstance(best[-1], cv.Committee) else best
         search = getattr(loaded, "embedding_", loaded)
         facts: dict[str, Any] = {
             "model": type(loaded).__name__,

@@ -7,8 +7,6 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping
-from functools import partial
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from crossview.persistence._table import TABLE, check
 
 __all__ = ["encode", "load", "save"]
 
-_DEEPEST = 60
+_DEEPEST, _MOST_OBJECTS = 60, 10_000
 _SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
 _SCALARS += ["float16", "float32", "float64"]
 
@@ -146,7 +144,7 @@ class _Encoder:
             return {"$": "range", "items": [value.start, value.stop, value.step]}
         scalar = "str" if kind is np.str_ else str(getattr(value, "dtype", None))
         if isinstance(value, np.generic) and scalar in _SCALARS:
-            return {"$": scalar, "items": [value.item()]}
+            return {"$": scalar, "value": value.item()}
         if kind is np.random.RandomState and value.get_state(legacy=False)["bit_generator"] == "MT19937":
             _, keys, *state = value.get_state()
             return {"$": "random", "array": self._name(value, way, keys), "state": state}
@@ -154,7 +152,7 @@ class _Encoder:
             return self._array(value, way)
         if TABLE.get(kind.__name__, [None])[0] is not kind:
             raise ValueError(_why_not(way, value))
-        params = {name: getattr(value, name) for name in signature(kind).parameters}
+        params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
         unfitted = vars(kind(**params))
         fitted = {name: item for name, item in vars(value).items() if name not in unfitted}
         return {"$": kind.__name__} | {
@@ -181,16 +179,11 @@ class _Encoder:
 
 def _why_not(way: str, value: Any) -> str:
     kind = type(value)
-    if callable(value) and not isinstance(value, BaseEstimator):
-        return (
-            f"{way} is the function {getattr(value, '__qualname__', kind.__name__)}, and functions cannot be saved: "
-            f"use one of scikit-learn's kernels by name ({', '.join(sorted(kernel_metrics()))}), or pass kernel "
-            "matrices, with kernel='precomputed'"
-        )
-    return (
-        f"{way} is a {kind.__module__}.{kind.__qualname__}, which files do not hold: save a model of crossview, or a "
-        "scikit-learn pipeline of these; of a scikit-learn search, save best_estimator_"
-    )
+    if not callable(value) or isinstance(value, BaseEstimator):
+        fix = "save a model of crossview, or a scikit-learn pipeline of these; of a search, save best_estimator_"
+        return f"{way} is a {kind.__module__}.{kind.__qualname__}, which files do not hold: {fix}"
+    fix = f"use one of scikit-learn's kernels by name ({', '.join(sorted(kernel_metrics()))}), or kernel='precomputed'"
+    return f"{way} is the function {getattr(value, '__qualname__', kind.__name__)}, which cannot be saved: {fix}"
 
 
 def _decode(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -208,7 +201,7 @@ class _Decoder:
     """Builds values from JSON and arrays. Classes come from the table, and are given what the table allows."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.arrays = arrays
+        self.arrays, self.objects = arrays, 0
         self.shared: dict[tuple[str, str], Any] = {}
 
     def value(self, node: Any, depth: int = 0) -> Any:
@@ -222,6 +215,8 @@ class _Decoder:
         kind = node.get("$")
         if kind is None:
             return {key: self.value(item, depth + 1) for key, item in node.items()}
+        if kind in _SCALARS and isinstance(node["value"], bool | int | float | str):
+            return np.array(node["value"], dtype=kind)[()]
         if kind in _FROM_ITEMS:
             return _FROM_ITEMS[kind]([self.value(item, depth + 1) for item in node["items"]])
         if kind in _FROM_ARRAY:
@@ -231,8 +226,12 @@ class _Decoder:
             return self.shared[key]
         if kind not in TABLE:
             raise ValueError(f"models are not made of {kind!r}")
-        cls, (params, fitted) = TABLE[kind][0], (self.value(node[group], depth) for group in ("params", "fitted"))
-        for unknown in params.keys() - signature(cls).parameters.keys():
+        self.objects += 1
+        if self.objects > _MOST_OBJECTS:
+            raise ValueError(f"there are more than {_MOST_OBJECTS} estimators and kernels")
+        cls, _, names = TABLE[kind]
+        params, fitted = (self.value(node[group], depth) for group in ("params", "fitted"))
+        for unknown in params.keys() - names:
             raise ValueError(f"{kind} has no parameter {unknown!r}")
         model = cls(**params)
         check(model, fitted)
@@ -245,10 +244,6 @@ def _objects(items: list[Any]) -> NDArray[Any]:
     for k, item in enumerate(items):
         array[k] = item
     return array
-
-
-def _scalar(dtype: str, items: list[Any]) -> Any:
-    return np.array(items, dtype=dtype)[0]
 
 
 def _text(codes: NDArray[Any]) -> NDArray[Any]:
@@ -270,7 +265,6 @@ _FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "range": lambda items: range(*items),
     "ndarray": _objects,
-    **{name: partial(_scalar, name) for name in _SCALARS},
 }
 _FROM_ARRAY: dict[str, Callable[..., Any]] = {
     "array": lambda array: array,

@@ -1,14 +1,15 @@
 """The table of what models are made of: every class that a file may name, and what its attributes must be like.
 
 To make a class known, add one entry. It lists the attributes that fitting sets, and those constructor parameters that
-need a check. An attribute with a ``?`` may be missing, together with all such attributes of the class. A symbol in a
-shape stands for the same number throughout an object: n views; D features, r landmarks and k outputs of one view; d
-components; g samples in the gallery.
+need a check. An attribute with a ``?`` may be missing, together with all others of the class that have one. What a
+value must be is stated by types; by a shape such as ``"D d"``, for an array; by a list of one of these, for a list with
+one value per view; or by a function of the value and the sizes known so far. A symbol stands for the same number
+throughout an object: n views; D features, r landmarks and k outputs of a view; d components; g samples in the gallery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from inspect import signature
 from itertools import pairwise
 from types import NoneType
@@ -34,62 +35,48 @@ from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit
 __all__ = ["TABLE", "check"]
 
 Sizes: TypeAlias = dict[Any, Any]
-Check: TypeAlias = Callable[[Any, Sizes], bool]
 
 _MOST_VIEWS, _MOST_FEATURES = 1000, 10**7
+_NUMBER = (int, float, np.integer, np.floating)
 _STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier)
 
 
 def check(model: Any, fitted: Mapping[str, Any]) -> None:
     """Refuse attributes that a class does not have, that are missing, or that do not fit each other."""
-    name, given = type(model).__name__, signature(type(model)).parameters
-    checks = TABLE[name][1]
-    known = {key.removesuffix("?"): key.endswith("?") for key in checks if key not in given}
-    all_of_them = any(optional and key in fitted for key, optional in known.items())
+    name = type(model).__name__
+    _, entry, given = TABLE[name]
+    known = {key.removesuffix("?"): key.endswith("?") for key in entry if key not in given}
+    complete = any(optional and key in fitted for key, optional in known.items())
     for key, optional in known.items():
-        if fitted and key not in fitted and (all_of_them or not optional):
+        if fitted and key not in fitted and (complete or not optional):
             raise ValueError(f"{name}.{key} is missing")
     for key in fitted.keys() - known.keys():
         raise ValueError(f"{name}.{key} is not part of a model")
-    values = {key: getattr(model, key) for key in given if key in checks} | dict(fitted)
+    values = {key: getattr(model, key) for key in given if key in entry} | dict(fitted)
     sizes: Sizes = {}
-    for key, fits in checks.items():
+    for key, wanted in entry.items():
         key = key.removesuffix("?")
-        if key in values and not fits(values[key], sizes):
+        if key in values and not _fits(values[key], wanted, sizes):
             raise ValueError(f"{name}.{key} is not what it should be, or does not fit the rest of the model")
 
 
-# Whether a value is right, given the sizes that are known so far.
+def _fits(value: Any, wanted: Any, sizes: Sizes) -> bool:
+    """Whether a value is what the table wants."""
+    if isinstance(wanted, list):
+        if type(value) is not list or len(value) != sizes["n"]:
+            return False
+        return all(_fits(item, wanted[0], sizes) for sizes["view"], item in enumerate(value))
+    if isinstance(wanted, str):
+        return any(_has_shape(value, shape.split(), sizes) for shape in wanted.split(" or "))
+    return isinstance(value, wanted) if isinstance(wanted, type | tuple) else bool(wanted(value, sizes))
 
 
-def _is(*types: type) -> Check:
-    return lambda value, sizes: isinstance(value, types)
-
-
-def _array(*shape: str, dtype: type = np.float64) -> Check:
-    """An array; a symbol that is new stands for its size from now on."""
-
-    def fits(value: Any, sizes: Sizes) -> bool:
-        keys = [(symbol, sizes.get("view")) if symbol in "Drk" else symbol for symbol in shape]
-        typed = isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == len(shape)
-        return typed and all(
-            0 < size == sizes.setdefault(key, size) for key, size in zip(keys, value.shape, strict=True)
-        )
-
-    return fits
-
-
-def _each(one: Check) -> Check:
-    """A list with one value per view."""
-
-    def fits(value: Any, sizes: Sizes) -> bool:
-        def of_view(v: int) -> bool:
-            sizes["view"] = v
-            return one(value[v], sizes)
-
-        return type(value) is list and len(value) == sizes["n"] and all(map(of_view, range(len(value))))
-
-    return fits
+def _has_shape(value: Any, shape: list[str], sizes: Sizes, dtype: type = np.float64) -> bool:
+    """Whether a value is an array of some shape; a symbol that is new stands for its size from now on."""
+    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != len(shape):
+        return False
+    keys = [(symbol, sizes["view"]) if symbol in "Drk" else symbol for symbol in shape]
+    return all(0 < size == sizes.setdefault(key, size) for key, size in zip(keys, value.shape, strict=True))
 
 
 def _names(value: Any, sizes: Sizes) -> bool:
@@ -101,20 +88,21 @@ def _names(value: Any, sizes: Sizes) -> bool:
 def _widths(value: Any, sizes: Sizes) -> bool:
     sizes["widths"] = value
     sizes.update({("D", v): D for v, D in enumerate(value)})
-    return len(value) == sizes["n"] and all(type(D) is int and 1 <= D <= _MOST_FEATURES for D in value)
+    whole = type(value) is tuple and all(type(D) is int and 1 <= D <= _MOST_FEATURES for D in value)
+    return whole and len(value) == sizes["n"]
 
 
 def _kernel(value: Any, sizes: Sizes) -> bool:
     check_kernel_params(value.kernel, value.kernel_params)
     sizes["precomputed", sizes["view"]] = value.precomputed
-    return type(value) is Kernel and (value.origin is None or _array("D")(value.origin, sizes))
+    return type(value) is Kernel and (value.origin is None or _has_shape(value.origin, ["D"], sizes))
 
 
 def _landmarks(value: Any, sizes: Sizes) -> bool:
     """Samples, or the columns of a precomputed kernel."""
     if not sizes["precomputed", sizes["view"]]:
-        return _array("r", "D")(value, sizes)
-    columns = _array("r", dtype=np.intp)(value, sizes)
+        return _has_shape(value, ["r", "D"], sizes)
+    columns = _has_shape(value, ["r"], sizes, np.intp)
     return columns and 0 <= value.min() <= value.max() < sizes["D", sizes["view"]]
 
 
@@ -144,8 +132,8 @@ def _embedding(value: Any, sizes: Sizes) -> bool:
     steps = unwrap(value)
     if not isinstance(steps[-1], Embedding) or not all(hasattr(step, "n_features_") for step in steps):
         return False
-    outputs = {steps[-1]._n_outputs(v) for v in range(len(steps[-1].view_names_))}
-    return outputs == {sizes.setdefault("d", max(outputs))}
+    d = steps[-1]._n_outputs(0)  # which is that of all views, by the entries of embeddings
+    return bool(sizes.setdefault("d", d) == d)
 
 
 def _members(value: Any, sizes: Sizes) -> bool:
@@ -158,7 +146,7 @@ def _members(value: Any, sizes: Sizes) -> bool:
 
 def _searchable(value: Any, sizes: Sizes) -> bool:
     sizes["pipeline"] = isinstance(value, Pipeline)
-    steps = [step for _, step in value.steps] if isinstance(value, Pipeline) else [value]
+    steps = [step for _, step in value.steps if step is not None] if isinstance(value, Pipeline) else [value]
     return all(isinstance(step, MultiViewTransformer) or step == "passthrough" for step in steps)
 
 
@@ -184,62 +172,55 @@ def _rows(value: Any, sizes: Sizes) -> bool:
     return all(type(row) is int and row in sizes["rows"] for row in (value if type(value) is list else [value]))
 
 
-_NUMBER = _is(int, float, np.integer, np.floating)
-_NUMBER_OR_NONE = _is(int, float, np.integer, np.floating, NoneType)
-_VIEWS: dict[str, Check] = {
+_VIEWS: dict[str, Any] = {
     "view_names_": _names,
     "n_features_": _widths,
     "n_features_in_": lambda value, sizes: value == sum(sizes["widths"]),
 }
-_LINEAR = {
-    **_VIEWS,
-    "means_": _each(_array("D")),
-    "projections_": _each(_array("D", "d")),
-    "eigenvalues_": lambda value, sizes: _array("d")(value, sizes) or _array("n", "d")(value, sizes),
-}
+_LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
 _KERNEL = {
     **_VIEWS,
-    "kernels_": _each(_kernel),
-    "landmarks_": _each(_landmarks),
-    "projections_": _each(_array("r", "d")),
-    "offsets_": _each(_array("d")),
-    "gamma_": _each(_NUMBER_OR_NONE),
-    "eigenvalues_": _array("d"),
+    "kernels_": [_kernel],
+    "landmarks_": [_landmarks],
+    "projections_": ["r d"],
+    "offsets_": ["d"],
+    "gamma_": [(*_NUMBER, NoneType)],
+    "eigenvalues_": "d",
 }
-_ENTRIES: dict[Any, dict[str, Check]] = {
+_ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: _KERNEL if "kernel" in signature(cls).parameters else _LINEAR for cls in (*METHODS.values(), LPP)},
-    ViewScaler: {**_VIEWS, "means_": _each(_array("D")), "scales_": _each(_array("D")), "pooled_": _is(bool)},
+    ViewScaler: {**_VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool},
     ViewPCA: {
         **_VIEWS,
-        "means_": _each(_array("D")),
-        "components_": _each(_array("k", "D")),
-        "explained_variance_ratio_": _each(_array("k")),
-        "pooled_": _is(bool),
+        "means_": ["D"],
+        "components_": ["k D"],
+        "explained_variance_ratio_": ["k"],
+        "pooled_": bool,
     },
     Committee: {**_VIEWS, "members_": _members},
     Pipeline: {"steps": _steps, "memory": _no_cache},
     EmbeddingSearchCV: {
         "estimator": _searchable,
         "param_grid": _settings,
-        "folds_of_": _is(str),
-        "n_splits_": _is(int),
+        "folds_of_": str,
+        "n_splits_": int,
         "cv_results_": _results,
         "best_index_": _rows,
-        "best_params_": lambda value, sizes: type(value) is dict and _settings(value, sizes),
-        "best_score_": _is(float),
-        "best_metric_": _is(str),
+        "best_params_": lambda value, sizes: _settings([value], sizes),
+        "best_score_": float,
+        "best_metric_": str,
         "members_": _rows,
         "best_estimator_?": _embedding,
     },
     CrossViewClassifier: {
         "embedding_": _embedding,
-        "threshold_": _NUMBER_OR_NONE,
-        "gallery_?": _array("g", "d"),
+        "threshold_": (*_NUMBER, NoneType),
+        "gallery_?": "g d",
         "gallery_labels_?": _labels,
     },
     Kernel: {
         "kernel": lambda value, sizes: value in ("precomputed", *kernel_metrics()),
-        "gamma": _NUMBER_OR_NONE,
+        "gamma": (*_NUMBER, NoneType),
         "degree": _NUMBER,
         "coef0": _NUMBER,
     },
@@ -247,4 +228,4 @@ _ENTRIES: dict[Any, dict[str, Check]] = {
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
-TABLE: dict[str, tuple[type, dict[str, Check]]] = {cls.__name__: (cls, checks) for cls, checks in _ENTRIES.items()}
+TABLE = {cls.__name__: (cls, entry, [*signature(cls).parameters]) for cls, entry in _ENTRIES.items()}
