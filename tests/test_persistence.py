@@ -141,6 +141,33 @@ def test_one_object_stays_one(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "array",
+    [
+        np.array(1.5),
+        np.array("text"),
+        np.array([["a", "bcd"], ["", "\u00e4"]]).T,
+        np.arange(6.0).reshape(2, 3).T,
+        np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2),
+        np.arange(12.0).reshape(3, 4)[:, ::2],
+        np.arange(6, dtype=">i2"),
+        np.array([], dtype=np.float32),
+        np.array([1, "a", None, (2.5, [np.float32(0.1)])], dtype=object),
+        np.array([1.5, np.nan, -np.inf, -0.0], dtype=np.float16),
+        np.array([True, False]),
+    ],
+    ids=lambda array: f"{array.dtype}{array.shape}",
+)
+def test_arrays(array, tmp_path):
+    again = through_a_file(cv.MvHE(beta=array), tmp_path).beta
+    if array.dtype == object:
+        assert_same(array, again)
+    else:
+        np.testing.assert_array_equal(again, array, strict=array.dtype.isnative)
+        assert again.flags.f_contiguous or not array.flags.f_contiguous or array.dtype.kind == "U"
+        assert again.flags.writeable
+
+
+@pytest.mark.parametrize(
     "model",
     [
         cv.KMvHE(2, kernel="poly", degree=2, gamma=0.5, n_landmarks=20, random_state=np.random.RandomState(1)),
@@ -306,6 +333,9 @@ class Foreign(cv.MvHE):
         (cv.MvHE(beta=np.array(None, dtype=object)), "cannot be saved"),
         (cv.MvHE(beta=np.empty((0, 10**8))), "no proper shape"),
         (cv.MvHE(beta=np.complex128(1)), r"beta is a numpy\.complex128"),
+        (cv.MvHE(beta=np.ones(2, dtype=complex)), r"beta is a numpy\.ndarray of complex128, .* use numbers"),
+        (cv.MvHE(beta=np.ones(2, dtype="M8[s]")), r"beta is a numpy\.ndarray of datetime64"),
+        (cv.MvHE(beta=10**5000), "cannot be saved"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -313,6 +343,14 @@ def test_what_a_file_cannot_hold_is_refused(model, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         save(model, tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "value", [{"\ud800": np.ones(2)}, "\ud800\0", {"": {}}, 10**4000, -0.0, float("nan"), ((),)], ids=repr
+)
+def test_unusual_values(value, tmp_path):
+    model = cv.MvHE(beta=value)
+    assert_same(model, through_a_file(model, tmp_path))
 
 
 def test_only_estimators_are_saved(tmp_path):

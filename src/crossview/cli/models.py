@@ -257,7 +257,8 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
         loaded = cv.load(model)
         try:
             best = unwrap(loaded)
-            check_is_fitted(best[-1])
+            for step in best:
+                check_is_fitted(step)
         except NotFittedError:
             what = f"{model} holds a {type(loaded).__name__} that is not fitted"
             raise ValueError(f"{what}: fit it, then save it again.") from None

@@ -142,14 +142,19 @@ class _Encoder:
             return {"$": kind.__name__, "items": self.node(list(value), way, depth)}
         if kind is range:
             return {"$": "range", "items": [value.start, value.stop, value.step]}
-        scalar = "str" if kind is np.str_ else str(getattr(value, "dtype", None))
-        if isinstance(value, np.generic) and scalar in _SCALARS:
-            return {"$": scalar, "value": value.item()}
+        if isinstance(value, np.generic) and (kind is np.str_ or value.dtype.name in _SCALARS):
+            return {"$": "str" if kind is np.str_ else value.dtype.name, "value": value.item()}
         if kind is np.random.RandomState and value.get_state(legacy=False)["bit_generator"] == "MT19937":
             _, keys, *state = value.get_state()
-            return {"$": "random", "array": self._name(value, way, keys), "state": state}
-        if kind is np.ndarray and value.dtype.kind in "biufU":
-            return self._array(value, way)
+            return self._add("random", value, way, keys) | {"state": state}
+        if kind is np.ndarray and (value.dtype.kind == "U" or value.dtype.name in _SCALARS):
+            array = np.array(value, dtype=value.dtype.newbyteorder("="), order="K")
+            if value.dtype.kind == "U":
+                return self._add("text", value, way, array.reshape(-1).view(np.uint32).reshape(*array.shape, -1))
+            # Columns first stay columns first: products in another order differ in the last bit.
+            if array.flags.f_contiguous and not array.flags.c_contiguous:
+                return self._add("transposed", value, way, array.T)
+            return self._add("array", value, way, array)
         if TABLE.get(kind.__name__, [None])[0] is not kind:
             raise ValueError(_why_not(way, value))
         params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
@@ -160,30 +165,22 @@ class _Encoder:
             for group, attributes in (("params", params), ("fitted", fitted))
         }
 
-    def _array(self, value: NDArray[Any], way: str) -> dict[str, Any]:
-        array = np.array(value, dtype=value.dtype.newbyteorder("="), order="K")
-        if value.dtype.kind == "U":
-            codes = np.ascontiguousarray(array).view(np.uint32).reshape(*value.shape, value.itemsize // 4)
-            return {"$": "text", "array": self._name(value, way, codes)}
-        # Columns first stay columns first: products in another order differ in the last bit.
-        transposed = array.flags.f_contiguous and not array.flags.c_contiguous
-        array = np.require(array.T if transposed else array, requirements="C")
-        return {"$": "transposed" if transposed else "array", "array": self._name(value, way, array)}
-
-    def _name(self, owner: Any, way: str, array: NDArray[Any]) -> str:
-        """What an object's array is called: one object in several places has one array."""
+    def _add(self, kind: str, owner: Any, way: str, array: NDArray[Any]) -> dict[str, Any]:
+        """Keep an object's array. One object in several places has one array."""
         name = self.owners.setdefault(id(owner), way)
-        self.arrays.setdefault(name, array)
-        return name
+        self.arrays.setdefault(name, np.asarray(array, order="C"))
+        return {"$": kind, "array": name}
 
 
 def _why_not(way: str, value: Any) -> str:
-    kind = type(value)
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, np.ndarray):
+        return f"{way} is a {kind} of {value.dtype}, which files do not hold: use numbers, strings or truth values"
     if not callable(value) or isinstance(value, BaseEstimator):
         fix = "save a model of crossview, or a scikit-learn pipeline of these; of a search, save best_estimator_"
-        return f"{way} is a {kind.__module__}.{kind.__qualname__}, which files do not hold: {fix}"
+        return f"{way} is a {kind}, which files do not hold: {fix}"
     fix = f"use one of scikit-learn's kernels by name ({', '.join(sorted(kernel_metrics()))}), or kernel='precomputed'"
-    return f"{way} is the function {getattr(value, '__qualname__', kind.__name__)}, which cannot be saved: {fix}"
+    return f"{way} is the function {getattr(value, '__qualname__', kind)}, which cannot be saved: {fix}"
 
 
 def _decode(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
