@@ -36,6 +36,8 @@ import crossview as cv
 from crossview.persistence import ModelFileError, _files, _models, load, save
 from crossview.persistence._table import TABLE
 
+confined = pytest.mark.skipif(sys.platform != "linux", reason="needs limits of memory and time")
+
 ARRAYS, Y = make()
 SAME_SIZES, _ = make(sizes=(6, 6))
 
@@ -345,9 +347,10 @@ def test_what_a_file_cannot_hold_is_refused(model, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "value", [{"\ud800": np.ones(2)}, "\ud800\0", {"": {}}, 10**4000, -0.0, float("nan"), ((),)], ids=repr
-)
+ODD = [{"\ud800": np.ones(2)}, "\ud800\0", {"": {}}, 10**4000, -0.0, float("nan"), ((),)]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
 def test_unusual_values(value, tmp_path):
     model = cv.MvHE(beta=value)
     assert_same(model, through_a_file(model, tmp_path))
@@ -437,6 +440,7 @@ def test_a_file_that_cannot_be_written_is_named_with_the_fix(code, tmp_path, mon
     assert list(tmp_path.iterdir()) == [path]
 
 
+@confined
 def test_a_file_that_grows_too_large_leaves_the_old_one(tmp_path):
     code = """
 import resource, sys
@@ -553,6 +557,7 @@ def test_truncated_files(small, tmp_path):
     refuse(tmp_path / "model", content + b"\n", "is damaged")
 
 
+@confined
 @pytest.mark.parametrize("kind", ["damaged", "forged"])
 def test_a_sample_of_the_files_of_fuzz_models(kind):
     outcomes, megabytes, seconds = run(kind, 400, seed=1)
@@ -614,6 +619,7 @@ def test_headers_of_another_length_are_refused(length, small, tmp_path):
     refuse(tmp_path / "model", length.to_bytes(8, "little") + content[8:], "is not a model of crossview")
 
 
+@confined
 def test_large_files_that_are_not_models_are_refused_by_their_first_bytes(tmp_path):
     largest = (16 * 2**20).to_bytes(8, "little")
     starts = (b"", b"\x89PNG\r\n\x1a\n", b"PK\x03\x04", largest, b"\x02" + b"\0" * 7 + b"{}")
@@ -831,6 +837,7 @@ def test_deep_descriptions_are_refused(small, tmp_path):
             refuse(tmp_path / "model", forge(tree, arrays), "nested too deeply")
 
 
+@confined
 def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
     mark = f'{{"__metadata__":{{"crossview":"format=1 version={cv.__version__} sha256={ZEROS} '
@@ -845,6 +852,7 @@ def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     assert seconds < SECONDS
 
 
+@confined
 @pytest.mark.parametrize(
     ("outcome", "items"),
     [
@@ -864,6 +872,7 @@ def test_descriptions_of_many_values_take_little(outcome, items, tmp_path):
     assert seconds < SECONDS
 
 
+@confined
 def test_deep_pipelines_and_committees_take_little(tmp_path):
     step = '{"$":"tuple","items":["a",%s]}'
     members = ['{"$":"MvHE","params":{},"fitted":{}}'] * 9_000
@@ -951,6 +960,7 @@ def test_models_whose_parts_do_not_go_together_are_refused(small, tmp_path):
         refuse(path, changed(content, arrays), "does not fit the rest of the model")
 
 
+@confined
 def test_means_that_broadcast_to_many_features_are_refused(small, tmp_path):
     _, content, _ = small
     arrays = {f"MvHE.means_[{v}]": np.zeros(1) for v in (0, 1)}
@@ -978,6 +988,7 @@ def test_projections_without_rows_are_refused(small, tmp_path):
     refuse(tmp_path / "model", seal(header, data), "has no proper shape")
 
 
+@confined
 def test_many_views_are_refused(small, tmp_path):
     _, content, _ = small
     tree, arrays = unforge(content)
