@@ -251,7 +251,8 @@ def _text(codes: NDArray[Any]) -> NDArray[Any]:
 
 def _random(keys: NDArray[Any], position: int, has_gauss: int, gauss: float) -> np.random.RandomState:
     # numpy takes any position, and would read numbers from outside its 624.
-    if (keys.dtype, keys.shape) != (np.uint32, (624,)) or type(position) is not int or not 0 <= position <= 624:
+    inside = type(position) is int and 0 <= position <= 624
+    if keys.dtype != np.uint32 or keys.shape != (624,) or not inside:
         raise ValueError("the state of a random generator is damaged")
     random = np.random.RandomState()
     random.set_state(("MT19937", keys, position, has_gauss, gauss))
