@@ -707,10 +707,12 @@ HOSTILE = {
     ),
     "method in an attribute": (
         lambda path: {"$": "MvHE", "params": {}, "fitted": {"transform_view": path}},
-        r"MvHE\.\w+ is missing",
+        r"MvHE\.transform_view is not part of a model",
     ),
     "scalar of a list": (lambda path: {"$": "float64", "value": [1, [2]]}, "not made of 'float64'"),
     "scalar without a value": (lambda path: {"$": "float64"}, "KeyError: 'value'"),
+    "range without an end": (lambda path: {"$": "range", "items": [10**18]}, "more than 1000000 numbers"),
+    "range that cannot be counted": (lambda path: {"$": "range", "items": [10**30]}, "OverflowError"),
     "range of text": (lambda path: {"$": "range", "items": [path]}, "TypeError"),
     "pipeline with a cache": (
         lambda path: {"$": "Pipeline", "params": {"steps": [], "memory": path}, "fitted": {}},
@@ -1083,6 +1085,24 @@ def test_results_of_searches_fit_each_other(tmp_path):
         refuse(path, forged(search, "fitted", *way, to=value))
 
 
+def test_ranges_in_unexpected_places_are_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(_models, "_LONGEST_RANGE", sys.maxsize)
+    endless, path = {"$": "range", "items": [sys.maxsize]}, tmp_path / "model"
+    for model in (
+        cv.KMvHE(2).fit(ARRAYS, Y),
+        cv.Committee([cv.MvDA(2)]).fit(ARRAYS, Y),
+        clone(SEARCH).fit(SAME_SIZES, Y),
+        cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y).enroll(ARRAYS[0], Y, 0),
+        make_pipeline(cv.ViewScaler()).fit(SAME_SIZES),
+    ):
+        tree, _ = unforge(_models.encode(model))
+        for name in tree["fitted"]:
+            refuse(path, forged(model, "fitted", name, to=endless))
+        for group in ("params", "fitted"):
+            refuse(path, forged(model, group, to=endless))
+    refuse(path, forged(model, "params", "steps", to=endless))
+
+
 SCRIPT = '"><img src=x onerror="alert(1)">'
 
 
@@ -1093,9 +1113,9 @@ def test_attributes_that_hide_what_a_class_defines_are_refused(inner, tmp_path):
     part = pipeline[0] if inner else pipeline
     part._doc_link_module, part._doc_link_template = type(part).__module__.split(".")[0], SCRIPT
     assert SCRIPT in pipeline._repr_html_()  # a notebook would run it
-    with pytest.raises(ValueError, match=r"cannot be saved: \w+\.\w+ is (missing|not part of a model)"):
+    with pytest.raises(ValueError, match=r"cannot be saved: \w+\._doc_link_\w+ is not part of a model"):
         save(pipeline, path)
-    refuse(path, _models.encode(pipeline), r"\w+\.\w+ is (missing|not part of a model)")
+    refuse(path, _models.encode(pipeline), r"\w+\._doc_link_\w+ is not part of a model")
 
 
 def test_names_in_a_model_are_no_markup(tmp_path):

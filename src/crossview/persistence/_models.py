@@ -19,7 +19,7 @@ from crossview.persistence._table import TABLE, check
 
 __all__ = ["encode", "load", "save"]
 
-_DEEPEST, _MOST_OBJECTS = 60, 10_000
+_DEEPEST, _MOST_OBJECTS, _LONGEST_RANGE = 60, 10_000, 10**6
 _SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
 _SCALARS += ["float16", "float32", "float64"]
 
@@ -243,6 +243,12 @@ def _objects(items: list[Any]) -> NDArray[Any]:
     return array
 
 
+def _range(items: list[int]) -> range:
+    if len(range(*items)) > _LONGEST_RANGE:
+        raise ValueError(f"a range has more than {_LONGEST_RANGE} numbers")
+    return range(*items)
+
+
 def _text(codes: NDArray[Any]) -> NDArray[Any]:
     if codes.dtype != np.uint32 or codes.max() > 0x10FFFF:
         raise ValueError("an array is not text")
@@ -261,7 +267,7 @@ def _random(keys: NDArray[Any], position: int, has_gauss: int, gauss: float) -> 
 
 _FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
-    "range": lambda items: range(*items),
+    "range": _range,
     "ndarray": _objects,
 }
 _FROM_ARRAY: dict[str, Callable[..., Any]] = {

@@ -46,12 +46,12 @@ def check(model: Any, fitted: Mapping[str, Any]) -> None:
     name = type(model).__name__
     _, entry, given = TABLE[name]
     known = {key.removesuffix("?"): key.endswith("?") for key in entry if key not in given}
+    for key in fitted.keys() - known.keys():
+        raise ValueError(f"{name}.{key} is not part of a model")
     complete = any(optional and key in fitted for key, optional in known.items())
     for key, optional in known.items():
         if fitted and key not in fitted and (complete or not optional):
             raise ValueError(f"{name}.{key} is missing")
-    for key in fitted.keys() - known.keys():
-        raise ValueError(f"{name}.{key} is not part of a model")
     values = {key: getattr(model, key) for key in given if key in entry} | dict(fitted)
     sizes: Sizes = {}
     for key, wanted in entry.items():
@@ -86,10 +86,10 @@ def _names(value: Any, sizes: Sizes) -> bool:
 
 
 def _widths(value: Any, sizes: Sizes) -> bool:
-    sizes["widths"] = value
-    sizes.update({("D", v): D for v, D in enumerate(value)})
-    whole = type(value) is tuple and all(type(D) is int and 1 <= D <= _MOST_FEATURES for D in value)
-    return whole and len(value) == sizes["n"]
+    if type(value) is not tuple or not all(type(D) is int and 1 <= D <= _MOST_FEATURES for D in value):
+        return False
+    sizes.update({("D", v): D for v, D in enumerate(value)}, widths=value)
+    return bool(len(value) == sizes["n"])
 
 
 def _kernel(value: Any, sizes: Sizes) -> bool:
