@@ -42,7 +42,7 @@ clean:
 	@touch $@
 
 .venv/demo: .venv/pip pyproject.toml
-	$(RUN) -m pip install --quiet --editable '.[cli,onnx,plot,save]'
+	$(RUN) -m pip install --quiet --editable '.[cli,onnx,plot]'
 	@touch $@
 
 .venv/test: .venv/pip pyproject.toml

@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 from commands import run
 from methods import make
+from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 
@@ -236,6 +237,19 @@ def test_inspect_a_matcher(data, tmp_path):
     facts = json.loads(run("inspect", tmp_path / "matcher.model", "--json").stdout)
     assert (facts["model"], facts["steps"], facts["components"]) == ("CrossViewClassifier", ["MvDA"], 3)
     assert (facts["gallery"], facts["threshold"]) == (90, None)
+
+
+def test_inspect_names_a_file_whose_model_is_not_fitted(tmp_path):
+    path = tmp_path / "m"
+    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, refit=False)
+    for model in (cv.MvDA(), make_pipeline(cv.ViewScaler(), cv.MvDA()), cv.Committee([cv.MvDA()]), search):
+        for outer in (model, cv.CrossViewClassifier(model)):
+            cv.save(outer, path)
+            told = run("inspect", path, status=1).stderr
+            assert f"{path} holds a {type(outer).__name__} that is not fitted: fit it, then save it" in told
+            assert told.count("\n") == 1
+    cv.save(search.fit(ARRAYS, Y), path)
+    assert "that is not fitted" in run("inspect", path, status=1).stderr
 
 
 def test_a_pickle_is_not_a_model(tmp_path):

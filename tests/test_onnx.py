@@ -145,6 +145,20 @@ def test_committee(kernel, tmp_path):
     assert_same_latents(committee, SAME_SIZES, tmp_path)
 
 
+def test_pipelines_in_pipelines_and_committees_in_searches_and_matchers(tmp_path):
+    inner = make_pipeline(cv.ViewPCA(4), "passthrough", cv.MvHE(2))
+    scaler = cv.ViewScaler()
+    assert_same_latents(make_pipeline(scaler, inner).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
+    assert_same_latents(
+        make_pipeline(scaler, cv.Committee([inner, cv.MvDA(2)])).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path
+    )
+    search = cv.EmbeddingSearchCV(inner, {"mvhe__beta": [0.1, 0.2]}, n_folds=2, members=2)
+    matcher = cv.CrossViewClassifier(search).fit(SAME_SIZES, Y)
+    export_onnx(matcher, 1, tmp_path / "1.onnx")
+    X = SAME_SIZES[1].astype(np.float32)
+    np.testing.assert_allclose(run(tmp_path / "1.onnx", X), cv.transform_view(matcher, X, 1), rtol=0, atol=1e-5)
+
+
 def test_names_and_metadata(tmp_path):
     model = make_pipeline(cv.ViewScaler(pooled=False), cv.MvHE(2)).fit(cv.Views(ARRAYS, names=["photo", "sketch"]), Y)
     export_onnx(model, "sketch", tmp_path / "sketch.onnx")
@@ -186,6 +200,10 @@ def test_what_cannot_be_exported(tmp_path):
         export_onnx(cv.EmbeddingSearchCV(cv.MvHE(), {}), 0, path)
     with pytest.raises(NotFittedError):
         export_onnx(cv.Committee([cv.MvHE()]), 0, path)
+    with pytest.raises(NotFittedError):
+        export_onnx(cv.CrossViewClassifier(cv.MvHE()), 0, path)
+    with pytest.raises(ValueError, match="no embedding to export"):
+        export_onnx(make_pipeline("passthrough"), 0, path)
     assert not list(tmp_path.iterdir())
 
 

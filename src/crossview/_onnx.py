@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._transformer import unwrap
 from crossview._types import Array
 from crossview._version import __version__
 from crossview.embeddings._base import Embedding
@@ -21,8 +21,6 @@ from crossview.kernels import Kernel
 from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
-from crossview.recognition.matcher import CrossViewClassifier
-from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import index_of_view
 
 __all__ = ["export_onnx"]
@@ -72,15 +70,15 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     ...     cv.export_onnx(model, "left", f"{folder}/left.onnx")
     """
     onnx = _onnx()
-    fitted = _fitted(model)
-    members = [_steps(member) for member in (fitted.members_ if isinstance(fitted, Committee) else [fitted])]
+    members = _members(model)
     first = members[0][0]
     names: list[str] = first.view_names_
     v = index_of_view(view, names)
     double = any(_kernel(steps[-1], v) is not None for steps in members)
     graph = _Graph(onnx, np.float64 if double else np.float32)
     latents = [_latent(graph, steps, v) for steps in members]
-    if isinstance(fitted, Committee):
+    committee = isinstance(unwrap(model)[-1], Committee)
+    if committee:
         latent = graph.node("Concat", *(graph.normalised(latent) for latent in latents), axis=1)
     else:
         latent = latents[0]
@@ -89,7 +87,7 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     estimators = [[type(step).__name__ for step in steps] for steps in members]
     metadata = {
         "crossview_version": __version__,
-        "estimators": json.dumps(estimators if isinstance(fitted, Committee) else estimators[0]),
+        "estimators": json.dumps(estimators if committee else estimators[0]),
         "view": names[v],
         "view_names": json.dumps(names),
     }
@@ -107,17 +105,22 @@ def _onnx() -> Any:
         raise ImportError("export to ONNX needs onnx: pip install 'crossview[onnx]'.") from error
 
 
-def _fitted(model: Any) -> Any:
-    """The embedding, pipeline or committee that a search or a matcher holds."""
-    if isinstance(model, CrossViewClassifier):
-        check_is_fitted(model, "embedding_")
-        return _fitted(model.embedding_)
-    if isinstance(model, EmbeddingSearchCV):
-        check_is_fitted(model)
-        return _fitted(model.best_estimator_)
-    if isinstance(model, Committee):
-        check_is_fitted(model)
-    return model
+def _members(model: Any) -> list[list[Any]]:
+    """The fitted steps of an embedding or a pipeline, or of every member of a committee."""
+    steps = unwrap(model)
+    if not steps or not isinstance(steps[-1], Embedding):
+        raise ValueError("there is no embedding to export: pass one, or a pipeline that ends with one.")
+    for step in steps:
+        check_is_fitted(step)
+    *before, last = steps
+    embeddings = map(unwrap, last.members_) if isinstance(last, Committee) else [[last]]
+    members = [[*before, *embedding] for embedding in embeddings]
+    for step in (step for member in members for step in member[:-1]):
+        if type(step) not in (ViewScaler, ViewPCA):
+            raise ValueError(
+                f"{type(step).__name__} cannot be exported as a step before the embedding: ViewScaler and ViewPCA can."
+            )
+    return members
 
 
 def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
@@ -135,24 +138,6 @@ def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
         latent = graph.node("MatMul", values, graph.constant(embedding.projections_[v]))
         offset = embedding.offsets_[v]
     return graph.node("Sub", latent, graph.constant(offset)) if offset.any() else latent
-
-
-def _steps(model: Any) -> list[Any]:
-    """The transformers that an embedding or a pipeline is made of, one after another."""
-    if isinstance(model, Pipeline):
-        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
-    else:
-        steps = [model]
-    if not steps or not isinstance(steps[-1], Embedding):
-        raise ValueError("there is no embedding to export: pass one, or a pipeline that ends with one.")
-    for step in steps[:-1]:
-        if type(step) not in (ViewScaler, ViewPCA):
-            raise ValueError(
-                f"{type(step).__name__} cannot be exported as a step before the embedding: ViewScaler and ViewPCA can."
-            )
-    for step in steps:
-        check_is_fitted(step)
-    return steps
 
 
 def _times(a: Array, b: Array) -> Array:

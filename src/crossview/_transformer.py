@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossview._types import Array
 from crossview.views import ViewInput, Views, check_matrix, index_of_view
 
-__all__ = ["MultiViewTransformer", "transform_view"]
+__all__ = ["MultiViewTransformer", "transform_view", "unwrap"]
 
 
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -163,13 +163,32 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
     latent : ndarray of shape (t, d)
         The samples in the common space.
     """
-    model = getattr(model, "embedding_", model)  # of a matcher
-    model = getattr(model, "best_estimator_", model)  # of a search, scikit-learn's among them
-    steps = [step for _, step in model.steps if step != "passthrough"] if isinstance(model, Pipeline) else [model]
-    for step in steps:
+    for step in unwrap(model):
         if not hasattr(step, "transform_view"):
             raise TypeError(
                 f"{type(step).__name__} cannot map one view alone: use crossview's estimators in the pipeline."
             )
         X = step.transform_view(X, view)
     return np.asarray(X)
+
+
+def unwrap(model: Any) -> list[Any]:
+    """The transformers that samples go through, one after another: the steps of a pipeline, or an embedding alone.
+
+    Parameters
+    ----------
+    model : estimator
+        An embedding, a pipeline, a fitted search for one (scikit-learn's searches included), or a fitted matcher.
+
+    Returns
+    -------
+    steps : list of estimator
+        The last one is the embedding, or the committee.
+    """
+    if isinstance(model, Pipeline):
+        return [inner for _, step in model.steps if step not in (None, "passthrough") for inner in unwrap(step)]
+    for given, fitted in (("embedding", "embedding_"), ("estimator", "best_estimator_")):
+        if hasattr(model, given):
+            check_is_fitted(model, fitted)
+            return unwrap(getattr(model, fitted))
+    return [model]

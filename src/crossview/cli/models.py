@@ -12,10 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.table import Table
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import check_is_fitted
 
 import crossview as cv
-from crossview._transformer import transform_view
+from crossview._transformer import transform_view, unwrap
 from crossview._validation import spreadsheet_safe
 from crossview.cli.app import (
     CaseOption,
@@ -252,22 +254,27 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Say what is in a saved model."""
     with one_line_errors():
         loaded = cv.load(model)
-        fitted = loaded.embedding_ if isinstance(loaded, cv.CrossViewClassifier) else loaded
-        best = fitted.best_estimator_ if isinstance(fitted, cv.EmbeddingSearchCV) else fitted
-        first = best.members_[0] if isinstance(best, cv.Committee) else best
-        steps = [step for _, step in first.steps] if isinstance(first, Pipeline) else [first]
+        try:
+            best = unwrap(loaded)
+            for step in best:
+                check_is_fitted(step)
+        except NotFittedError:
+            what = f"{model} holds a {type(loaded).__name__} that is not fitted"
+            raise ValueError(f"{what}: fit it, then save it again.") from None
+        steps = unwrap(best[-1].members_[0]) if isinstance(best[-1], cv.Committee) else best
+        search = getattr(loaded, "embedding_", loaded)
         facts: dict[str, Any] = {
             "model": type(loaded).__name__,
             "steps": [type(step).__name__ for step in steps],
-            "views": dict(zip(steps[0].view_names_, steps[0].n_features_, strict=True)),
-            "components": getattr(best[-1] if isinstance(best, Pipeline) else best, "n_components_", None),
+            "views": dict(zip(best[0].view_names_, best[0].n_features_, strict=True)),
+            "components": getattr(best[-1], "n_components_", None),
             "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
         }
-        if isinstance(best, cv.Committee):
-            facts["members"] = len(best.members_)
-        if isinstance(fitted, cv.EmbeddingSearchCV):
-            facts |= {"metric": fitted.best_metric_, "folds_of": fitted.folds_of_}
-            facts[fitted.scoring] = round(float(fitted.best_score_), 4)
+        if isinstance(best[-1], cv.Committee):
+            facts["members"] = len(best[-1].members_)
+        if isinstance(search, cv.EmbeddingSearchCV):
+            facts |= {"metric": search.best_metric_, "folds_of": search.folds_of_}
+            facts[search.scoring] = round(float(search.best_score_), 4)
         if isinstance(loaded, cv.CrossViewClassifier):
             facts |= {"gallery": len(getattr(loaded, "gallery_", ())), "threshold": _jsonable(loaded.threshold_)}
         if as_json:

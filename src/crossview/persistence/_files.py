@@ -1,47 +1,56 @@
-"""Files: a line with a digest, an archive after it, and how they are written and read."""
+"""Files: how they are written whole or not at all, and what is checked before their content is used."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import io
+import json
 import os
 import re
 import secrets
 import shutil
 import stat
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
-from typing import TypeAlias
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from typing import Any, TypeAlias
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
 
 from crossview._version import __version__
 
-__all__ = ["AGAIN", "SCHEMA", "ModelFileError", "PathLike", "line", "pack", "read", "unpack", "write_atomically"]
+__all__ = ["AGAIN", "MALFORMED", "ModelFileError", "PathLike", "pack", "unpack", "write_atomically"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
 AGAIN = "Restore it from a copy, or save the model again with crossview.save."
-SCHEMA = "schema.json"
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What content of an unexpected form leads to."""
 
 _FORMAT = 1
-_START = re.compile(rb"crossview-model format=(\d{1,6}) version=(\d{1,6}[0-9A-Za-z.+!-]{0,40}) ")
-_LINE = re.compile(rb"(crossview-model format=[1-9]\d* version=\S+ size=(\d{1,15})) sha256=([0-9a-f]{64})\n")
-_LONGEST_LINE = 256
-_LARGEST_SCHEMA = 64 * 2**20
+_MARK = re.compile(r"format=(\d{1,6}) version=((\d{1,6})[0-9A-Za-z.+!-]{0,40}) sha256=([0-9a-f]{64}) (.*)", re.DOTALL)
+_NO_DIGEST = b"0" * 64
+_LARGEST_HEADER = 16 * 2**20
+_MOST_VALUES = 10**6  # an empty list or dict takes 30 times the memory of its two characters
+_LARGEST_SIZE, _MOST_DIMENSIONS = 2**48, 8
+_DTYPES = {"BOOL": "?", "F16": "<f2", "F32": "<f4", "F64": "<f8"}
+_DTYPES |= {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 
 
 class ModelFileError(ValueError):
-    """A file is no model, is damaged, was written by a newer crossview, or holds what no model is made of."""
+    """A file is not a model, is damaged, was written by a newer crossview, or holds what no model is made of."""
 
 
-def write_atomically(path: PathLike, data: bytes) -> None:
+def write_atomically(path: PathLike, data: bytes | bytearray) -> None:
     """Write a file so that, whatever happens meanwhile, its name stands for the old content or the new.
 
     Parameters
     ----------
     path : str or path
-        The file. If it is a link, what it leads to is written.
+        The file. If it is a link, its target is written.
     data : bytes
         Its content.
     """
@@ -49,9 +58,9 @@ def write_atomically(path: PathLike, data: bytes) -> None:
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder: give the name of a file in it.")
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} to: create it first.")
+        raise FileNotFoundError(f"folder {target.parent} does not exist: create it first, or choose another one.")
     temporary = target.parent / f".crossview-{secrets.token_hex(8)}.tmp"
-    # Who may not read the old content may not read the new either, while it is being written.
+    # Whoever may not read the old content may not read the new either, while it is being written.
     rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, rights)) as file:
@@ -61,113 +70,94 @@ def write_atomically(path: PathLike, data: bytes) -> None:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError):
+            fix = "check free space and permissions, or choose another folder"
+            raise type(error)(f"cannot write {target} ({error.strerror or error}): {fix}.") from error
         raise
 
 
-# The line before the archive.
+def pack(model: str, arrays: Mapping[str, NDArray[Any]], version: str = __version__) -> bytearray:
+    """The content of a file: arrays, and the description of a model in JSON."""
+    mark = f"format={_FORMAT} version={version} sha256={_NO_DIGEST.decode()} "
+    data = bytearray(safetensors.numpy.save(dict(arrays), {"crossview": mark + model}))
+    length = int.from_bytes(data[:8], "little")
+    if length > _LARGEST_HEADER or _count(data[8 : 8 + length]) > _MOST_VALUES:
+        raise ValueError(
+            f"all but its arrays takes more than {_LARGEST_HEADER // 2**20} MiB, or is more than a million values: "
+            "save best_estimator_ of a large search, and labels as arrays of strings or numbers"
+        )
+    place = data.index(_NO_DIGEST)
+    data[place : place + 64] = hashlib.sha256(data).hexdigest().encode()
+    return data
 
 
-def line(payload: bytes, version: str) -> bytes:
-    """The line that an archive written by some version of crossview gets."""
-    start = f"crossview-model format={_FORMAT} version={version} size={len(payload)}".encode()
-    return start + f" sha256={_digest(start, payload)}\n".encode()
-
-
-def _digest(start: bytes, payload: bytes) -> str:
-    digest = hashlib.sha256(start)
-    digest.update(payload)
-    return digest.hexdigest()
-
-
-def read(path: PathLike) -> bytes:
-    """The archive in a file, once its mark, size, digest and version are known to be right."""
-    name = os.fspath(path)
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no file {name}: check the name.")
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ModelFileError(f"{name} is not a file: give the name of one that crossview.save wrote.")
-    with open(path, "rb") as file:
-        first, payload = file.readline(_LONGEST_LINE), file.read()
-    mark = _START.match(first)
+def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """The description of a model and its arrays, once all sizes, the digest and the version are known to be right."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    start = file.read(8)
+    length = int.from_bytes(start, "little")
+    raw = file.read(length) if 2 <= length <= min(size - 8, _LARGEST_HEADER) else b""
+    mark = None
+    with contextlib.suppress(*MALFORMED):
+        header = _parse(raw)
+        mark = _MARK.fullmatch(header.pop("__metadata__")["crossview"])
     if mark is None:
         raise ModelFileError(
-            f"{name} is no model of crossview's, or its beginning is damaged: load what crossview.save wrote. "
+            f"{name} is not a model of crossview, or its beginning is damaged: load what crossview.save wrote. "
             "Pickles are never loaded."
         )
-    version = mark[2].decode()
+    number, version, major, stated, model = mark.groups()
     newer = f"{name} was written by crossview {version}, this is {__version__}: upgrade crossview to load it."
-    if int(mark[1]) > _FORMAT:
+    if int(number) > _FORMAT:
         raise ModelFileError(newer)
-    _check_digest(name, first, payload)
-    if _major(version) > _major(__version__):
-        raise ModelFileError(newer)
-    return payload
-
-
-def _check_digest(name: str, first: bytes, payload: bytes) -> None:
-    """Refuse an archive that is not what the line before it says."""
-    fields = _LINE.fullmatch(first)
-    if fields is None:
-        raise ModelFileError(f"the beginning of {name} is damaged. {AGAIN}")
-    size = int(fields[2])
-    if len(payload) != size:
-        problem = "cut short" if len(payload) < size else "damaged"
-        raise ModelFileError(f"{name} is {problem}: it has {len(payload)} bytes in the place of {size}. {AGAIN}")
-    if _digest(fields[1], payload) != fields[3].decode():
+    layout = _layout(header)
+    expected = 8 + length + sum(prod(shape) * dtype.itemsize for _, dtype, shape in layout)
+    if size != expected:
+        problem = "cut short" if size < expected else "damaged"
+        raise ModelFileError(f"{name} is {problem}: it has {size} bytes instead of {expected}. {AGAIN}")
+    digest = hashlib.sha256(start + raw.replace(stated.encode(), _NO_DIGEST, 1))
+    arrays = {}
+    for key, dtype, shape in layout:
+        arrays[key] = np.zeros(shape, dtype)
+        octets = arrays[key].reshape(-1).view(np.uint8)
+        file.readinto(octets.data)  # what cannot be read any more changes the digest
+        digest.update(octets.data)
+        if dtype == np.bool_ and octets.max(initial=0) > 1:
+            raise ValueError(f"the array {key!r} has truth values other than 0 and 1")
+    if digest.hexdigest() != stated:
         raise ModelFileError(f"{name} is damaged: its content has changed since it was written. {AGAIN}")
+    if int(major) > int(__version__.split(".")[0]):
+        raise ModelFileError(newer)
+    return _parse(model.encode()), arrays
 
 
-def _major(version: str) -> int:
-    return int(re.split(r"\D", version, maxsplit=1)[0])
+def _count(text: bytes | bytearray) -> int:
+    """The most values that JSON can have."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-# The archive: a schema, and members that it names.
+def _parse(text: bytes) -> Any:
+    """JSON, unless it would take much memory."""
+    if _count(text) > _MOST_VALUES:
+        raise ValueError("there are more than a million values")
+    return json.loads(text.decode())
 
 
-def pack(schema: bytes, members: Mapping[str, bytes], compression: int = ZIP_DEFLATED) -> bytes:
-    """An archive without dates. Only the schema is worth compressing."""
-    buffer = io.BytesIO()
-    with ZipFile(buffer, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(ZipInfo(name), data, ZIP_STORED)
-        archive.writestr(ZipInfo(SCHEMA), schema, compression)
-    return buffer.getvalue()
-
-
-def unpack(payload: bytes) -> tuple[bytes, dict[str, bytes]]:
-    """Schema and members of an archive, none of them larger than it may be."""
-    members = {}
-    with ZipFile(io.BytesIO(payload)) as archive:
-        for name, entry in _entries(archive, len(payload)).items():
-            # Reading no more than the stated size, a member cannot unfold into more than that.
-            with archive.open(entry) as member:
-                members[name] = member.read(entry.file_size + 1)
-            if len(members[name]) != entry.file_size:
-                raise ValueError(f"{name} has another size than is stated")
-    return members.pop(SCHEMA), members
-
-
-def _entries(archive: ZipFile, size: int) -> dict[str, ZipInfo]:
-    """What an archive of some size holds, by name, if it is what `pack` could have written."""
-    entries = {entry.filename: entry for entry in archive.infolist()}
-    if len(entries) < len(archive.infolist()):
-        raise ValueError("a member is there twice")
-    if SCHEMA not in entries:
-        raise ValueError(f"there is no {SCHEMA}")
-    if entries[SCHEMA].compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        # zipfile unfolds the other kinds as far as they go, however little of them is to be read.
-        raise ValueError("the description of the model is compressed in a way that crossview.save never uses")
-    if entries[SCHEMA].file_size > _LARGEST_SCHEMA:
-        raise ValueError(
-            f"the description of the model takes more than {_LARGEST_SCHEMA // 2**20} MiB: of a large search, save "
-            "best_estimator_"
-        )
-    stored = [entry for name, entry in entries.items() if name != SCHEMA]
-    if any(entry.compress_type != ZIP_STORED for entry in stored):
-        raise ValueError("arrays are compressed, which crossview.save never does")
-    if sum(entry.file_size for entry in stored) > size:
-        raise ValueError("members overlap")
-    return entries
+def _layout(header: Mapping[str, Any]) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
+    """Name, type and shape of all arrays in the order of the file, without gaps and overlaps."""
+    found, end = [], 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+        first, last = entry["data_offsets"]
+        whole = all(type(size) is int and 0 <= size <= _LARGEST_SIZE for size in (*shape, first, last))
+        if not whole or len(shape) > _MOST_DIMENSIONS or (0 in shape and shape != (0,)):
+            raise ValueError(f"the array {name!r} has no proper shape")
+        if first != end or last - first != prod(shape) * dtype.itemsize:
+            raise ValueError(f"the array {name!r} is not there in full")
+        found.append((name, dtype, shape))
+        end = last
+    return found

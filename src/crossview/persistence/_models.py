@@ -1,34 +1,27 @@
-"""Saving and loading: from a model to a file's archive, and back."""
+"""Saving and loading: from a model to JSON and arrays, and back."""
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import os
-from collections.abc import Iterator
-from importlib import import_module
+import stat
+from collections.abc import Callable, Mapping
 from typing import Any
-from zipfile import ZIP_STORED, ZipFile
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import kernel_metrics
 
-from crossview._version import __version__
-from crossview.persistence._checks import check_model, check_saveable
-from crossview.persistence._files import (
-    AGAIN,
-    SCHEMA,
-    ModelFileError,
-    PathLike,
-    line,
-    pack,
-    read,
-    unpack,
-    write_atomically,
-)
-from crossview.persistence._schema import ForeignError, Node, check_schema
+from crossview.persistence._files import AGAIN, MALFORMED, ModelFileError, PathLike, pack, unpack, write_atomically
+from crossview.persistence._table import TABLE, check
 
-__all__ = ["load", "named_members", "save"]
+__all__ = ["encode", "load", "save"]
+
+_DEEPEST, _MOST_OBJECTS, _LONGEST_RANGE = 60, 10_000, 10**6
+_SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
+_SCALARS += ["float16", "float32", "float64"]
 
 
 def save(model: BaseEstimator, path: PathLike) -> None:
@@ -40,7 +33,7 @@ def save(model: BaseEstimator, path: PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        Any estimator of crossview, a search, or a scikit-learn pipeline of these.
+        Any estimator of crossview, a search, a matcher, or a scikit-learn pipeline of these.
     path : str or path
         The file.
 
@@ -66,23 +59,21 @@ def save(model: BaseEstimator, path: PathLike) -> None:
     >>> bool(np.array_equal(again.transform(data.views)["left"], model.transform(data.views)["left"]))
     True
     """
-    _skops()
     if not isinstance(model, BaseEstimator):
-        raise TypeError(f"save takes an estimator, got {type(model).__name__}: pass a model of crossview's.")
-    check_saveable(model)
+        raise TypeError(f"save takes an estimator, got {type(model).__name__}: pass a model of crossview.")
     try:
-        payload = _encode(model)
-        _decode(payload)
-    except Exception as error:
+        content = encode(model)
+        _decode(*unpack(io.BytesIO(content), "the file"))
+    except MALFORMED as error:
         raise ValueError(f"this {type(model).__name__} cannot be saved: {error}") from error
-    write_atomically(path, line(payload, __version__) + payload)
+    write_atomically(path, content)
 
 
 def load(path: PathLike) -> Any:
     """Read a model that `save` wrote.
 
-    Nothing in the file is run, whoever wrote it, and a file that has changed since is refused. That it was not
-    exchanged for another model is beyond what a file can tell.
+    Nothing in the file is executed, whoever wrote it, and a file that has changed since is refused. A file cannot tell
+    whether it was exchanged for another model.
 
     Parameters
     ----------
@@ -97,83 +88,191 @@ def load(path: PathLike) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is no model, is damaged, was written by a newer crossview, or holds what no model is made of.
+        If the file is not a model, is damaged, was written by a newer crossview, or holds what no model is made of.
 
     See Also
     --------
     save : Write one, with an example.
     """
-    _skops()
-    payload = read(path)
+    name = os.fspath(path)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"file {name} does not exist: check the name.")
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ModelFileError(f"{name} is not a file: give the name of one that crossview.save wrote.")
     try:
-        return _decode(payload)
-    except ForeignError as error:
-        raise ModelFileError(
-            f"{os.fspath(path)} holds {error}, which no model of crossview's is made of, and was not loaded: "
-            "load only files that crossview.save wrote, with this version of crossview or an older one."
-        ) from error
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ModelFileError(f"{os.fspath(path)} holds no model that can be built ({reason}). {AGAIN}") from error
+        with open(path, "rb") as file:
+            return _decode(*unpack(file, name))
+    except ModelFileError:
+        raise
+    except MALFORMED as error:
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        reason = "".join(letter if letter.isprintable() else " " for letter in reason[:300])
+        raise ModelFileError(f"{name} holds no model that can be built ({reason}). {AGAIN}") from error
 
 
-def _skops() -> Any:
-    try:
-        return import_module("skops.io")
-    except ImportError as error:
-        raise ImportError("saving and loading models needs skops: pip install 'crossview[save]'.") from error
+def encode(model: BaseEstimator) -> bytearray:
+    """The content of a model's file."""
+    encoder = _Encoder()
+    tree = encoder.node(model, type(model).__name__)
+    return pack(json.dumps(tree, separators=(",", ":")), encoder.arrays)
 
 
-def _encode(model: BaseEstimator) -> bytes:
-    """The archive that skops makes of a model, with numbers for the memory addresses that skops puts in it."""
-    # The copy is made for the arrays: numpy's file format knows rows first and columns first, but not parts of larger
-    # arrays. These would all come back rows first, and give results that differ in the last bit; copies keep the order.
-    data = _skops().dumps(copy.deepcopy(model))
-    first: dict[int, Node] = {}
-    members: dict[str, bytes] = {}
+class _Encoder:
+    """Turns values into JSON, in which an object with the key $ stands for what JSON lacks, and collects arrays."""
 
-    with ZipFile(io.BytesIO(data)) as archive:
+    def __init__(self) -> None:
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.owners: dict[int, str] = {}
 
-        def rename(node: Node) -> Node:
-            address = node.get("__id__")
-            if not isinstance(address, int):
-                return node
-            if address in first:
-                # One object in several places: said with the same words everywhere.
-                return first[address]
-            node["__id__"] = len(first) + 1
-            if (node["__module__"], node["__class__"]) == ("numpy", "bool"):
-                node["__class__"] = "bool_"  # the name that numpy 1 knows as well
-            if isinstance(node.get("file"), str):
-                name = f"{node['__id__']}.npy"
-                members[name] = archive.read(node["file"])
-                node["file"] = name
-            first[address] = node
-            return node
+    def node(self, value: Any, way: str, depth: int = 0) -> Any:
+        """Describe a value. The way to it from the model is the name of its array, and of its place in errors."""
+        kind = type(value)
+        if depth > _DEEPEST:
+            raise ValueError(f"{way} is nested too deeply, or contains itself")
+        if value is None or kind in (bool, int, float, str):
+            return value
+        if kind is list:
+            return [self.node(item, f"{way}[{k}]", depth + 1) for k, item in enumerate(value)]
+        if kind is dict:
+            for key in value:
+                if type(key) is not str or key == "$":
+                    raise ValueError(f"{way} has the key {key!r}, which cannot be saved: use other strings")
+            return {key: self.node(item, f"{way}[{key!r}]", depth + 1) for key, item in value.items()}
+        if kind is tuple or (kind is np.ndarray and value.dtype == object and value.ndim == 1):
+            return {"$": kind.__name__, "items": self.node(list(value), way, depth)}
+        if kind is range:
+            return {"$": "range", "items": [value.start, value.stop, value.step]}
+        if isinstance(value, np.generic) and (kind is np.str_ or value.dtype.name in _SCALARS):
+            return {"$": "str" if kind is np.str_ else value.dtype.name, "value": value.item()}
+        if kind is np.random.RandomState and value.get_state(legacy=False)["bit_generator"] == "MT19937":
+            _, keys, *state = value.get_state()
+            return self._add("random", value, way, keys) | {"state": state}
+        if kind is np.ndarray and (value.dtype.kind == "U" or value.dtype.name in _SCALARS):
+            array = np.array(value, dtype=value.dtype.newbyteorder("="), order="K")
+            if value.dtype.kind == "U":
+                return self._add("text", value, way, array.reshape(-1).view(np.uint32).reshape(*array.shape, -1))
+            # Columns first stay columns first: products in another order differ in the last bit.
+            if array.flags.f_contiguous and not array.flags.c_contiguous:
+                return self._add("transposed", value, way, array.T)
+            return self._add("array", value, way, array)
+        if TABLE.get(kind.__name__, [None])[0] is not kind:
+            raise ValueError(_why_not(way, value))
+        params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
+        unfitted = vars(kind(**params))
+        fitted = {name: item for name, item in vars(value).items() if name not in unfitted}
+        return {"$": kind.__name__} | {
+            group: {name: self.node(item, f"{way}.{name}", depth + 1) for name, item in attributes.items()}
+            for group, attributes in (("params", params), ("fitted", fitted))
+        }
 
-        schema = json.loads(archive.read(SCHEMA), object_hook=rename)
-    used = set(named_members(schema))
-    return pack(json.dumps(schema).encode(), {name: data for name, data in members.items() if name in used})
+    def _add(self, kind: str, owner: Any, way: str, array: NDArray[Any]) -> dict[str, Any]:
+        """Keep an object's array. One object in several places has one array."""
+        name = self.owners.setdefault(id(owner), way)
+        self.arrays.setdefault(name, np.asarray(array, order="C"))
+        return {"$": kind, "array": name}
 
 
-def named_members(schema: Node) -> Iterator[str]:
-    """Members that a schema names."""
-    stack: list[Any] = [schema]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            if isinstance(node.get("file"), str):
-                yield node["file"]
-            stack.extend(node.values())
-        elif isinstance(node, list):
-            stack.extend(node)
+def _why_not(way: str, value: Any) -> str:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, np.ndarray):
+        return f"{way} is a {kind} of {value.dtype}, which files do not hold: use numbers, strings or truth values"
+    if not callable(value) or isinstance(value, BaseEstimator):
+        fix = "save a model of crossview, or a scikit-learn pipeline of these; of a search, save best_estimator_"
+        return f"{way} is a {kind}, which files do not hold: {fix}"
+    fix = f"use one of scikit-learn's kernels by name ({', '.join(sorted(kernel_metrics()))}), or kernel='precomputed'"
+    return f"{way} is the function {getattr(value, '__qualname__', kind)}, which cannot be saved: {fix}"
 
 
-def _decode(payload: bytes) -> Any:
-    """Build the model in an archive, after all of it has been checked."""
-    text, members = unpack(payload)
-    types = check_schema(json.loads(text), members)
-    # skops gets an archive made here, so that it cannot read anything else than what was checked.
-    model = _skops().loads(pack(text, members, ZIP_STORED), trusted=types)
-    check_model(model)
+def _decode(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The model that JSON and arrays describe."""
+    decoder = _Decoder(arrays)
+    model = decoder.value(tree)
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(f"a {type(model).__name__} is not an estimator")
+    for unused in arrays.keys() - {name for _, name in decoder.shared}:
+        raise ValueError(f"nothing uses the array {unused!r}")
     return model
+
+
+class _Decoder:
+    """Builds values from JSON and arrays. Classes come from the table, and are given what the table allows."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.arrays, self.objects = arrays, 0
+        self.shared: dict[tuple[str, str], Any] = {}
+
+    def value(self, node: Any, depth: int = 0) -> Any:
+        """Build a value, and everything in it."""
+        if depth > _DEEPEST:
+            raise ValueError("the model is nested too deeply")
+        if isinstance(node, list):
+            return [self.value(item, depth + 1) for item in node]
+        if not isinstance(node, dict):
+            return node
+        kind = node.get("$")
+        if kind is None:
+            return {key: self.value(item, depth + 1) for key, item in node.items()}
+        if kind in _SCALARS and isinstance(node["value"], bool | int | float | str):
+            return np.array(node["value"], dtype=kind)[()]
+        if kind in _FROM_ITEMS:
+            return _FROM_ITEMS[kind]([self.value(item, depth + 1) for item in node["items"]])
+        if kind in _FROM_ARRAY:
+            key = kind, node["array"]
+            if key not in self.shared:
+                self.shared[key] = _FROM_ARRAY[kind](self.arrays[node["array"]], *node.get("state", ()))
+            return self.shared[key]
+        if kind not in TABLE:
+            raise ValueError(f"models are not made of {kind!r}")
+        self.objects += 1
+        if self.objects > _MOST_OBJECTS:
+            raise ValueError(f"there are more than {_MOST_OBJECTS} estimators and kernels")
+        cls, _, names = TABLE[kind]
+        params, fitted = (self.value(node[group], depth) for group in ("params", "fitted"))
+        for unknown in params.keys() - names:
+            raise ValueError(f"{kind} has no parameter {unknown!r}")
+        model = cls(**params)
+        check(model, fitted)
+        vars(model).update(fitted)
+        return model
+
+
+def _objects(items: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(items), dtype=object)
+    for k, item in enumerate(items):
+        array[k] = item
+    return array
+
+
+def _range(items: list[int]) -> range:
+    if len(range(*items)) > _LONGEST_RANGE:
+        raise ValueError(f"a range has more than {_LONGEST_RANGE} numbers")
+    return range(*items)
+
+
+def _text(codes: NDArray[Any]) -> NDArray[Any]:
+    if codes.dtype != np.uint32 or codes.max() > 0x10FFFF:
+        raise ValueError("an array is not text")
+    return codes.view(f"U{codes.shape[-1]}").reshape(codes.shape[:-1])
+
+
+def _random(keys: NDArray[Any], position: int, has_gauss: int, gauss: float) -> np.random.RandomState:
+    # numpy takes any position, and would read numbers from outside its 624.
+    inside = type(position) is int and 0 <= position <= 624
+    if keys.dtype != np.uint32 or keys.shape != (624,) or not inside:
+        raise ValueError("the state of a random generator is damaged")
+    random = np.random.RandomState()
+    random.set_state(("MT19937", keys, position, has_gauss, gauss))
+    return random
+
+
+_FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "range": _range,
+    "ndarray": _objects,
+}
+_FROM_ARRAY: dict[str, Callable[..., Any]] = {
+    "array": lambda array: array,
+    "transposed": lambda array: array.T,
+    "text": _text,
+    "random": _random,
+}

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize
 from sklearn.utils import Tags, get_tags
 
-from crossview._transformer import transform_view
+from crossview._transformer import transform_view, unwrap
 from crossview._types import Array
 from crossview.embeddings._base import Embedding
 from crossview.views import ViewInput, Views
@@ -91,7 +91,7 @@ class Committee(Embedding):
         return np.hstack([unit_length(transform_view(member, X, v)) for member in self.members_])
 
     def _n_outputs(self, v: int) -> int:
-        return int(self._map(np.zeros((1, self.n_features_[v])), v).shape[1])
+        return sum(unwrap(member)[-1]._n_outputs(v) for member in self.members_)
 
 
 def unit_length(Z: Array) -> Array:

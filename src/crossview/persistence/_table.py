@@ -1,0 +1,231 @@
+"""The table of what models are made of: every class that a file may name, and what its attributes must be like.
+
+To make a class known, add one entry. It lists the attributes that fitting sets, and those constructor parameters that
+need a check. An attribute with a ``?`` may be missing, together with all others of the class that have one. What a
+value must be is stated by types; by a shape such as ``"D d"``, for an array; by a list of one of these, for a list with
+one value per view; or by a function of the value and the sizes known so far. A symbol stands for the same number
+throughout an object: n views; D features, r landmarks and k outputs of a view; d components; g samples in the gallery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from itertools import pairwise
+from types import NoneType
+from typing import Any, TypeAlias
+
+import numpy as np
+import sklearn.model_selection as splitters
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import kernel_metrics
+from sklearn.pipeline import Pipeline
+
+from crossview._transformer import MultiViewTransformer, unwrap
+from crossview.embeddings._base import Embedding
+from crossview.embeddings.locality import LPP
+from crossview.embeddings.methods import METHODS
+from crossview.kernels import Kernel, check_kernel_params
+from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.recognition.committee import Committee
+from crossview.recognition.matcher import CrossViewClassifier
+from crossview.recognition.search import EmbeddingSearchCV
+from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit
+
+__all__ = ["TABLE", "check"]
+
+Sizes: TypeAlias = dict[Any, Any]
+
+_MOST_VIEWS, _MOST_FEATURES = 1000, 10**7
+_NUMBER = (int, float, np.integer, np.floating)
+_STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier)
+
+
+def check(model: Any, fitted: Mapping[str, Any]) -> None:
+    """Refuse attributes that a class does not have, that are missing, or that do not fit each other."""
+    name = type(model).__name__
+    _, entry, given = TABLE[name]
+    known = {key.removesuffix("?"): key.endswith("?") for key in entry if key not in given}
+    for key in fitted.keys() - known.keys():
+        raise ValueError(f"{name}.{key} is not part of a model")
+    complete = any(optional and key in fitted for key, optional in known.items())
+    for key, optional in known.items():
+        if fitted and key not in fitted and (complete or not optional):
+            raise ValueError(f"{name}.{key} is missing")
+    values = {key: getattr(model, key) for key in given if key in entry} | dict(fitted)
+    sizes: Sizes = {}
+    for key, wanted in entry.items():
+        key = key.removesuffix("?")
+        if key in values and not _fits(values[key], wanted, sizes):
+            raise ValueError(f"{name}.{key} is not what it should be, or does not fit the rest of the model")
+
+
+def _fits(value: Any, wanted: Any, sizes: Sizes) -> bool:
+    """Whether a value is what the table wants."""
+    if isinstance(wanted, list):
+        if type(value) is not list or len(value) != sizes["n"]:
+            return False
+        return all(_fits(item, wanted[0], sizes) for sizes["view"], item in enumerate(value))
+    if isinstance(wanted, str):
+        return any(_has_shape(value, shape.split(), sizes) for shape in wanted.split(" or "))
+    return isinstance(value, wanted) if isinstance(wanted, type | tuple) else bool(wanted(value, sizes))
+
+
+def _has_shape(value: Any, shape: list[str], sizes: Sizes, dtype: type = np.float64) -> bool:
+    """Whether a value is an array of some shape; a symbol that is new stands for its size from now on."""
+    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != len(shape):
+        return False
+    keys = [(symbol, sizes["view"]) if symbol in "Drk" else symbol for symbol in shape]
+    return all(0 < size == sizes.setdefault(key, size) for key, size in zip(keys, value.shape, strict=True))
+
+
+def _names(value: Any, sizes: Sizes) -> bool:
+    sizes["names"], sizes["n"] = value, len(value)
+    texts = type(value) is list and all(type(name) is str for name in value)
+    return texts and 1 <= len(value) <= _MOST_VIEWS and len(set(value)) == len(value)
+
+
+def _widths(value: Any, sizes: Sizes) -> bool:
+    if type(value) is not tuple or not all(type(D) is int and 1 <= D <= _MOST_FEATURES for D in value):
+        return False
+    sizes.update({("D", v): D for v, D in enumerate(value)}, widths=value)
+    return bool(len(value) == sizes["n"])
+
+
+def _kernel(value: Any, sizes: Sizes) -> bool:
+    check_kernel_params(value.kernel, value.kernel_params)
+    sizes["precomputed", sizes["view"]] = value.precomputed
+    return type(value) is Kernel and (value.origin is None or _has_shape(value.origin, ["D"], sizes))
+
+
+def _landmarks(value: Any, sizes: Sizes) -> bool:
+    """Samples, or the columns of a precomputed kernel."""
+    if not sizes["precomputed", sizes["view"]]:
+        return _has_shape(value, ["r", "D"], sizes)
+    columns = _has_shape(value, ["r"], sizes, np.intp)
+    return columns and 0 <= value.min() <= value.max() < sizes["D", sizes["view"]]
+
+
+def _labels(value: Any, sizes: Sizes) -> bool:
+    plain = value.dtype != object or all(isinstance(label, str | int | float | None) for label in value.flat)
+    return plain and value.shape == (sizes["g"],)
+
+
+def _steps(value: Any, sizes: Sizes) -> bool:
+    """Steps of a pipeline, each of which takes what the one before gives."""
+    for name, step in value:
+        if type(name) is not str or not (isinstance(step, _STEPS) or step in (None, "passthrough")):
+            return False
+    try:
+        pairs = pairwise(unwrap(Pipeline(value)))
+    except NotFittedError:
+        return True
+    return all(
+        a.view_names_ == b.view_names_ and tuple(map(a._n_outputs, range(len(b.n_features_)))) == b.n_features_
+        for a, b in pairs
+        if hasattr(a, "n_features_") and hasattr(b, "n_features_")
+    )
+
+
+def _embedding(value: Any, sizes: Sizes) -> bool:
+    """What maps all views into a space of d dimensions."""
+    steps = unwrap(value)
+    if not isinstance(steps[-1], Embedding) or not all(hasattr(step, "n_features_") for step in steps):
+        return False
+    d = steps[-1]._n_outputs(0)  # which is that of all views, by the entries of embeddings
+    return bool(sizes.setdefault("d", d) == d)
+
+
+def _members(value: Any, sizes: Sizes) -> bool:
+    """Embeddings of the committee's views, and at least one."""
+    views = {(*sizes["names"], *sizes["widths"])}
+    return all(_embedding(member, {}) for member in value) and views == {
+        (*first.view_names_, *first.n_features_) for first in (unwrap(member)[0] for member in value)
+    }
+
+
+def _searchable(value: Any, sizes: Sizes) -> bool:
+    sizes["pipeline"] = isinstance(value, Pipeline)
+    steps = [step for _, step in value.steps if step is not None] if isinstance(value, Pipeline) else [value]
+    return all(isinstance(step, MultiViewTransformer) or step == "passthrough" for step in steps)
+
+
+def _settings(value: Any, sizes: Sizes) -> bool:
+    settings = value if isinstance(value, list | tuple) else [value]
+    for name in (name for setting in settings for name in setting if "__" not in name and sizes["pipeline"]):
+        raise ValueError(f"a search for {name!r} of a pipeline itself could bring in a cache, or other steps")
+    return all(type(setting) is dict for setting in settings)
+
+
+def _no_cache(value: Any, sizes: Sizes) -> bool:
+    if value is not None:
+        raise ValueError("memory is a cache, a folder of pickles, which models must not have: set it to None first")
+    return True
+
+
+def _results(value: Any, sizes: Sizes) -> bool:
+    sizes["rows"] = range(len(value["params"]))
+    return _settings(value["params"], sizes) and all(len(column) == len(sizes["rows"]) for column in value.values())
+
+
+def _rows(value: Any, sizes: Sizes) -> bool:
+    return all(type(row) is int and row in sizes["rows"] for row in (value if type(value) is list else [value]))
+
+
+_VIEWS: dict[str, Any] = {
+    "view_names_": _names,
+    "n_features_": _widths,
+    "n_features_in_": lambda value, sizes: value == sum(sizes["widths"]),
+}
+_LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
+_KERNEL = {
+    **_VIEWS,
+    "kernels_": [_kernel],
+    "landmarks_": [_landmarks],
+    "projections_": ["r d"],
+    "offsets_": ["d"],
+    "gamma_": [(*_NUMBER, NoneType)],
+    "eigenvalues_": "d",
+}
+_ENTRIES: dict[type, dict[str, Any]] = {
+    **{cls: _KERNEL if "kernel" in signature(cls).parameters else _LINEAR for cls in (*METHODS.values(), LPP)},
+    ViewScaler: {**_VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool},
+    ViewPCA: {
+        **_VIEWS,
+        "means_": ["D"],
+        "components_": ["k D"],
+        "explained_variance_ratio_": ["k"],
+        "pooled_": bool,
+    },
+    Committee: {**_VIEWS, "members_": _members},
+    Pipeline: {"steps": _steps, "memory": _no_cache},
+    EmbeddingSearchCV: {
+        "estimator": _searchable,
+        "param_grid": _settings,
+        "folds_of_": str,
+        "n_splits_": int,
+        "cv_results_": _results,
+        "best_index_": _rows,
+        "best_params_": lambda value, sizes: _settings([value], sizes),
+        "best_score_": float,
+        "best_metric_": str,
+        "members_": _rows,
+        "best_estimator_?": _embedding,
+    },
+    CrossViewClassifier: {
+        "embedding_": _embedding,
+        "threshold_": (*_NUMBER, NoneType),
+        "gallery_?": "g d",
+        "gallery_labels_?": _labels,
+    },
+    Kernel: {
+        "kernel": lambda value, sizes: value in ("precomputed", *kernel_metrics()),
+        "gamma": (*_NUMBER, NoneType),
+        "degree": _NUMBER,
+        "coef0": _NUMBER,
+    },
+    **{cls: {} for cls in (ClassKFold, ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
+    **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
+    **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
+}
+TABLE = {cls.__name__: (cls, entry, [*signature(cls).parameters]) for cls, entry in _ENTRIES.items()}
