@@ -68,6 +68,16 @@ def test_kernels(cls, kernel, n_landmarks, tmp_path):
     assert_same_latents(model, ARRAYS, tmp_path)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("model", [cv.MvDA(2), cv.MvHE(2)], ids=repr)
+def test_linear_methods_behind_a_kernel(kernel, model, tmp_path):
+    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewKernel(kernel), clone(model)).fit(ARRAYS, Y)
+    assert_same_latents(pipeline, ARRAYS, tmp_path)
+    twice = make_pipeline(cv.ViewKernel(), cv.ViewPCA(3), clone(model)).fit(ARRAYS, Y)
+    with pytest.raises(ValueError, match="right before the embedding"):
+        export_onnx(twice, 0, tmp_path / "0.onnx")
+
+
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian"])
 def test_kernels_of_uncentred_features(center, kernel, tmp_path):
@@ -212,7 +222,7 @@ def test_a_map_of_its_own_is_refused(tmp_path):
         def _map(self, X, v):
             return super()._map(X, v) ** 2
 
-    with pytest.raises(ValueError, match="Other has a map of its own"):
+    with pytest.raises(ValueError, match="Other has its own map"):
         export_onnx(Other(2).fit(ARRAYS, Y), 0, tmp_path / "model.onnx")
 
 

@@ -106,7 +106,9 @@ def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "model", [*ALL, cv.ViewScaler(), cv.ViewPCA(3, False), cv.Committee([cv.MvHE(2)]), SEARCH], ids=repr
+    "model",
+    [*ALL, cv.ViewScaler(), cv.ViewPCA(3, False), cv.ViewKernel(), cv.Committee([cv.MvHE(2)]), SEARCH],
+    ids=repr,
 )
 def test_unfitted_models(model, tmp_path):
     again = through_a_file(model, tmp_path)
@@ -121,6 +123,7 @@ def test_preprocessing_and_pipelines(pooled, tmp_path):
         cv.ViewScaler("view", pooled),
         cv.ViewPCA(3, pooled),
         make_pipeline(cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled), cv.KMvHE(2)),
+        make_pipeline(cv.ViewScaler(pooled=pooled), cv.ViewKernel(), cv.MvDA(2)),
         cv.Committee([make_pipeline(cv.ViewScaler(pooled=pooled), cv.KMvHE(2)), cv.MvDA(3)]),
         make_pipeline(
             cv.ViewScaler(pooled=pooled), "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])

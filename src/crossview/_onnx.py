@@ -17,9 +17,9 @@ from crossview._types import Array
 from crossview._version import __version__
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.kernels import Kernel
+from crossview.kernels import Kernel, KernelMap
 from crossview.persistence import PathLike, write_atomically
-from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.views import index_of_view
 
@@ -74,7 +74,8 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     first = members[0][0]
     names: list[str] = first.view_names_
     v = index_of_view(view, names)
-    double = any(_kernel(steps[-1], v) is not None for steps in members)
+    kernels = [step.kernels_[v] for steps in members for step in steps if hasattr(step, "kernels_")]
+    double = any(kernel.kernel != "linear" for kernel in kernels)
     graph = _Graph(onnx, np.float64 if double else np.float32)
     latents = [_latent(graph, steps, v) for steps in members]
     committee = isinstance(unwrap(model)[-1], Committee)
@@ -116,27 +117,43 @@ def _members(model: Any) -> list[list[Any]]:
     embeddings = map(unwrap, last.members_) if isinstance(last, Committee) else [[last]]
     members = [[*before, *embedding] for embedding in embeddings]
     for step in (step for member in members for step in member[:-1]):
-        if type(step) not in (ViewScaler, ViewPCA):
+        if type(step) not in (ViewScaler, ViewPCA, ViewKernel):
             raise ValueError(
-                f"{type(step).__name__} cannot be exported as a step before the embedding: ViewScaler and ViewPCA can."
+                f"{type(step).__name__} cannot be exported as a step before the embedding: ViewScaler, ViewPCA and "
+                "ViewKernel can."
             )
+    if any(isinstance(step, ViewKernel) for member in members for step in member[:-2]):
+        raise ValueError("ViewKernel can only be exported right before the embedding: make it the last step before it.")
     return members
 
 
 def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
     """Add what one embedding does, after the steps before it, to a graph."""
     *before, embedding = steps
+    if type(embedding)._map not in (Embedding._map, KernelEmbedding._map):
+        raise ValueError(f"{type(embedding).__name__} has its own map, which cannot be exported.")
+    W = embedding.projections_[v]
+    if isinstance(embedding, KernelEmbedding):
+        kernel, landmarks, offset = embedding.kernels_[v], embedding.landmarks_[v], embedding.offsets_[v]
+    elif before and isinstance(before[-1], ViewKernel):
+        step, offset = before.pop(), embedding.means_[v] @ W
+        kernel, landmarks = step.kernels_[v], step.landmarks_[v]
+        W = KernelMap.coefficients(step.factors_[v], W)
+    else:
+        kernel, landmarks, offset = None, None, np.zeros(W.shape[1])
     affine = _Affine.nothing(steps[0].n_features_[v])
     for step in before:
         affine = affine.then(*_preprocessing(step, v))
-    kernel = _kernel(embedding, v)
     if kernel is None:
-        origin, matrix, offset = _linear(embedding, v)
-        latent = graph.affine(graph.input, affine.then(origin, matrix))
+        latent = graph.affine(graph.input, affine.then(embedding.means_[v], W))
     else:
-        values = graph.kernel(graph.affine(graph.input, affine), kernel, embedding.landmarks_[v])
-        latent = graph.node("MatMul", values, graph.constant(embedding.projections_[v]))
-        offset = embedding.offsets_[v]
+        _check_kernel(kernel)
+        if kernel.kernel == "linear":
+            origin = np.zeros(landmarks.shape[1]) if kernel.origin is None else kernel.origin
+            latent = graph.affine(graph.input, affine.then(origin, (landmarks - origin).T @ W))
+        else:
+            values = graph.kernel(graph.affine(graph.input, affine), kernel, landmarks)
+            latent = graph.node("MatMul", values, graph.constant(W))
     return graph.node("Sub", latent, graph.constant(offset)) if offset.any() else latent
 
 
@@ -187,15 +204,10 @@ def _preprocessing(step: ViewScaler | ViewPCA, v: int) -> tuple[Array, Array, Ar
     return step.means_[v], step.components_[v].T, step.components_[v]
 
 
-def _kernel(embedding: Embedding, v: int) -> Kernel | None:
-    """The kernel of a view; None where the map is a linear one."""
-    if type(embedding)._map is Embedding._map:
-        return None
-    if not isinstance(embedding, KernelEmbedding) or type(embedding)._map is not KernelEmbedding._map:
-        raise ValueError(f"{type(embedding).__name__} has a map of its own, which cannot be exported.")
-    kernel = embedding.kernels_[v]
+def _check_kernel(kernel: Kernel) -> None:
+    """Refuse kernels that ONNX cannot compute."""
     if kernel.kernel in _KERNELS:
-        return kernel if kernel.kernel != "linear" else None
+        return
     names = ", ".join(map(repr, _KERNELS))
     if kernel.precomputed:
         raise ValueError(
@@ -204,16 +216,6 @@ def _kernel(embedding: Embedding, v: int) -> Kernel | None:
         )
     what = f"the kernel {kernel.kernel!r}" if isinstance(kernel.kernel, str) else "a function for its kernel"
     raise ValueError(f"a model with {what} cannot be exported: fit it with one of the kernels {names}.")
-
-
-def _linear(embedding: Any, v: int) -> tuple[Array, Array, Array]:
-    """What a linear embedding subtracts from samples, multiplies that by, and subtracts from the product."""
-    W = embedding.projections_[v]
-    if not isinstance(embedding, KernelEmbedding):
-        return embedding.means_[v], W, np.zeros(W.shape[1])
-    landmarks, origin = embedding.landmarks_[v], embedding.kernels_[v].origin
-    origin = np.zeros(landmarks.shape[1]) if origin is None else origin
-    return origin, (landmarks - origin).T @ W, embedding.offsets_[v]
 
 
 @dataclass

@@ -26,7 +26,7 @@ from crossview.embeddings._base import Embedding
 from crossview.embeddings.locality import LPP
 from crossview.embeddings.methods import METHODS
 from crossview.kernels import Kernel, check_kernel_params
-from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
@@ -196,6 +196,13 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "components_": ["k D"],
         "explained_variance_ratio_": ["k"],
         "pooled_": bool,
+    },
+    ViewKernel: {
+        **_VIEWS,
+        "kernels_": [_kernel],
+        "landmarks_": [_landmarks],
+        "factors_": ["r r"],
+        "gamma_": [(*_NUMBER, NoneType)],
     },
     Committee: {**_VIEWS, "members_": _members},
     Pipeline: {"steps": _steps, "memory": _no_cache},
