@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,8 @@ class Embedding(MultiViewTransformer):
     means_ : list of ndarray, each of shape (D_v,)
         What is subtracted from a view before it is projected.
     """
+
+    _revision: ClassVar[int] = 1  # raise it when the method's results change, so that stored ones are computed again
 
     projections_: list[Array]
     means_: list[Array]

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from crossview._types import Array
 from crossview.datasets import Dataset
-from crossview.experiments.cells import Cell, grid, plain
+from crossview.experiments.cells import Cell, plain, space
 from crossview.metrics import (
     chance_accuracy,
     cmc,
@@ -27,7 +27,7 @@ from crossview.metrics import (
 )
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
-from crossview.recognition.tuning import search_space, standard_pipeline
+from crossview.recognition.tuning import standard_pipeline
 from crossview.views import Views
 
 __all__ = ["Tuned", "run_cell", "score_cell"]
@@ -110,11 +110,10 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
     train, test = cell.split.rows(labels, cell.repeat)
     labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
     how = cell.search
-    space = search_space(cell.method, data.views.n_features, own=grid(cell), pca=how.pca, scaling=how.scaling)
     start = time.perf_counter()
     search = EmbeddingSearchCV(
         standard_pipeline(cell.method),
-        space,
+        space(cell, data.views.n_features),
         n_iter=how.n_iter,
         metrics=tuple(how.metrics),
         scoring=how.scoring,
