@@ -1,7 +1,7 @@
 """Cells that cost nothing, and a program that computes them.
 
-Usage: python fakes.py run STORE CELLS WORKERS; or python fakes.py storm STORE CELLS KILLS SEED, which runs and kills itself
-so many times.
+Usage: python fakes.py run STORE CELLS WORKERS; or python fakes.py storm STORE CELLS KILLS SEED, a run that is killed
+and begun again so many times.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import fakes
 import pytest
+from distributed import Client
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, Store, StoreError, run
@@ -220,7 +221,7 @@ def test_data_that_differ_in_a_worker_fail(path, log):
 def test_a_worker_that_has_loaded_other_content_before_loads_again(log):
     (cell,) = fakes.cells(1)
     loaded = {}
-    old, found = _data(cell, fakes.load_differently, loaded)
+    _, found = _data(cell, fakes.load_differently, loaded)
     task = _task(cell, *_data(cell, fakes.load, {}))
     assert found != task.data
     assert _attempt(task, fakes.load, fakes.compute, loaded).status == "done"
@@ -296,6 +297,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, log):
     here = run(cells, fakes.load_turntable, tmp_path / "here.db", compute=fakes.compute_slowly)
     log.write_text("")
     with cluster(tmp_path) as (address, _, workers):
+        with Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
 
         def progress(done, total, cell, record):
             if done == 1:
@@ -335,7 +338,7 @@ def test_a_scheduler_that_dies_ends_the_run_and_loses_nothing_that_is_done(path,
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     stored = {row["cell"]["seed"] for row in fakes.table(path)}
     assert stored >= {0, 1, 2}
-    monkeypatch.setattr("crossview.experiments.runner._CONNECT_TIMEOUT", 0.5)
+    monkeypatch.setattr("crossview.experiments.cluster._CONNECT_TIMEOUT", 0.5)
     with pytest.raises(ConnectionError, match=f"no scheduler answers at {address}: check the address"):
         run(cells, fakes.load, path, scheduler=address, compute=fakes.compute)
     before = fakes.computed(log)

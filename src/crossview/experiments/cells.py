@@ -34,7 +34,9 @@ class _Described:
     def to_dict(self) -> dict[str, Any]:
         """A dict that JSON can hold; `from_dict` is the inverse."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
-        return {name: _to_json(dict(v) if v is not None and name in _NAMED else v) for name, v in values.items()}
+        values |= {name: dict(values[name]) for name in _NAMED if values.get(name) is not None}
+        content: dict[str, Any] = json.loads(json.dumps(values, default=_Described.to_dict))
+        return content
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -80,9 +82,8 @@ class Split(_Described):
             raise ValueError(f"n_train must be a number or a share to train with, got {self.n_train!r}.")
         check_count(self.n_repeats, "n_repeats", least=1)
         check_count(self.seed, "seed", least=0)
-        whole = float(self.n_train).is_integer()
-        _set(self, n_train=int(self.n_train) if whole else float(self.n_train))
-        _set(self, n_repeats=int(self.n_repeats), seed=int(self.seed))
+        number = int if float(self.n_train).is_integer() else float
+        _set(self, n_train=number(self.n_train), n_repeats=int(self.n_repeats), seed=int(self.seed))
 
     def rows(self, y: NDArray[Any], repeat: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to train with, and rows to test with, of samples of classes y in one of the splits."""
@@ -154,8 +155,8 @@ class Search(_Described):
                 if not isinstance(values, tuple) or not values:
                     raise ValueError(f"grid[{name!r}] must be a sequence of values to try, got {values!r}.")
             _set(self, grid=grid)
-        _set(self, n_folds=int(self.n_folds), metrics=tuple(self.metrics), scaling=tuple(self.scaling))
-        _set(self, members=int(self.members))
+        _set(self, metrics=tuple(self.metrics), scaling=tuple(self.scaling))
+        _set(self, n_folds=int(self.n_folds), members=int(self.members))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -213,11 +214,11 @@ class Cell(_Described):
         check_choice(self.method, "method", tuple(METHODS))
         if not isinstance(self.task, str) or not self.task:
             raise ValueError(f"task must name what to compute, got {self.task!r}.")
-        _set(self, split=Split.from_dict(self.split) if isinstance(self.split, Mapping) else self.split)
-        _set(self, search=Search.from_dict(self.search) if isinstance(self.search, Mapping) else self.search)
-        for name, value, wanted in (("split", self.split, Split), ("search", self.search, Search)):
-            if not isinstance(value, wanted):
-                raise TypeError(f"{name} must be a {wanted.__name__}, got {value!r}.")
+        for name, kind in (("split", Split), ("search", Search)):
+            value = getattr(self, name)
+            if not isinstance(value, kind | Mapping):
+                raise TypeError(f"{name} must be a {kind.__name__}, got {value!r}.")
+            _set(self, **{name: kind.from_dict(value) if isinstance(value, Mapping) else value})
         check_count(self.repeat, "repeat", least=0)
         if self.repeat >= (n := self.split.n_repeats):
             raise ValueError(f"repeat={self.repeat} of {n} splits: choose 0 to {n - 1}, or a Split of more repeats.")
@@ -225,9 +226,8 @@ class Cell(_Described):
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share <= 1:
             raise ValueError(f"outliers must be a share from 0 to 1, got {share!r}.")
         check_count(self.seed, "seed", least=0)
-        _set(self, options=_frozen_options(self.options, "options"))
-        _set(self, parameters=_frozen_options(self.parameters, "parameters"))
-        _set(self, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
+        named = {name: _frozen_options(getattr(self, name), name) for name in ("options", "parameters")}
+        _set(self, **named, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
 
 
 def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
@@ -321,14 +321,6 @@ def _frozen(value: Any, where: str) -> Any:
 def plain(value: Any) -> Any:
     """A value without numpy's types."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, _Described):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {name: _to_json(item) for name, item in value.items()}
-    return [_to_json(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _canonical(value: Any) -> str:

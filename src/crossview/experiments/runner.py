@@ -1,26 +1,19 @@
-"""Compute the cells that a store lacks: here, in local processes, or on a cluster.
+"""Compute the cells that a store lacks: in this process, in local processes, or on a cluster.
 
-`dask.distributed` runs the other processes. Results return to the client, the only process that writes the store, so a
-kill loses at most the cells in flight.
+Results return to this process, the only one that writes the store, so a kill loses at most the cells in flight.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
-import logging
-import re
-import signal
 import threading
 import time
 import traceback
-import uuid
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
@@ -28,12 +21,10 @@ from crossview._validation import check_count
 from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, fingerprint, key
+from crossview.experiments.cluster import calls_on_cluster, check_address
 from crossview.experiments.environment import environment
 from crossview.experiments.store import PathLike, Record, Store
 from crossview.experiments.tasks import run_cell
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 __all__ = ["run"]
 
@@ -42,11 +33,8 @@ Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]
 Progress: TypeAlias = Callable[[int, int, Cell, Record], object]
 Loaded: TypeAlias = dict[tuple[str, str], tuple[Dataset, str]]
 
-_CONNECT_TIMEOUT = 10.0  # seconds
-
-_log = logging.getLogger(__name__)
 _loaded: Loaded = {}  # by this process, if it is a worker
-_busy = threading.Lock()  # a worker may have several threads, but the limit on those of linear algebra is the process's
+_busy = threading.Lock()  # workers may have several threads, but the limit on those of linear algebra is the process's
 
 
 def run(
@@ -91,8 +79,8 @@ def run(
     Returns
     -------
     records : list of Record
-        One for each cell, in the same order. A cell that fails, or whose worker is killed four times, does not stop the
-        others: its record has an error instead of a result.
+        One for each cell, in the same order. A cell that fails, or whose workers keep dying, does not stop the others:
+        its record has an error instead of a result.
 
     Examples
     --------
@@ -109,8 +97,7 @@ def run(
     ['done', 'done']
     """
     check_count(workers, "workers", least=1)
-    if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
-        raise ValueError(f"scheduler must be an address such as tcp://192.0.2.7:8786, got {scheduler!r}.")
+    check_address(scheduler)
     with contextlib.ExitStack() as stack:
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
@@ -119,13 +106,13 @@ def run(
         tasks = {task.key: task for task in planned}
         known = {name: record for name in tasks if (record := store.get(name)) is not None}
         records = {name: record for name, record in known.items() if not (retry_failed and record.status == "failed")}
-        left = [task for name, task in tasks.items() if name not in records]
+        left = {name: task for name, task in tasks.items() if name not in records}
         workers = min(workers, len(left))
         if left and (workers > 1 or scheduler is not None):
             loaded.clear()  # workers load data themselves
-            computed = _distributed(left, load, compute, workers, scheduler)
+            computed = _on_cluster(left, load, compute, workers, scheduler)
         else:
-            computed = (_attempt(task, load, compute, loaded) for task in left)
+            computed = (_attempt(task, load, compute, loaded) for task in left.values())
         for record in stack.enter_context(contextlib.closing(computed)):
             store.put(record)
             records[record.key] = record
@@ -184,78 +171,12 @@ def _attempt_on_worker(task: _Task, load: Load, compute: Compute) -> Record:
         return _attempt(task, load, compute, _loaded)
 
 
-def _distributed(
-    tasks: Sequence[_Task], load: Load, compute: Compute, workers: int, scheduler: str | None
+def _on_cluster(
+    tasks: Mapping[str, _Task], load: Load, compute: Compute, workers: int, scheduler: str | None
 ) -> Generator[Record]:
-    """Compute cells on a cluster."""
-    waiting, running, prefix = deque(tasks), dict[str, _Task](), f"crossview-{uuid.uuid4().hex}"
-    with _client(workers, scheduler) as client:
-        from distributed import KilledWorker, as_completed
-
-        finished = as_completed(loop=client.loop)
-        while waiting or running:
-            try:
-                # One per worker: when a worker dies, Dask blames all cells that it was given, not only the running one.
-                while waiting and len(running) < max(1, len(client.nthreads())):
-                    name = f"{prefix}-{waiting[0].key}"
-                    finished.add(client.submit(_attempt_on_worker, waiting[0], load, compute, key=name))
-                    running[name] = waiting.popleft()
-                future = next(finished)
-                task = running.pop(future.key)
-                record: Record = future.result()
-                future.release()  # or Dask would compute it again if the worker that has it dies
-            except KilledWorker:
-                message = "workers were killed while they computed this, perhaps for lack of memory: try fewer workers."
-                record = task.record(None, {"type": "KilledWorker", "message": message, "traceback": ""}, 0.0)
-            except (CancelledError, OSError) as error:
-                fix = "start it again, and run the same to resume; finished cells are stored"
-                raise ConnectionError(f"lost the connection to the scheduler at {scheduler}: {fix}.") from error
-            except Exception as error:
-                fix = "load and compute must be functions that workers can import; or use one worker"
-                raise ValueError(f"cells cannot be sent to workers: {fix} ({error}).") from error
-            yield record
-
-
-@contextlib.contextmanager
-def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
-    """Connect to a cluster, or start one on this machine."""
-    try:
-        import dask
-        from distributed import Client, LocalCluster
-    except ImportError:
-        fix = "install crossview with its extra 'cluster', or use one worker"
-        raise ImportError(f"computing in other processes needs the package distributed: {fix}.") from None
-    with contextlib.ExitStack() as stack:
-        logger = logging.getLogger("distributed.client")  # its traceback of a lost connection becomes one line here
-        stack.callback(logger.setLevel, logger.level)
-        logger.setLevel(logging.CRITICAL)
-        # A killed worker is started again; by default Dask gives it up if that happens twice in 15 seconds.
-        stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}))
-        try:
-            cluster = scheduler or stack.enter_context(
-                LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    memory_limit=0,  # one cell may need more than its share
-                    dashboard_address="localhost:0",
-                    silence_logs=logging.CRITICAL,
-                    preload=[__name__],
-                )
-            )
-            client = stack.enter_context(Client(cluster, timeout=_CONNECT_TIMEOUT, set_as_default=False))
-        except RuntimeError as error:
-            fix = "keep what the script does under if __name__ == '__main__':, or use one worker"
-            raise ValueError(f"workers cannot start: {fix} ({error}).") from error
-        except (OSError, ValueError) as error:
-            fix = "check the address, or start one with 'dask scheduler'"
-            raise ConnectionError(f"no scheduler answers at {scheduler}: {fix} ({error}).") from error
-        if scheduler is not None and not client.nthreads():
-            _log.info("The cluster has no workers yet. Start them with: dask worker %s --nthreads 1", scheduler)
-        if "dashboard" in client.scheduler_info()["services"] and importlib.util.find_spec("bokeh"):
-            _log.info("Dashboard: %s", client.dashboard_link)
-        yield client
-
-
-def dask_setup(worker: object) -> None:
-    """Have a local worker ignore Ctrl-C, which its terminal sends to all processes: the client stops workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    call = partial(_attempt_on_worker, load=load, compute=compute)
+    for name, record in calls_on_cluster(call, tasks, workers, scheduler):
+        if record is None:
+            message = "workers were killed while they computed this, perhaps for lack of memory: try fewer workers."
+            record = tasks[name].record(None, {"type": "KilledWorker", "message": message, "traceback": ""}, 0.0)
+        yield record

@@ -25,7 +25,22 @@ PathLike: TypeAlias = str | os.PathLike[str]
 _SCHEMA = 2
 _APPLICATION = 0x63765253  # "cvRS", which tells the file from other SQLite databases
 _MAGIC = b"SQLite format 3\0"
+_CREATE = f"""
+BEGIN;
+CREATE TABLE results (key TEXT PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_SCHEMA};
+COMMIT;
+"""  # one transaction: a killed process leaves all of it or nothing
 _TIMEOUT = 30.0  # seconds to wait for another program that uses the file
+_UNWRITABLE = "cannot be written: make it and its folder writable, or choose another folder"
+_DAMAGED = "is damaged: restore it from a copy, or move it away and compute again"
+_REASONS = {
+    "BUSY": "is locked by another program: close it, and run again",
+    "FULL": "cannot be written, as the disk is full: free some space, and run again",
+    "IOERR": "cannot be read or written: check the disk and its free space, and run again",
+    **dict.fromkeys(("CANTOPEN", "PERM", "READONLY"), _UNWRITABLE),
+}
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +112,9 @@ class Store:
         self._check_file()
         with contextlib.ExitStack() as stack, self._explained():
             if not read_only:
-                stack.enter_context(self._lock())
+                stack.enter_context(contextlib.closing(self._lock()))
             self._connection = stack.enter_context(contextlib.closing(self._connect()))
-            if not read_only:
-                self._prepare()
-            self._check_content()
+            self._prepare()
             self._resources = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -111,7 +124,7 @@ class Store:
         self.close()
 
     def __len__(self) -> int:
-        return int(self._value("SELECT count(*) FROM results"))
+        return int(self._rows("SELECT count(*) FROM results")[0][0])
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -121,66 +134,48 @@ class Store:
         self._resources.close()
 
     def get(self, key: str) -> Record | None:
-        """The record of a cell, or None if there is none, or only a damaged one.
-
-        Parameters
-        ----------
-        key : str
-            The key of the cell.
-        """
-        with self._explained():
-            rows = self._connection.execute("SELECT * FROM results WHERE key = ?", (key,)).fetchall()
-        return next(self._intact(rows), None)
+        """The record of the cell with a key, or None if there is none, or only a damaged one."""
+        return next(self._intact(self._rows("SELECT * FROM results WHERE key = ?", key)), None)
 
     def results(self) -> Iterator[Record]:
         """All records but damaged ones, oldest first."""
-        with self._explained():
-            rows = self._connection.execute("SELECT * FROM results ORDER BY rowid").fetchall()
-        return self._intact(rows)
+        return self._intact(self._rows("SELECT * FROM results ORDER BY rowid"))
 
     def put(self, record: Record) -> None:
-        """Store a record in place of any other with its key; it is on disk when this returns.
-
-        Parameters
-        ----------
-        record : Record
-            The record.
-        """
+        """Store a record, replacing any with the same key; it is on disk when this returns."""
         if self.read_only:
             raise StoreError(f"{self.path} was opened to be read: open it without read_only=True to write.")
         text = json.dumps(asdict(record), allow_nan=False)
-        with self._explained():
-            self._connection.execute("REPLACE INTO results VALUES (?, ?, ?)", (record.key, text, _digest(text)))
+        self._rows("REPLACE INTO results VALUES (?, ?, ?)", record.key, text, _digest(text))
 
-    def _intact(self, rows: list[tuple[str, str, str]]) -> Iterator[Record]:
+    def _intact(self, rows: list[Any]) -> Iterator[Record]:
         """Records whose content matches their digest; others are reported, and a run computes them again."""
         for key, text, digest in rows:
-            if _digest(text) == digest and (record := Record(**json.loads(text))).key == key:
+            if _digest(str(text)) == digest and (record := Record(**json.loads(text))).key == key:
                 yield record
             else:
                 _log.warning("%s: the result with key %s is damaged; a run computes it again.", self.path, key)
 
-    def _value(self, statement: str) -> Any:
+    def _rows(self, statement: str, *values: str) -> list[Any]:
         with self._explained():
-            return self._connection.execute(statement).fetchone()[0]
+            return self._connection.execute(statement, values).fetchall()
 
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Keep other writers out."""
-        path = self.path.with_name(self.path.name + ".lock")
-        with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
-            try:
-                connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
-                    raise
-                fix = "wait until it ends, or choose another folder"
-                raise StoreError(f"{path.absolute().parent} is in use by another run: {fix}.") from None
-            yield
+    def _lock(self) -> sqlite3.Connection:
+        """Keep other writers out for as long as the connection is open."""
+        connection = sqlite3.connect(f"{self.path}.lock", timeout=0, isolation_level=None)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise
+            fix = "wait until it ends, or choose another folder"
+            raise StoreError(f"{self.path.absolute().parent} is in use by another run: {fix}.") from None
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
         mode = "ro" if self.read_only else "rwc"
-        if self.read_only and not self._write_ahead_log.exists() and not os.access(self.path.parent, os.W_OK):
+        if self.read_only and not (Path(f"{self.path}-wal").exists() or os.access(self.path.parent, os.W_OK)):
             mode = "ro&immutable=1"  # SQLite could not create the files that readers share with a writer
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(address, uri=True, timeout=_TIMEOUT, isolation_level=None)
@@ -188,39 +183,30 @@ class Store:
         return connection
 
     def _prepare(self) -> None:
-        """Turn an empty file into a store."""
-        if self._value("SELECT count(*) FROM sqlite_master") == self._value("PRAGMA application_id") == 0:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            with self._connection:  # one transaction, so that a killed process leaves all of it or nothing
-                self._connection.execute("BEGIN")
-                self._connection.execute(
-                    "CREATE TABLE results (key TEXT PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL)"
-                )
-                self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                self._connection.execute(f"PRAGMA user_version = {_SCHEMA}")
-        self._connection.execute("PRAGMA synchronous = FULL")  # results survive a power failure, too
+        """Check what the file holds, and turn an empty one into a store."""
+        if not self.read_only:
+            if self._rows("SELECT 1 FROM sqlite_master") == [] and self._rows("PRAGMA application_id") == [(0,)]:
+                self._rows("PRAGMA journal_mode = WAL")
+                self._connection.executescript(_CREATE)
+            self._rows("PRAGMA synchronous = FULL")  # results survive a power failure, too
+        if self._rows("PRAGMA application_id") != [(_APPLICATION,)]:
+            raise StoreError(f"{self.path} is a database of another kind: choose another name.")
+        if self._rows("PRAGMA user_version") != [(_SCHEMA,)]:
+            raise StoreError(f"{self.path} belongs to another version of crossview: use that one, or another folder.")
+        if (verdict := self._rows("PRAGMA quick_check(1)")) != [("ok",)]:
+            raise sqlite3.DatabaseError(verdict[0][0])
 
     def _check_file(self) -> None:
-        if not self.path.exists():
-            if self.read_only:
-                raise FileNotFoundError(f"{self.path} does not exist. Check the name.")
-            if not self.path.parent.is_dir():
-                raise FileNotFoundError(f"Folder {self.path.parent} does not exist. Create it first.")
-            return
-        if not self.path.is_file():
-            raise StoreError(f"{self.path} is not a file: pass the name of a store, or of a new file.")
-        with self.path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-        if start and start != _MAGIC:
-            raise StoreError(f"{self.path} is not a store of results: choose another name, or restore it from a copy.")
-
-    def _check_content(self) -> None:
-        if self._value("PRAGMA application_id") != _APPLICATION:
-            raise StoreError(f"{self.path} is a database of another kind: choose another name.")
-        if self._value("PRAGMA user_version") != _SCHEMA:
-            raise StoreError(f"{self.path} belongs to another version of crossview: use that one, or another folder.")
-        if (verdict := self._value("PRAGMA quick_check(1)")) != "ok":
-            raise sqlite3.DatabaseError(verdict)
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"Folder {self.path.parent} does not exist. Create it first.")
+        if self.read_only and not self.path.exists():
+            raise FileNotFoundError(f"{self.path} does not exist. Check the name.")
+        if self.path.exists():
+            with contextlib.suppress(IsADirectoryError), self.path.open("rb") as file:
+                if file.read(len(_MAGIC)) in (b"", _MAGIC):
+                    return
+            fix = "choose another name, or restore it from a copy"
+            raise StoreError(f"{self.path} is not a store of results: {fix}.")
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -230,25 +216,8 @@ class Store:
         except sqlite3.ProgrammingError:
             raise  # a mistake of the caller, such as using a closed store
         except sqlite3.DatabaseError as error:
-            name = getattr(error, "sqlite_errorname", "")
-            if name.startswith("SQLITE_BUSY"):
-                reason = f"{self.path} is locked by another program: close it, and run again"
-            elif name.startswith("SQLITE_FULL"):
-                reason = f"no space is left on the disk of {self.path}: free some, and run again"
-            elif name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-                verb, fix = ("read", f"copy it, with {self._write_ahead_log.name}, to a folder that can be written")
-                if not self.read_only:
-                    verb, fix = ("written", "make it and its folder writable, or choose another folder")
-                reason = f"{self.path} cannot be {verb}: {fix}"
-            elif name.startswith("SQLITE_IOERR"):
-                reason = f"the disk of {self.path} reports an error: check it and its free space, and run again"
-            else:
-                reason = f"{self.path} is damaged: restore it from a copy, or move it away and compute again"
-            raise StoreError(f"{reason} ({error}).") from error
-
-    @property
-    def _write_ahead_log(self) -> Path:
-        return self.path.with_name(self.path.name + "-wal")
+            kind = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_").partition("_")[0]
+            raise StoreError(f"{self.path} {_REASONS.get(kind, _DAMAGED)} ({error}).") from error
 
 
 def _digest(text: str) -> str:
