@@ -1,10 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +17,7 @@ from methods import make
 
 import crossview as cv
 from crossview.cli.experiments import _methods
+from crossview.experiments import Store
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
 SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
@@ -31,7 +32,9 @@ def data(tmp_path):
 
 def stored(path):
     with sqlite3.connect(path) as connection:
-        return connection.execute("SELECT key, result, created FROM results ORDER BY key").fetchall()
+        rows = connection.execute("SELECT key, record FROM results ORDER BY key").fetchall()
+    records = [(key, json.loads(text)) for key, text in rows]
+    return [(key, record["result"], record["created"]) for key, record in records]
 
 
 def test_compare_writes_a_report_and_prints_a_table(data, tmp_path):
@@ -67,7 +70,7 @@ def test_results_do_not_depend_on_the_number_of_workers(data, tmp_path):
     for workers in (1, 2):
         run("compare", data, "-o", tmp_path / f"{workers}", *SMALL, "--workers", workers)
         rows = stored(tmp_path / f"{workers}" / "results.db")
-        scores.append([(key, json.loads(result)["score"], json.loads(result)["cmc"]) for key, result, _ in rows])
+        scores.append([(key, result["score"], result["cmc"]) for key, result, _ in rows])
     assert scores[0] == scores[1]
 
 
@@ -113,6 +116,7 @@ def test_what_methods_need_of_views_is_told(tmp_path):
         (["compare", "--case", "2"], "digits has no cases"),
         (["compare", "coil100"], "say by --data which folder holds coil-100/"),
         (["compare", "--train", "2000"], "2000"),
+        (["compare", "--scheduler", "there"], "scheduler must be an address such as tcp://"),
         (["reproduce", "table-8"], "unknown experiment 'table-8': use one of table-1"),
         (["reproduce", "table-6", "--cases", "one"], "--cases must be numbers parted by commas"),
         (["reproduce", "table-6"], "none of it can run with the data that are here"),
@@ -163,6 +167,56 @@ def test_an_output_that_cannot_be_made_is_refused(data, tmp_path):
     assert "choose another --output" in result.stderr
 
 
+def test_an_output_may_have_any_name(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("x[/]", "[bold]", "x\\[/]"):
+        result = run("compare", data, "-o", name, *SMALL, "--methods", "PCA")
+        assert f"report: {name}/report.html" in result.stdout
+    (tmp_path / "[i]").touch()
+    assert "error: [i] is a file" in run("compare", data, "-o", "[i]", *SMALL, status=1).stderr
+
+
+def test_a_folder_in_use_is_told_of(data, tmp_path):
+    with Store(tmp_path / "results.db"):
+        result = run("compare", data, "-o", tmp_path, *SMALL, status=1)
+    assert (
+        result.stderr == f"error: {tmp_path} is in use by another run: wait until it ends, or choose another folder.\n"
+    )
+
+
+def test_a_damaged_result_is_told_of_and_computed_again(data, tmp_path):
+    run("compare", data, "-o", tmp_path, *SMALL)
+    before = stored(tmp_path / "results.db")
+    with sqlite3.connect(tmp_path / "results.db") as connection:
+        connection.execute("UPDATE results SET digest = 'x' WHERE key = ?", (before[0][0],))
+    result = run("compare", data, "-o", tmp_path, *SMALL)
+    assert f"{tmp_path / 'results.db'}: the result with key {before[0][0]} is damaged" in result.stderr
+    after = stored(tmp_path / "results.db")
+    assert after[0][1]["score"] == before[0][1]["score"]
+    assert after[0][2] > before[0][2]
+    assert after[1:] == before[1:]
+
+
+def test_an_interrupt_is_told_of_in_a_line(data, tmp_path, monkeypatch):
+    def interrupt(cell, dataset):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crossview.cli.experiments.run_paper_cell", interrupt)
+    result = run("compare", data, "-o", tmp_path, *SMALL, status=130)
+    assert result.stderr == "Stopped. Finished results are stored; run the same command again to resume.\n"
+
+
+def test_a_report_that_cannot_be_written_is_told_of(data, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("crossview.cli.experiments.write_report", full)
+    result = run("compare", data, "-o", tmp_path, *SMALL, status=1)
+    line = result.stderr.splitlines()[-1]
+    assert f"the report cannot be written to {tmp_path}: free some space" in line
+    assert "No space left on device" in line
+
+
 @pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="CROSSVIEW_DATA is not set")
 def test_reproduce_runs_what_the_data_allow(tmp_path):
     few = ("--quick", "--repeats", 1, "--draws", 1, "--methods", "PCA,MvHE", "--no-static")
@@ -197,7 +251,6 @@ def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(data, tmp_path):
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
         )
         time.sleep(chance.uniform(0.2, 3.0) if kills else 0.0)
         if process.poll() is not None and kills < 20:
@@ -207,7 +260,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(data, tmp_path):
             seen = {}
             kills += 1
             continue
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill()  # it alone: its workers have to notice
         process.wait()
         kills += 1
         path = tmp_path / "torn" / "results.db"
@@ -219,7 +272,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(data, tmp_path):
     rows = {name: stored(tmp_path / name / "results.db") for name in ("calm", "torn")}
     assert {key: created for key, _, created in rows["torn"] if key in seen} == seen
     without_times = {
-        name: [(key, {k: v for k, v in json.loads(result).items() if k != "seconds"}) for key, result, _ in found]
+        name: [(key, {k: v for k, v in result.items() if k != "seconds"}) for key, result, _ in found]
         for name, found in rows.items()
     }
     assert without_times["calm"] == without_times["torn"]

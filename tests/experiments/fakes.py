@@ -1,7 +1,7 @@
-"""Cells that cost nothing, and programs that compute them and are killed.
+"""Cells that cost nothing, and a program that computes them.
 
-Usage: python fakes.py run STORE CELLS WORKERS, once the file STORE.go is there; or python fakes.py storm STORE CELLS
-KILLS SEED, which is killed and begun again so many times.
+Usage: python fakes.py run STORE CELLS WORKERS; or python fakes.py storm STORE CELLS KILLS SEED, a run that is killed
+and begun again so many times.
 """
 
 from __future__ import annotations
@@ -65,24 +65,32 @@ def compute(cell, data):
     time.sleep(float(os.environ["FAKE_SLEEP"]))
     if "fail" in orders:
         raise ZeroDivisionError(f"cell {cell.seed} divides by nothing")
-    if "kill" in orders:
+    if computed(os.environ["FAKE_LOG"])[cell.seed] <= orders.get("kill", 0):
         os.kill(os.getpid(), signal.SIGKILL)
     if "interrupt" in orders:
         raise KeyboardInterrupt
     return {"score": cell.seed / 7, "samples": len(data.views)}
 
 
+def compute_slowly(cell, data):
+    """A real cell, which takes long enough for its worker to be killed."""
+    from crossview.experiments import run_cell
+
+    tell("compute", cell.repeat)
+    time.sleep(0.3)
+    return run_cell(cell, data)
+
+
 def table(path):
-    """What a store holds, but for times."""
+    """Key, cell, status, result and error of all that a store holds."""
     connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
     try:
-        rows = connection.execute("SELECT key, cell, status, result, error FROM results ORDER BY key").fetchall()
-        claims = connection.execute("SELECT key FROM claims").fetchall()
+        rows = connection.execute("SELECT record FROM results ORDER BY key").fetchall()
         (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
     finally:
         connection.close()
     assert verdict == "ok"
-    return rows, claims
+    return [{k: v for k, v in json.loads(text).items() if k not in ("seconds", "created")} for (text,) in rows]
 
 
 def storm(path, n, kills, seed):
@@ -101,8 +109,8 @@ def storm(path, n, kills, seed):
         # The first may even have been killed before there was a table.
         if turn % 2:
             with contextlib.suppress(sqlite3.OperationalError):
-                for row in table(path)[0]:
-                    tell("committed", json.loads(row[1])["seed"])
+                for row in table(path):
+                    tell("committed", row["cell"]["seed"])
 
 
 if __name__ == "__main__":
@@ -110,7 +118,4 @@ if __name__ == "__main__":
     if what == "storm":
         storm(store, int(count), *map(int, rest))
     else:
-        tell("ready", 0)
-        while not Path(f"{store}.go").exists():
-            time.sleep(0.005)
         run(cells(int(count)), load, store, workers=int(rest[0]), compute=compute)

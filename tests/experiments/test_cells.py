@@ -24,6 +24,7 @@ CELL = Cell(
     outliers=0.1,
     seed=3,
 )
+WIDE = [64, 64]
 CHANGES = [
     {"data": "cmu-pie"},
     {"options": {"case": 2, "size": 48}},
@@ -74,8 +75,8 @@ def turntable():
 
 def test_every_field_changes_the_key():
     cells = [CELL, *(dataclasses.replace(CELL, **change) for change in CHANGES)]
-    keys = [key(cell, "f", "1") for cell in cells]
-    keys += [key(CELL, "g", "1"), key(CELL, "f", "2")]
+    keys = [key(cell, "f", WIDE) for cell in cells]
+    keys += [key(CELL, "g", WIDE), key(CELL, "f", [30, 10])]
     assert len(set(keys)) == len(CHANGES) + 3
     assert len(set(cells)) == len(CHANGES) + 1
 
@@ -90,19 +91,35 @@ def test_the_order_of_options_and_numpy_types_do_not_change_the_key():
     )
     assert same == CELL
     assert hash(same) == hash(CELL)
-    assert key(same, "f", "1") == key(CELL, "f", "1")
+    assert key(same, "f", WIDE) == key(CELL, "f", WIDE)
 
 
 def test_what_is_equal_in_python_but_not_in_json_is_not_equal():
     a, b = (dataclasses.replace(CELL, parameters={"pooled": value}) for value in (False, 0))
     assert a != b
-    assert key(a, "f", "1") != key(b, "f", "1")
+    assert key(a, "f", WIDE) != key(b, "f", WIDE)
 
 
 def test_the_search_space_of_a_method_changes_the_key(monkeypatch):
-    before = key(CELL, "f", "1")
+    before = key(CELL, "f", WIDE)
     monkeypatch.setitem(cv.SEARCH_SPACES, "GMA", cv.SEARCH_SPACES["GMA"] | {"n_components": [7]})
-    assert key(CELL, "f", "1") != before
+    assert key(CELL, "f", WIDE) != before
+
+
+def test_the_standard_numbers_of_components_are_part_of_the_key(monkeypatch):
+    standard = dataclasses.replace(CELL, search=Search())
+    before = key(standard, "f", WIDE), key(CELL, "f", WIDE)
+    monkeypatch.setattr("crossview.recognition.tuning._PCA", (20, 50))
+    assert key(standard, "f", WIDE) != before[0]
+    assert key(CELL, "f", WIDE) == before[1]  # which lists its own
+
+
+def test_the_revision_of_a_method_changes_its_keys_alone(monkeypatch):
+    other = dataclasses.replace(CELL, method="MvDA")
+    before = key(CELL, "f", WIDE), key(other, "f", WIDE)
+    monkeypatch.setattr(cv.GMA, "_revision", cv.GMA._revision + 1)
+    assert key(CELL, "f", WIDE) != before[0]
+    assert key(other, "f", WIDE) == before[1]
 
 
 def test_keys_are_the_same_in_another_process(turntable):
@@ -111,11 +128,11 @@ import json, sys
 import crossview as cv
 from crossview.experiments import Cell, fingerprint, key
 cell = Cell.from_dict(json.loads(sys.argv[1]))
-print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), "1"))
+print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), [64, 64]))
 """
     command = [sys.executable, "-c", code, json.dumps(CELL.to_dict())]
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    assert found == key(CELL, fingerprint(turntable), "1")
+    assert found == key(CELL, fingerprint(turntable), WIDE)
 
 
 def test_a_cell_comes_back_from_json():

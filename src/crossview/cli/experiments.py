@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -55,7 +56,11 @@ ScoringOption = Annotated[
 MembersOption = Annotated[
     int, typer.Option(min=1, help="Members of a committee of the best settings of a search; 1 for no committees.")
 ]
-WorkersOption = Annotated[int, typer.Option(min=1, help="Processes, each of one thread.")]
+WorkersOption = Annotated[int, typer.Option(min=1, help="Processes, each with one thread; 1 starts no others.")]
+SchedulerOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Compute on the Dask cluster with this scheduler instead.")
+]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")]
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results and the report are kept.")
 ]
@@ -119,7 +124,8 @@ def compare(
     scoring: ScoringOption = "accuracy",
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
     workers: WorkersOption = _CORES,
-    retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
+    scheduler: SchedulerOption = None,
+    retry: RetryOption = False,
     static: StaticOption = True,
     folder: FolderOption = None,
     case: CaseOption = None,
@@ -148,9 +154,9 @@ def compare(
         panel = comparison(data, data_options(data, case, size), chosen, how, search, together)
         store = _folder(output) / "results.db"
         load = Loader(folder)
-        results = _run([place.cell for place in panel.places], load, store, workers, retry)
+        results = _run([place.cell for place in panel.places], load, store, workers, scheduler, retry)
         tables = comparison_tables(panel, results)
-        page = write_report(comparison_report(panel, results, loaded, _command(context)), output, static=static)
+        page = _write(comparison_report(panel, results, loaded, _command(context)), output, static)
         _finish(tables, results, page, as_json, comparison_summary(panel, results))
 
 
@@ -174,8 +180,9 @@ def reproduce(
     members: MembersOption = 1,
     scoring: ScoringOption = "accuracy",
     workers: WorkersOption = _CORES,
+    scheduler: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits.")] = 0,
-    retry: Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")] = False,
+    retry: RetryOption = False,
     static: StaticOption = True,
     as_json: JsonOption = False,
 ) -> None:
@@ -200,10 +207,10 @@ def reproduce(
         results: dict[Cell, Record] = {}
         for alone in (False, True):
             cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
-            # A time is not measured while others compute.
-            results |= _run(cells, load, store, 1 if alone else workers, retry)
+            # Times are measured here, while nothing else runs.
+            results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
         report = reproduction_report(experiments, results, load, _command(context))
-        page = write_report(report, output / ("all" if "all" in names else "+".join(wanted)), static=static)
+        page = _write(report, output / ("all" if "all" in names else "+".join(wanted)), static)
         _finish(_tables(report), results, page, as_json)
 
 
@@ -275,7 +282,16 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _run(cells: Sequence[Cell], load: Loader, store: Path, workers: int, retry: bool) -> dict[Cell, Record]:
+class _ConsoleHandler(logging.Handler):
+    """Prints log messages one per line, above the progress bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(self.format(record), highlight=False, markup=False, soft_wrap=True)
+
+
+def _run(
+    cells: Sequence[Cell], load: Loader, store: Path, workers: int, scheduler: str | None, retry: bool
+) -> dict[Cell, Record]:
     """Compute what is not yet known, with a bar that says how long it will take."""
     if not cells:
         return {}
@@ -297,13 +313,32 @@ def _run(cells: Sequence[Cell], load: Loader, store: Path, workers: int, retry: 
 
         try:
             records = run(
-                cells, load, opened, workers=workers, progress=tell, retry_failed=retry, compute=run_paper_cell
+                cells,
+                load,
+                opened,
+                workers=workers,
+                scheduler=scheduler,
+                progress=tell,
+                retry_failed=retry,
+                compute=run_paper_cell,
             )
         except KeyboardInterrupt:
             bar.stop()
-            err.print("stopped; what was finished is stored, and the same command goes on from there.")
+            err.print("Stopped. Finished results are stored; run the same command again to resume.", soft_wrap=True)
             raise typer.Exit(130) from None
     return dict(zip(cells, records, strict=True))
+
+
+logging.getLogger("crossview").addHandler(_ConsoleHandler())
+logging.getLogger("crossview").setLevel(logging.INFO)
+
+
+def _write(report: Report, folder: Path, static: bool) -> Path:
+    try:
+        return write_report(report, folder, static=static)
+    except OSError as error:
+        fix = "free some space, make it writable, or choose another --output"
+        raise OSError(f"the report cannot be written to {folder}: {fix} ({error.strerror or error}).") from error
 
 
 def _finish(
@@ -328,7 +363,7 @@ def _finish(
             out.print(plain(summary), highlight=False)
         for line in dict.fromkeys(_told(record) for record in unfinished if record not in failed):
             out.print(f"Not applicable: {plain(line)}", highlight=False, soft_wrap=True)
-        out.print(f"report: {page}", highlight=False, soft_wrap=True)
+        out.print(f"report: {page}", highlight=False, markup=False, soft_wrap=True)
     if failed:
         kinds = dict.fromkeys(map(_told, failed))
         err.print(f"{len(failed)} of {len(results)} computations failed; --retry tries again:", style="yellow")

@@ -62,6 +62,7 @@ class Embedding(MultiViewTransformer):
     search_space: ClassVar[SearchSpace] = {}
     """Values of the method's parameters that `crossview.tune` tries."""
 
+    _revision: ClassVar[int] = 1  # raise it when the method's results change, so that stored ones are computed again
     _needs_labels: ClassVar[bool] = False
     _needs_two_views: ClassVar[bool] = False
     _needs_equal_widths: ClassVar[bool] = False

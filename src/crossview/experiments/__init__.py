@@ -1,14 +1,12 @@
 """Experiments: cells that say what determines a result, a store of results, and a runner that fills it."""
 
 from crossview.experiments.cells import Cell, Search, Split, fingerprint, key
-from crossview.experiments.owners import Owner
 from crossview.experiments.runner import run
 from crossview.experiments.store import Record, Store, StoreError
 from crossview.experiments.tasks import run_cell
 
 __all__ = [
     "Cell",
-    "Owner",
     "Record",
     "Search",
     "Split",

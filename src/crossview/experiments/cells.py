@@ -17,39 +17,33 @@ from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.recognition.splits import ClassSplit, SampleSplit
+from crossview.recognition.tuning import search_space
 
-__all__ = ["Cell", "Search", "Split", "fingerprint", "grid", "key", "plain"]
+__all__ = ["Cell", "Search", "Split", "fingerprint", "key", "plain", "space"]
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
-_FORMAT = 4  # of results: raised when cells come to mean something else, so that old ones are not taken for new
+_FORMAT = 5  # of results: raise it when the same cell gives another result, whichever its method
 _NAMED = ("options", "parameters", "grid")  # fields of names and values
 _KINDS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
 
 
 class _Described:
-    """What is equal exactly if its JSON is, so that 1 and True, equal in Python, stay apart here as in keys."""
+    """Something that equals another if their JSON is the same: 1 and True, equal in Python, differ here as in keys."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Itself as JSON has it; `from_dict` is the way back."""
+        """A dict that JSON can hold; `from_dict` is the inverse."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
-        return {name: _to_json(dict(v) if v is not None and name in _NAMED else v) for name, v in values.items()}
+        values |= {name: dict(values[name]) for name in _NAMED if values.get(name) is not None}
+        content: dict[str, Any] = json.loads(json.dumps(values, default=_Described.to_dict))
+        return content
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What `to_dict` described.
-
-        Parameters
-        ----------
-        values : mapping of str to object
-            As `to_dict` gives it; what is left out has its default.
-        """
+        """The inverse of `to_dict`; fields left out have their defaults."""
         known = {part.name for part in fields(cls)}  # type: ignore[arg-type]
         if unknown := sorted(set(values) - known):
-            raise ValueError(
-                f"a {cls.__name__} has no {', '.join(unknown)}: leave it out, or upgrade crossview if a newer one "
-                "wrote it."
-            )
+            raise ValueError(f"a {cls.__name__} has no {', '.join(unknown)}: leave it out, or upgrade crossview.")
         return cls(**values)
 
     def __eq__(self, other: object) -> bool:
@@ -63,16 +57,16 @@ class _Described:
 
 @dataclass(frozen=True, eq=False)
 class Split(_Described):
-    """How samples to train with are told from samples to test with.
+    """How to split samples into those to train with and those to test with.
 
     Parameters
     ----------
     kind : {"classes", "samples"}
         By `crossview.ClassSplit`, the paper's protocol, or by `crossview.SampleSplit`.
     n_train : int or float
-        How many classes, or samples of every class, to train with; below 1, their share.
+        Number of classes, or of samples per class, to train with; a share if below 1.
     n_repeats : int
-        How many splits there are.
+        Number of splits.
     seed : int
         Their seed.
     """
@@ -85,51 +79,42 @@ class Split(_Described):
     def __post_init__(self) -> None:
         check_choice(self.kind, "kind", tuple(_KINDS))
         if isinstance(self.n_train, bool) or not isinstance(self.n_train, Real) or not 0 < self.n_train < np.inf:
-            raise ValueError(f"n_train must be a number to train with, or a share, got {self.n_train!r}.")
+            raise ValueError(f"n_train must be a number or a share to train with, got {self.n_train!r}.")
         check_count(self.n_repeats, "n_repeats", least=1)
         check_count(self.seed, "seed", least=0)
-        whole = float(self.n_train).is_integer()
-        _set(self, n_train=int(self.n_train) if whole else float(self.n_train))
-        _set(self, n_repeats=int(self.n_repeats), seed=int(self.seed))
+        number = int if float(self.n_train).is_integer() else float
+        _set(self, n_train=number(self.n_train), n_repeats=int(self.n_repeats), seed=int(self.seed))
 
     def rows(self, y: NDArray[Any], repeat: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows to train with, and rows to test with.
-
-        Parameters
-        ----------
-        y : ndarray of shape (m,)
-            The classes.
-        repeat : int
-            Which of the splits, from 0.
-        """
+        """Rows to train with, and rows to test with, of samples of classes y in one of the splits."""
         splitter = _KINDS[self.kind](self.n_repeats, self.n_train, self.seed)
         return next(islice(splitter.split(y, y), repeat, None))
 
 
 @dataclass(frozen=True, eq=False)
 class Search(_Described):
-    """How a method is tuned: what `crossview.tune` is told.
+    """How to tune a method; see `crossview.tune`.
 
     Parameters
     ----------
     pca : sequence of int, float or None, optional
-        Numbers of principal components per view to try, of which None keeps all; the standard ones when left out.
+        Numbers of principal components per view to try; None keeps all. By default those of `crossview.tune`.
     scaling : sequence of {"feature", "view", None}
         Ways of scaling to try.
     n_iter : int, optional
-        How many candidates to draw; None tries all.
+        Number of candidates to draw; None tries all.
     n_folds : int
         Number of folds.
     metrics : sequence of {"euclidean", "cosine"}
-        Distances to try. Of equal scores the first wins, so that their order counts.
+        Distances to try. The first of those with equal scores wins.
     cv : {"auto", "classes", "samples"}
-        What folds are made of; ``"auto"``: of what the split is made of.
+        What to split into folds; ``"auto"`` follows the cell's split.
     grid : mapping of str to sequence, optional
-        Values of the method's own parameters to try; ``crossview.SEARCH_SPACES`` when left out.
+        Values of the method's parameters to try; by default those in ``crossview.SEARCH_SPACES``.
     scoring : {"accuracy", "average_precision"}
-        What folds are scored by.
+        How to score folds.
     members : int
-        With more than 1, a committee of the best settings is scored, too.
+        If above 1, also score a committee of the best settings, of this size.
     """
 
     pca: Sequence[float | None] | None = None
@@ -144,9 +129,7 @@ class Search(_Described):
 
     def __post_init__(self) -> None:
         if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
-            raise ValueError(
-                f"metrics must be a sequence of different distances, ('euclidean',) say: {self.metrics!r}."
-            )
+            raise ValueError(f"metrics must be a sequence of different distances, got {self.metrics!r}.")
         for metric in self.metrics:
             check_choice(metric, "metrics", ("euclidean", "cosine"))
         check_choice(self.cv, "cv", ("auto", "classes", "samples"))
@@ -172,35 +155,35 @@ class Search(_Described):
                 if not isinstance(values, tuple) or not values:
                     raise ValueError(f"grid[{name!r}] must be a sequence of values to try, got {values!r}.")
             _set(self, grid=grid)
-        _set(self, n_folds=int(self.n_folds), metrics=tuple(self.metrics), scaling=tuple(self.scaling))
-        _set(self, members=int(self.members))
+        _set(self, metrics=tuple(self.metrics), scaling=tuple(self.scaling))
+        _set(self, n_folds=int(self.n_folds), members=int(self.members))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cell(_Described):
-    """One result of an experiment, by all that determines it.
+    """One result of an experiment, described by everything that determines it.
 
     Parameters
     ----------
     data : str
-        Name of the data set, which whoever runs the cell knows how to load.
+        Name of the data set, for the function that loads it.
     method : str
         A name in `crossview.METHODS`.
     options : mapping of str to object, or pairs
-        What to load the data with, the case of COIL-100 say. Values here and below are numbers, strings, True, False,
-        None, and sequences of them; the order of names is of no account.
+        Options for loading the data, such as the case of COIL-100. Values here and below are numbers, strings, True,
+        False, None, and sequences of them; the order of names does not matter.
     split : Split
-        What to train with and what to test with.
+        How to split samples into those to train with and those to test with.
     repeat : int
-        Which of the splits, from 0.
+        Which of the splits to use, from 0.
     parameters : mapping of str to object, or pairs
-        Parameters of the method that are not searched for.
+        Parameters of the method that are fixed.
     search : Search
-        How the others are.
+        How to search for the others.
     outliers : float
         Share of the training labels that `crossview.permute_labels` permutes.
     seed : int
-        Seed of that, of the folds, and of the draw of candidates.
+        Seed of the permutation, the folds, and the draw of candidates.
     task : str
         What to compute; `crossview.experiments.run_cell` knows ``"accuracy"``.
 
@@ -231,11 +214,11 @@ class Cell(_Described):
         check_choice(self.method, "method", tuple(METHODS))
         if not isinstance(self.task, str) or not self.task:
             raise ValueError(f"task must name what to compute, got {self.task!r}.")
-        _set(self, split=Split.from_dict(self.split) if isinstance(self.split, Mapping) else self.split)
-        _set(self, search=Search.from_dict(self.search) if isinstance(self.search, Mapping) else self.search)
-        for name, value, wanted in (("split", self.split, Split), ("search", self.search, Search)):
-            if not isinstance(value, wanted):
-                raise TypeError(f"{name} must be a {wanted.__name__}, got {value!r}.")
+        for name, kind in (("split", Split), ("search", Search)):
+            value = getattr(self, name)
+            if not isinstance(value, kind | Mapping):
+                raise TypeError(f"{name} must be a {kind.__name__}, got {value!r}.")
+            _set(self, **{name: kind.from_dict(value) if isinstance(value, Mapping) else value})
         check_count(self.repeat, "repeat", least=0)
         if self.repeat >= (n := self.split.n_repeats):
             raise ValueError(f"repeat={self.repeat} of {n} splits: choose 0 to {n - 1}, or a Split of more repeats.")
@@ -243,13 +226,12 @@ class Cell(_Described):
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share <= 1:
             raise ValueError(f"outliers must be a share from 0 to 1, got {share!r}.")
         check_count(self.seed, "seed", least=0)
-        _set(self, options=_frozen_options(self.options, "options"))
-        _set(self, parameters=_frozen_options(self.parameters, "parameters"))
-        _set(self, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
+        named = {name: _frozen_options(getattr(self, name), name) for name in ("options", "parameters")}
+        _set(self, **named, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
 
 
-def key(cell: Cell, fingerprint: str, version: str) -> str:
-    """What a result is stored under: a digest of all that it depends on.
+def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
+    """The key that a result is stored under: a digest of everything that determines it.
 
     Parameters
     ----------
@@ -257,39 +239,39 @@ def key(cell: Cell, fingerprint: str, version: str) -> str:
         The cell.
     fingerprint : str
         Of the data, by `fingerprint`.
-    version : str
-        Of crossview.
+    n_features : sequence of int
+        Widths of the views.
 
     Returns
     -------
     digest : str
-        SHA-256, as hexadecimal digits. The values that the method's parameters are searched among are part of it.
+        SHA-256, as hexadecimal digits, of the cell, the values that its search tries, the data, and the revision of the
+        method.
 
     Examples
     --------
     >>> a = Cell(data="digits", method="GMA", parameters={"mu": 1.0, "reg": 0.1})
     >>> b = Cell(data="digits", method="GMA", parameters={"reg": 0.1, "mu": 1.0})
-    >>> key(a, "", "1.0") == key(b, "", "1.0") != key(a, "", "1.1")
+    >>> key(a, "", [64, 64]) == key(b, "", [64, 64]) != key(a, "other data", [64, 64])
     True
     """
     content = {
         "format": _FORMAT,
         "cell": cell.to_dict(),
-        "grid": grid(cell),
+        "space": space(cell, n_features),
         "data": fingerprint,
-        "version": version,
+        "revision": METHODS[cell.method]._revision,
     }
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
 def fingerprint(data: Dataset) -> str:
-    """A digest of what a data set holds, by which results of other data are told apart.
+    """A digest of the content of a data set.
 
     Parameters
     ----------
     data : Dataset
-        The samples, which of them each view has seen, the views' names, and the classes count; how they lie in memory
-        does not.
+        The samples, the mask, the names of views, and the classes count; memory layout does not.
 
     Returns
     -------
@@ -307,18 +289,12 @@ def fingerprint(data: Dataset) -> str:
     return digest.hexdigest()
 
 
-def grid(cell: Cell) -> dict[str, list[Any]]:
-    """The values that a cell's parameters are searched among.
-
-    Parameters
-    ----------
-    cell : Cell
-        The cell; a parameter that it fixes has one value.
-    """
-    given = cell.search.grid
-    values = SEARCH_SPACES[cell.method] if given is None else dict(given)
+def space(cell: Cell, n_features: Sequence[int]) -> dict[str, list[Any]]:
+    """Values that a cell's search tries for the parameters of the method's pipeline, for views of given widths."""
+    search = cell.search
+    tried = SEARCH_SPACES[cell.method] if search.grid is None else dict(search.grid)
     fixed = {name: [value] for name, value in dict(cell.parameters).items()}
-    return {name: list(tried) for name, tried in values.items()} | fixed
+    return search_space(cell.method, n_features, own={**tried, **fixed}, pca=search.pca, scaling=search.scaling)
 
 
 def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]:
@@ -326,7 +302,7 @@ def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]
     try:
         pairs = dict(options)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} must map names to values, {{'case': 1}} say, got {options!r}.") from None
+        raise ValueError(f"{where} must map names to values, such as {{'case': 1}}, got {options!r}.") from None
     if not all(isinstance(name, str) for name in pairs):
         raise ValueError(f"the names in {where} must be strings, got {list(pairs)!r}.")
     return tuple((name, _frozen(pairs[name], f"{where}[{name!r}]")) for name in sorted(pairs))
@@ -336,34 +312,15 @@ def _frozen(value: Any, where: str) -> Any:
     value = plain(value)
     if isinstance(value, list | tuple):
         return tuple(_frozen(item, where) for item in value)
-    if (
-        not (value is None or isinstance(value, str | bool | int | float))
-        or value != value
-        or value in (np.inf, -np.inf)
-    ):
-        raise ValueError(
-            f"{where} must be a finite number, a string, True, False, None, or a sequence of these, got {value!r}."
-        )
-    return value
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)):
+        return value
+    kinds = "a finite number, a string, True, False, None, or a sequence of these"
+    raise ValueError(f"{where} must be {kinds}, got {value!r}.")
 
 
 def plain(value: Any) -> Any:
-    """A value without numpy's types.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    """
+    """A value without numpy's types."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, _Described):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {name: _to_json(item) for name, item in value.items()}
-    return [_to_json(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _canonical(value: Any) -> str:

@@ -20,22 +20,14 @@ class Loader:
     Parameters
     ----------
     folder : Path, optional
-        Folder that holds the data sets that are read from a copy of one's own.
+        Folder that contains data sets which are not part of crossview, such as ``coil-100/``.
     """
 
     folder: Path | None = None
     loaded: dict[str, Dataset] = field(default_factory=dict, repr=False)
 
     def __call__(self, data: str, options: Mapping[str, Any]) -> Dataset:
-        """The data set.
-
-        Parameters
-        ----------
-        data : str
-            A name in ``crossview.datasets.registry.SOURCES``, or a path.
-        options : mapping of str to object
-            For its loader.
-        """
+        """The data set of a name in ``crossview.datasets.registry.SOURCES``, or of a path."""
         name = f"{data} {sorted(options.items())}"
         if name not in self.loaded:
             self.loaded[name] = self.open(data, options)
@@ -46,13 +38,7 @@ class Loader:
         return open_dataset(data, self.folder, **options)
 
     def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
-        """Why data cannot be loaded, in a sentence; None if they can.
-
-        Parameters
-        ----------
-        data, options
-            As above.
-        """
+        """Why data cannot be loaded, in a sentence; None if they can."""
         try:
             self(data, options)
         except (OSError, ValueError) as error:
@@ -60,5 +46,5 @@ class Loader:
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what was loaded: other processes load on their own."""
+        """Leave out what was loaded: other processes load it themselves."""
         return {"folder": self.folder, "loaded": {}}

@@ -13,13 +13,12 @@ __all__ = ["Panel", "Place", "committee_name", "comparison"]
 
 @dataclass(frozen=True)
 class Place:
-    """A cell, and where its result belongs."""
+    """A cell, and where its result belongs; part is ``"committee"`` if only that part of the result is meant."""
 
     row: str
     column: str
     cell: Cell
     part: str = ""
-    """What of the result is meant: all of it, or ``"committee"``."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,11 @@ class Panel:
     title, caption : str
         What it shows.
     kind : {"accuracy", "pairs", "outliers", "times", "curve", "dimensions", "parameters", "embeddings"}
-        How results are put together.
+        How results are combined.
     places : tuple of Place
-        What it is made of.
+        Its content.
     x_label : str
-        What columns are, where they are numbers.
+        Meaning of columns that are numbers.
     """
 
     key: str
@@ -66,38 +65,13 @@ def comparison(
     search: Search,
     committees: Sequence[str] = (),
 ) -> Panel:
-    """All methods on one data set.
-
-    Parameters
-    ----------
-    data : str
-        Name or path of the data.
-    options : mapping of str to object
-        What to load them with.
-    methods : sequence of str
-        The methods.
-    split : Split
-        What to train with.
-    search : Search
-        How they are tuned.
-    committees : sequence of str
-        Methods that are also shown as committees of as many members as the search says.
-    """
+    """Several methods on one data set; those in committees are also shown as committees of ``search.members``."""
     places = []
     for method in methods:
         members = search.members if method in committees else 1
-        cells = [
-            Cell(
-                data=data,
-                method=method,
-                options=options,
-                split=split,
-                repeat=repeat,
-                search=replace(search, members=members),
-                seed=split.seed + repeat,
-            )
-            for repeat in range(split.n_repeats)
-        ]
+        tuned = replace(search, members=members)
+        first = Cell(data=data, method=method, options=options, split=split, search=tuned)
+        cells = [replace(first, repeat=k, seed=split.seed + k) for k in range(split.n_repeats)]
         places += [Place(method, data, cell) for cell in cells]
         if members > 1:
             places += [Place(committee_name(method, members), data, cell, "committee") for cell in cells]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from crossview._types import Array
 from crossview.datasets import Dataset
-from crossview.experiments.cells import Cell, grid, plain
+from crossview.experiments.cells import Cell, plain, space
 from crossview.metrics import (
     chance_accuracy,
     cmc,
@@ -27,7 +27,7 @@ from crossview.metrics import (
 )
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
-from crossview.recognition.tuning import search_space, standard_pipeline
+from crossview.recognition.tuning import standard_pipeline
 from crossview.views import Views
 
 __all__ = ["Tuned", "run_cell", "score_cell"]
@@ -51,16 +51,15 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     result : dict
         Ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of, with None
         where there is nothing to compare, ``average_precision`` the mean average precision, and ``cmc`` the rates at
-        rank 1 to 20, averaged over the ordered pairs of views; ``best_params``, ``metric`` and ``best_score`` are the
-        parameters and distance chosen and their score in validation. ``euclidean`` has the score and these for the best
-        parameters with the Euclidean distance, where others were tried too, and ``committee`` all scores for the
-        committee of the best settings, with their parameters as ``members``, where one was asked for. ``by_pca`` has,
-        for every number of principal components that the cell lists, ``pca``, the ``score`` of the best parameters with
-        it, and that with the Euclidean distance: the paper chose the number by them, which are of test samples.
-        ``chance`` is what matching at random would score, and ``skipped`` how many of the ``probes`` had no sample of
-        their class to find. ``folds_of`` says what folds were made of. ``seconds`` are those of the ``search``, which
-        ends with a fit by the best parameters, and of a ``fit`` of the method by itself; ``threads`` is how many linear
-        algebra could use. The rest says what was trained and tested with, and ``warnings`` what was warned of.
+        rank 1 to 20, averaged over the ordered pairs of views. ``best_params``, ``metric`` and ``best_score`` are the
+        chosen parameters and distance, and their score in validation. ``euclidean`` has the same for the best
+        parameters with the Euclidean distance, if others were tried, too; ``committee`` has the scores of the committee
+        and the parameters of its ``members``, if the cell asks for one. ``by_pca`` has, for each number of principal
+        components that the cell lists, the ``score`` of the best parameters, and that with the Euclidean distance: the
+        paper chose the number by these scores on test samples. ``chance`` is the score of random matches, ``skipped``
+        the number of ``probes`` whose class the gallery lacks, and ``folds_of`` says what was split into folds.
+        ``seconds`` has the times of the ``search``, final fit included, and of a ``fit`` of the method alone;
+        ``threads`` is the number of threads of linear algebra. The rest describes the samples and lists ``warnings``.
 
     Examples
     --------
@@ -96,8 +95,7 @@ class Tuned:
 
     def latents(self, estimator: Any) -> Views:
         """The samples to test with in the common space of a fitted estimator."""
-        mapped: Views = estimator.transform(self.views[self.test])
-        return mapped
+        return cast(Views, estimator.transform(self.views[self.test]))
 
     @property
     def tested(self) -> NDArray[Any]:
@@ -110,11 +108,10 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
     train, test = cell.split.rows(labels, cell.repeat)
     labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
     how = cell.search
-    space = search_space(cell.method, data.views.n_features, own=grid(cell), pca=how.pca, scaling=how.scaling)
     start = time.perf_counter()
     search = EmbeddingSearchCV(
         standard_pipeline(cell.method),
-        space,
+        space(cell, data.views.n_features),
         n_iter=how.n_iter,
         metrics=tuple(how.metrics),
         scoring=how.scoring,
@@ -127,22 +124,7 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
 
 
 def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """Tune a method on the training part of a split, and score it on the test part.
-
-    Parameters
-    ----------
-    cell : Cell
-        What to compute.
-    data : Dataset
-        The data that the cell names.
-    more : callable, optional
-        Adds to the result, given the search and the samples.
-
-    Returns
-    -------
-    result : dict
-        As in `run_cell`.
-    """
+    """The result of `run_cell`, and what `more` adds to it, given the search and the samples."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tuned = _tune(cell, data)
@@ -166,7 +148,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
             }
         if by_pca:
             result["by_pca"] = [
-                {"pca": plain(_setting(search, rows[0], "viewpca__n_components")), "score": scores[rows[0]]["score"]}
+                {"pca": _params(search, rows[0])["viewpca__n_components"], "score": scores[rows[0]]["score"]}
                 | ({"euclidean": scores[rows[1]]["score"]} if len(rows) > 1 else {})
                 for rows in by_pca
             ]
@@ -228,15 +210,8 @@ def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:
     return {name: plain(value) for name, value in search.cv_results_["params"][row].items()}
 
 
-def _setting(search: EmbeddingSearchCV, row: int, name: str) -> Any:
-    return search.cv_results_["params"][row][name]
-
-
 def _rows_by_pca(search: EmbeddingSearchCV) -> list[list[int]]:
-    """The best row for every number of principal components that was tried, and the best with the Euclidean distance.
-
-    Nothing where one number was tried.
-    """
+    """The best row for each number of components, and the best with the Euclidean distance, if several were tried."""
     numbers = dict.fromkeys(params["viewpca__n_components"] for params in search.cv_results_["params"])
     if len(numbers) < 2:
         return []
@@ -271,5 +246,4 @@ def _mean_cmc(latents: Views, y: NDArray[Any], metric: str) -> Array:
         for gallery, probes in permutations(samples, 2)
         if np.isin(probes[1], gallery[1]).any()
     ]
-    mean: Array = np.mean(curves, axis=0)
-    return mean
+    return np.asarray(np.mean(curves, axis=0))

@@ -1,0 +1,102 @@
+"""Call a function on the processes of `dask.distributed`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import re
+import signal
+import uuid
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["calls_on_cluster", "check_address"]
+
+_CONNECT_TIMEOUT = 10.0  # seconds
+
+_log = logging.getLogger(__name__)
+
+
+def check_address(scheduler: str | None) -> None:
+    """Refuse what cannot be the address of a scheduler."""
+    if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
+        raise ValueError(f"scheduler must be an address such as tcp://192.0.2.7:8786, got {scheduler!r}.")
+
+
+def calls_on_cluster(
+    function: Callable[[Any], Any], arguments: Mapping[str, Any], workers: int, scheduler: str | None
+) -> Generator[tuple[str, Any]]:
+    """Each name with what the function returns for its argument, or None if its workers kept dying."""
+    prefix = f"crossview-{uuid.uuid4().hex}-"
+    waiting, running = deque(arguments), 0
+    with _client(workers, scheduler) as client:
+        from distributed import KilledWorker, as_completed
+
+        finished = as_completed(loop=client.loop)
+        while waiting or running:
+            try:
+                # One per worker: when a worker dies, Dask blames all calls that it was given, not only the running one.
+                while waiting and running < max(1, len(client.nthreads())):
+                    name = waiting.popleft()
+                    finished.add(client.submit(function, arguments[name], key=prefix + name))
+                    running += 1
+                future = next(finished)
+                running -= 1
+                result = future.result()
+                future.release()  # or Dask would call again if the worker that holds the result dies
+            except KilledWorker:
+                result = None
+            except (CancelledError, OSError) as error:
+                fix = "start it again, and run the same to resume; finished cells are stored"
+                raise ConnectionError(f"lost the connection to the scheduler at {scheduler}: {fix}.") from error
+            except Exception as error:
+                fix = "load and compute must be functions that workers can import; or use one worker"
+                raise ValueError(f"cells cannot be sent to workers: {fix} ({error}).") from error
+            yield future.key.removeprefix(prefix), result
+
+
+@contextlib.contextmanager
+def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
+    """Connect to a cluster, or start one on this machine."""
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError:
+        fix = "install crossview with its extra 'cluster', or use one worker"
+        raise ImportError(f"computing in other processes needs the package distributed: {fix}.") from None
+    with contextlib.ExitStack() as stack:
+        logger = logging.getLogger("distributed.client")  # the traceback of a lost connection is one line here
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
+        # Local workers that die are started again. Dask gives up those that are not there 15 seconds after a death.
+        stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}))
+        quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": "localhost:0"}
+        alone = {"threads_per_worker": 1, "memory_limit": 0}  # no limit: a cell may need more than a worker's share
+        try:
+            if scheduler is None:
+                local = LocalCluster(n_workers=workers, preload=[__name__], **quiet, **alone)
+                stack.enter_context(local)
+            target = local if scheduler is None else scheduler
+            client = stack.enter_context(Client(target, timeout=_CONNECT_TIMEOUT, set_as_default=False))
+        except RuntimeError as error:
+            fix = "keep what the script does under if __name__ == '__main__':, or use one worker"
+            raise ValueError(f"workers cannot start: {fix} ({error}).") from error
+        except (OSError, ValueError) as error:
+            fix = "check the address, or start one with 'dask scheduler'"
+            raise ConnectionError(f"no scheduler answers at {scheduler}: {fix} ({error}).") from error
+        if scheduler is not None and not client.nthreads():
+            _log.info("The cluster has no workers yet. Start them with: dask worker %s --nthreads 1", scheduler)
+        if "dashboard" in client.scheduler_info()["services"] and importlib.util.find_spec("bokeh"):
+            _log.info("Dashboard: %s", client.dashboard_link)
+        yield client
+
+
+def dask_setup(worker: object) -> None:
+    """Have a local worker ignore Ctrl-C, which a terminal sends to all processes: the client stops workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
