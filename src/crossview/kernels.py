@@ -31,18 +31,10 @@ _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
 class Kernel:
     """A kernel and its parameters, for one view.
 
-    Parameters
-    ----------
-    kernel : str or callable
-        A name from scikit-learn's ``kernel_metrics()``, a callable ``kernel(x, z)`` on two samples, or
-        ``"precomputed"``, where samples are rows of kernel values against the training samples.
-    gamma, degree, coef0 : float
-        Parameters of the named kernels that have them.
-    kernel_params : dict, optional
-        Additional keyword arguments for any kernel.
-    origin : ndarray of shape (D,), optional
-        Vector subtracted from all samples first. For kernels that only depend on differences, it reduces the rounding
-        error of samples far from zero and has no other effect.
+    `kernel` is a name from scikit-learn's ``kernel_metrics()``, a callable ``kernel(x, z)`` on two samples, or
+    ``"precomputed"``, where samples are rows of kernel values against the training samples. `origin`, (D,), is
+    subtracted from all samples first. For kernels that only depend on differences, it merely reduces the rounding error
+    of samples far from zero.
     """
 
     kernel: str | Callable[..., float]
@@ -85,21 +77,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelMap:
-    """Feature map of a kernel, fitted by `KernelMap.fit`.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    landmarks : ndarray of shape (r, D), or of int, shape (r,)
-        The training samples that span the map; their indices if the kernel is precomputed.
-    pivots : ndarray of int, shape (r,)
-        Rows of the landmarks among the features.
-    """
+    """Feature map of a kernel, fitted by `KernelMap.fit`."""
 
     kernel: Kernel
-    landmarks: NDArray[Any]
-    pivots: Indices
+    landmarks: NDArray[Any]  # samples that span the map, (r, D), or their indices, (r,), if the kernel is precomputed
+    pivots: Indices  # rows of the landmarks among the features, (r,)
 
     @classmethod
     def fit(
@@ -107,23 +89,9 @@ class KernelMap:
     ) -> tuple[KernelMap, Array]:
         """Factor the kernel matrix of the training samples, or of landmarks among them.
 
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel.
-        X : ndarray of shape (m, D)
-            Training samples, or their (m, m) kernel matrix if the kernel is precomputed.
-        rows : ndarray of int, optional
-            Rows of X that span the map; all by default.
-        ids : ndarray of int, shape (m,), optional
-            Columns of the samples in a precomputed kernel matrix; 0 to m - 1 by default.
-
-        Returns
-        -------
-        kernel_map : KernelMap
-            The map.
-        features : ndarray of shape (m, r)
-            R, the coordinates of the training samples.
+        X holds training samples, (m, D), or their kernel matrix, (m, m), if the kernel is precomputed; `rows` selects
+        the landmarks, all by default; `ids`, (m,), are the columns of the samples in a precomputed kernel matrix, 0 to
+        m - 1 by default. Returns the map and the features of the training samples, R of shape (m, r).
         """
         chosen = np.arange(len(X)) if rows is None else rows
         Z = X if rows is None else X[rows]

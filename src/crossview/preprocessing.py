@@ -136,7 +136,7 @@ class ViewScaler(_ViewWise):
         return scaler.mean_, np.full(X.shape[1], np.sqrt(scaler.var_.mean()) or 1.0)
 
     def _store(self, maps: Sequence[tuple[Array, Array]]) -> None:
-        self.means_, self.scales_ = [mean for mean, _ in maps], [scale for _, scale in maps]
+        self.means_, self.scales_ = map(list, zip(*maps, strict=True))
 
     def _n_outputs(self, v: int) -> int:
         return len(self.means_[v])
@@ -202,9 +202,7 @@ class ViewPCA(_ViewWise):
         return mean, components[:k], shares[:k]
 
     def _store(self, maps: Sequence[tuple[Array, Array, Array]]) -> None:
-        self.means_ = [mean for mean, _, _ in maps]
-        self.components_ = [components for _, components, _ in maps]
-        self.explained_variance_ratio_ = [shares for _, _, shares in maps]
+        self.means_, self.components_, self.explained_variance_ratio_ = map(list, zip(*maps, strict=True))
 
     def _n_outputs(self, v: int) -> int:
         return len(self.components_[v])

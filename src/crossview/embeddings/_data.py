@@ -21,36 +21,16 @@ __all__ = ["TrainingData", "pair_weights"]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Training views: centred, zero where a sample is missing, possibly in kernel coordinates.
+    """Training views: centred, zero where a sample is missing, possibly in kernel coordinates."""
 
-    Parameters
-    ----------
-    views : Views
-        The original samples.
-    classes : ndarray of int, shape (m,), optional
-        Class of each sample, coded from 0; None for unsupervised methods.
-    arrays : list of ndarray, each of shape (m, r_v)
-        Features minus their means, zero where a sample is missing.
-    means : list of ndarray, each of shape (D_v,)
-        The means.
-    weights : ndarray of shape (m, n)
-        Weight of each sample in the means and scatters of a view, 0 where it is missing.
-    maps : list of KernelMap, optional
-        The kernel maps that the features come from.
-    bases : list of ndarray or None
-        Orthonormal basis, (D_v, r_v), that `arrays` are coordinates in; None if they are the features themselves.
-    nulls : list of ndarray or None
-        Unit direction, (r_v,), in which the features of a kernel map do not vary; None if there is none.
-    """
-
-    views: Views
-    classes: Indices | None
-    arrays: list[Array]
-    means: list[Array]
-    weights: Array
-    maps: list[KernelMap] | None = None
-    bases: Sequence[Array | None] = ()
-    nulls: Sequence[Array | None] = ()
+    views: Views  # original samples
+    classes: Indices | None  # class of each sample, coded from 0; None for unsupervised methods
+    arrays: list[Array]  # (m, r_v) each: features minus their means, zero where a sample is missing
+    means: list[Array]  # (D_v,) each
+    weights: Array  # (m, n): weight of each sample in the means and scatters of a view, 0 where it is missing
+    maps: list[KernelMap] | None = None  # that the features come from
+    bases: Sequence[Array | None] = ()  # (D_v, r_v) each: orthonormal; `arrays` are coordinates in them, unless None
+    nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
 
     @classmethod
     def from_views(

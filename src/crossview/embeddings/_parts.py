@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from crossview._types import Array
 from crossview._validation import check_count, check_weight
@@ -60,46 +59,39 @@ class HybridWeights:
 
 @dataclass(frozen=True)
 class HybridProblem:
-    """Training data of the objective: features and mask as in `TrainingData`, and the largest patches of each view."""
+    """The objective on given data, with patches of the largest size that any weights use."""
 
-    arrays: Sequence[Array]
-    mask: NDArray[np.bool_]
+    data: TrainingData
     patches: Sequence[Patches]
-
-    @classmethod
-    def from_data(cls, data: TrainingData, n_within: int, n_between: int) -> HybridProblem:
-        """Find patches with the given maximum numbers of neighbours."""
-        return cls(data.arrays, data.mask, data.patches(n_within, n_between))
 
     def scatter(self, weights: HybridWeights) -> Array:
         """Scatter matrix of the objective, (ΣD_v, ΣD_v); lower triangle of blocks."""
         graphs = [p.graph(weights.n_within, weights.n_between, between_weight=-weights.beta) for p in self.patches]
-        return patch_scatter(
-            self.arrays, self.mask, graphs, paired=weights.paired, intra=weights.intra, inter=weights.inter
-        )
+        return self._scatter(graphs, paired=weights.paired, intra=weights.intra, inter=weights.inter)
 
     def parts(self, within: Iterable[int], between: Iterable[int]) -> HybridParts:
         """Compute the five terms for all given values of p1 and p2."""
-        m, n = self.mask.shape
-        no_patches = [sp.csr_array((m, m))] * n
         return HybridParts(
-            paired=patch_scatter(self.arrays, self.mask, no_patches, paired=1.0),
+            paired=self._scatter([p.graph(0, 0) for p in self.patches], paired=1.0),
             within=self._cumulative(within, lambda patches, ranks: patches.graph(ranks, 0)),
             between=self._cumulative(between, lambda patches, ranks: patches.graph(0, ranks)),
         )
+
+    def _scatter(self, graphs: Sequence[sp.csr_array], **weights: float) -> Array:
+        return patch_scatter(self.data.arrays, self.data.mask, graphs, **weights)
 
     def _cumulative(
         self, counts: Iterable[int], graph: Callable[[Patches, slice], sp.csr_array]
     ) -> dict[int, tuple[Array, Array]]:
         """Intra- and inter-view scatter for each number of neighbours, each adding to the previous one."""
-        order = sum(X.shape[1] for X in self.arrays)
+        order = sum(self.data.n_features)
         intra = inter = np.zeros((order, order))
         scatters, done = {}, 0
         for count in sorted(set(counts)):
             if count > done:
                 graphs = [graph(patches, slice(done, count)) for patches in self.patches]
-                intra = intra + patch_scatter(self.arrays, self.mask, graphs, intra=1.0)
-                inter = inter + patch_scatter(self.arrays, self.mask, graphs, inter=1.0)
+                intra = intra + self._scatter(graphs, intra=1.0)
+                inter = inter + self._scatter(graphs, inter=1.0)
             scatters[count], done = (intra, inter), count
         return scatters
 

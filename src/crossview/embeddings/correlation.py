@@ -221,10 +221,8 @@ class KCCA(KernelEmbedding, CCA):
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
         CCA.__init__(self, n_components, reg, center)
-        KernelEmbedding.__init__(
-            self, kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
-        )
 
 
 class PLS(Embedding):

@@ -122,10 +122,8 @@ class MvDA(_Discriminant):
 
     Attributes
     ----------
-    projections_, means_
-        As in `MvHE`.
-    eigenvalues_ : ndarray of shape (d,)
-        The largest eigenvalues, descending.
+    projections_, means_, eigenvalues_
+        As in `MvHE`, with the largest eigenvalues, descending.
 
     References
     ----------
@@ -159,6 +157,7 @@ class MvDAVC(MvDA):
     The scatter of the constraint becomes :math:`S_W + \lambda s \sum_i \sum_{j \neq i} \|\beta_i - \beta_j\|^2` with
     :math:`\beta_v = X_v (X_v^\top X_v)^{-1} W_v` [1]_. The factor s, the ratio of the traces of the two matrices, makes
     λ independent of the units of the data. All views need the same units for β to be comparable: scale them first.
+    Fitted attributes are those of `MvDA`.
 
     Parameters
     ----------
@@ -167,11 +166,6 @@ class MvDAVC(MvDA):
     reg : float
         Ridge on the scatter matrix of the constraint and on the Gram matrices in β, relative to their mean diagonals.
     n_components, center
-        As in `MvDA`.
-
-    Attributes
-    ----------
-    projections_, eigenvalues_, means_
         As in `MvDA`.
 
     References
@@ -229,7 +223,8 @@ class MvMDA(_Discriminant):
         \quad \text{subject to} \quad
         \sum_v \sum_c \sum_{x \in c} (W_v^\top x - \mu_v^c)(W_v^\top x - \mu_v^c)^\top = I
 
-    where :math:`\mu_v^c` is the mean of class c of view v in the common space [1]_.
+    where :math:`\mu_v^c` is the mean of class c of view v in the common space [1]_. Fitted attributes are those of
+    `MvDA`.
 
     Parameters
     ----------
@@ -237,11 +232,6 @@ class MvMDA(_Discriminant):
         As in `MvDA`.
     reg : float
         Ridge on the within-class scatter of each view, relative to its mean diagonal.
-
-    Attributes
-    ----------
-    projections_, eigenvalues_, means_
-        As in `MvDA`.
 
     Notes
     -----
@@ -323,7 +313,7 @@ class GMA(_PairedDiscriminant):
 
     where :math:`A_v` is the between-class scatter of view v, :math:`B_v` its within-class scatter, and :math:`Z_v` the
     exemplars paired across views: samples or class means [1]_. With :math:`\mu = 0` and the total scatter as the
-    constraint, it is MCCA with the joint constraint.
+    constraint, it is MCCA with the joint constraint. Fitted attributes are those of `MvDA`.
 
     Parameters
     ----------
@@ -343,11 +333,6 @@ class GMA(_PairedDiscriminant):
         Ridge on the constraint of each view, relative to its mean diagonal.
     center : bool
         Subtract the training mean of each view first.
-
-    Attributes
-    ----------
-    projections_, eigenvalues_, means_
-        As in `MvDA`.
 
     References
     ----------
@@ -413,7 +398,7 @@ class MULDA(_PairedDiscriminant):
         \quad w_{vr}^\top T_v w_{vt} = 0 \text{ for all } v \text{ and } t < r
 
     where :math:`A_v` is the between-class and :math:`T_v` the total scatter of view v [1]_. There may be more
-    directions than classes.
+    directions than classes. Fitted attributes are those of `MvDA`.
 
     Parameters
     ----------
@@ -424,11 +409,6 @@ class MULDA(_PairedDiscriminant):
         if it is 0.
     mu, lambda_pairs, gamma, center
         As in `GMA`.
-
-    Attributes
-    ----------
-    projections_, eigenvalues_, means_
-        As in `MvDA`.
 
     References
     ----------

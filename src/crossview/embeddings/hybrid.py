@@ -45,18 +45,12 @@ class MvHE(Embedding):
     n_components : int or "auto"
         d: dimension of the common space. A number is capped at the number available, as in all methods; see
         ``n_components_``. For ``"auto"``, see the notes.
-    lambda_paired : float
-        λ0: weight of LE-paired, 1 in the paper; 0 disables it.
-    lambda_intra : float
-        λ1: weight of LDE-intra; 0 disables it.
-    lambda_inter : float
-        λ2: weight of LDE-inter; 0 disables it.
+    lambda_paired, lambda_intra, lambda_inter : float
+        λ0, λ1, λ2: weights of LE-paired (1 in the paper), LDE-intra and LDE-inter; 0 disables a model.
     beta : float
         β: weight of between-class distances relative to within-class distances.
-    n_within : int
-        p1: neighbours of the same class in a patch. Smaller classes contribute the samples they have.
-    n_between : int
-        p2: neighbours of other classes in a patch.
+    n_within, n_between : int
+        p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute what they have.
     center : bool
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
 
@@ -162,7 +156,7 @@ class MvHE(Embedding):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
-            S = HybridProblem.from_data(data, self.n_within, self.n_between).scatter(self._hybrid_weights())
+            S = HybridProblem(data, data.patches(self.n_within, self.n_between)).scatter(self._hybrid_weights())
         return _smallest_components(S, data, d)
 
     def _refitter(
@@ -173,7 +167,7 @@ class MvHE(Embedding):
         models: list[MvHE] = [clone(self).set_params(**setting) for setting in settings]
         weights = [w for model in models if (w := model._hybrid_weights()).valid]
         within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
-        problem = HybridProblem.from_data(data, max(within, default=0), max(between, default=0))
+        problem = HybridProblem(data, data.patches(max(within, default=0), max(between, default=0)))
         # One scatter costs about as much as one part, so parts only pay off for many settings.
         many = len(weights) > 1 + 2 * (len(within) + len(between))
         scatter = problem.parts(within, between).combine if many else problem.scatter
@@ -266,10 +260,8 @@ class KMvHE(KernelEmbedding, MvHE):
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
         MvHE.__init__(self, n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
-        KernelEmbedding.__init__(
-            self, kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
-        )
 
 
 def _smallest_components(S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:

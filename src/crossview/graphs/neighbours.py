@@ -28,19 +28,10 @@ _TABLE_ENTRIES = 1 << 20  # distances in memory at a time
 def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) -> tuple[Indices, Indices]:
     """Nearest samples of the same class and of other classes, by Euclidean distance.
 
-    Parameters
-    ----------
-    X : ndarray of shape (m, D)
-        The samples.
-    classes : ndarray of int, shape (m,)
-        Class of each sample.
-    n_within, n_between : int
-        Number of neighbours from the same class, p1, and from other classes, p2. Capped at the number available.
-
-    Returns
-    -------
-    within, between : ndarray of int, shape (m, n_within) and (m, n_between)
-        Neighbours of each sample, excluding itself: nearest first, then lower index first; padded with -1.
+    X holds the samples, (m, D); `classes` their classes, (m,). `n_within` and `n_between` are the numbers of neighbours
+    from the same class, p1, and from other classes, p2, capped at the number available. Returns two tables, (m,
+    n_within) and (m, n_between), with the neighbours of each sample, excluding itself: nearest first, then lower index
+    first, padded with -1.
 
     Examples
     --------
