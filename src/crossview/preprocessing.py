@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -182,7 +182,7 @@ class ViewPCA(_ViewWise):
     components_: list[Array]
     explained_variance_ratio_: list[Array]
 
-    _refits: ClassVar[tuple[str, ...]] = ("n_components",)
+    _refits = ("n_components",)
 
     def __init__(self, n_components: float | None = 80, pooled: bool | str = "auto") -> None:
         self.n_components = n_components

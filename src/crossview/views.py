@@ -67,7 +67,9 @@ class Views:
         _check_rows(numbers, matrices, self.names)
         if mask is not None:
             seen = _check_mask(mask, (len(numbers[0]), len(numbers)))
-            numbers = [_blank(X, rows) for X, rows in zip(numbers, seen.T, strict=True)]
+            numbers = [
+                X if rows.all() else np.where(rows[:, None], X, np.nan) for X, rows in zip(numbers, seen.T, strict=True)
+            ]
         checked = [_check_finite(X, label) for X, label in zip(numbers, labels, strict=True)]
         self.arrays: list[Array] = [X for X, _ in checked]
         self.mask: NDArray[np.bool_] = np.column_stack([rows for _, rows in checked])
@@ -153,12 +155,10 @@ def _check_names(names: Sequence[str] | None, n: int) -> list[str]:
         raise ValueError("got no views: pass one (samples, features) matrix per view.")
     if names is None:
         return [f"view{v}" for v in range(n)]
-    if isinstance(names, str):
-        raise ValueError(f"names must be a list of {n} strings, one per view, got the string {names!r}.")
-    names = list(names)
-    if len(names) != n or len(set(names)) != n or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"names must be {n} different strings, one per view, got {names!r}.")
-    return names
+    checked = [] if isinstance(names, str) else list(names)
+    if len(checked) != n or len(set(checked)) != n or not all(isinstance(name, str) for name in checked):
+        raise ValueError(f"names must be a list of {n} different strings, one per view, got {names!r}.")
+    return checked
 
 
 def _plural(count: int, noun: str) -> str:
@@ -192,15 +192,6 @@ def _check_mask(mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.bool_]:
             f"got dtype {given.dtype} and shape {given.shape}."
         )
     return given
-
-
-def _blank(X: NDArray[Any], seen: NDArray[np.bool_]) -> NDArray[Any]:
-    """Fill the rows of missing samples with NaN."""
-    if seen.all():
-        return X
-    X = X.astype(np.float64)
-    X[~seen] = np.nan
-    return X
 
 
 def index_of_view(view: int | str, names: Sequence[str]) -> int:

@@ -89,7 +89,7 @@ class Embedding(MultiViewTransformer):
             The fitted model.
         """
         data = self._prepare(views, y)
-        return self._store(data, *self._solve(data, self._available_components(data)))
+        return self._store(data, *self._solve(data, self._capped_components(data)))
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
@@ -139,7 +139,7 @@ class Embedding(MultiViewTransformer):
         check_count(self.n_components, "n_components", least=1)
         return int(self.n_components)
 
-    def _available_components(self, data: TrainingData) -> int:
+    def _capped_components(self, data: TrainingData) -> int:
         """Number of components to solve for: those requested, capped at the number available."""
         return min(self._requested_components(), self._max_components(data))
 

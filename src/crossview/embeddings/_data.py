@@ -28,7 +28,7 @@ class TrainingData:
     arrays: list[Array]  # (m, r_v) each: features minus their means, zero where a sample is missing
     means: list[Array]  # (D_v,) each
     weights: Array  # (m, n): weight of each sample in the means and scatters of a view, 0 where it is missing
-    maps: list[KernelMap] | None = None  # that the features come from
+    maps: list[KernelMap] | None = None  # the maps that produced the features, if any
     bases: Sequence[Array | None] = ()  # (D_v, r_v) each: orthonormal; `arrays` are coordinates in them, unless None
     nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
 
@@ -38,11 +38,8 @@ class TrainingData:
     ) -> TrainingData:
         """Centre each view; samples have their `pair_weights` by default."""
         weights = pair_weights(views.mask) if weights is None else weights
-        pairs = [
-            _centred(X if seen.all() else X[seen], seen, w[seen] if center else None)
-            for X, seen, w in zip(views.arrays, views.mask.T, weights.T, strict=True)
-        ]
-        return cls(views, classes, [X for X, _ in pairs], [mean for _, mean in pairs], weights)
+        arrays, means = _centre(views._present_rows(), views.mask, weights, center=center)
+        return cls(views, classes, arrays, means, weights)
 
     @classmethod
     def from_kernel_maps(
@@ -50,12 +47,9 @@ class TrainingData:
     ) -> TrainingData:
         """Centre the features of kernel maps, in place."""
         nulls = [constant_direction(R, m.pivots) if center else None for m, R in zip(maps, features, strict=True)]
-        pairs = [
-            _centred(R, seen, np.ones(len(R)) if center else None, overwrite=True)
-            for R, seen in zip(features, views.mask.T, strict=True)
-        ]
-        arrays, means = [X for X, _ in pairs], [mean for _, mean in pairs]
-        return cls(views, classes, arrays, means, views.mask.astype(np.float64), maps, nulls=nulls)
+        weights = views.mask.astype(np.float64)
+        arrays, means = _centre(features, views.mask, weights, center=center, overwrite=True)
+        return cls(views, classes, arrays, means, weights, maps, nulls=nulls)
 
     def in_span(self) -> TrainingData:
         """The same samples, in coordinates of the directions in which they vary."""
@@ -120,17 +114,18 @@ def pair_weights(mask: NDArray[np.bool_]) -> Array:
     return weights
 
 
-def _centred(
-    rows: Array, seen: NDArray[np.bool_], weights: Array | None, *, overwrite: bool = False
-) -> tuple[Array, Array]:
-    """Subtract the weighted mean (0 without weights), and insert zero rows for missing samples."""
-    if weights is None:
-        mean = np.zeros(rows.shape[1])
-    else:
-        mean = np.average(rows, axis=0, weights=weights)
-        rows = np.subtract(rows, mean, out=rows if overwrite else None)
-    if seen.all():
-        return rows, mean
-    filled = np.zeros((len(seen), rows.shape[1]))
-    filled[seen] = rows
-    return filled, mean
+def _centre(
+    rows: list[Array], mask: NDArray[np.bool_], weights: Array, *, center: bool, overwrite: bool = False
+) -> tuple[list[Array], list[Array]]:
+    """Subtract the weighted mean of each view (or 0), and insert zero rows for missing samples."""
+    arrays, means = [], []
+    for X, seen, w in zip(rows, mask.T, weights.T, strict=True):
+        mean = np.average(X, axis=0, weights=w[seen]) if center else np.zeros(X.shape[1])
+        centred = np.subtract(X, mean, out=X if overwrite else None) if center else X
+        if not seen.all():
+            filled = np.zeros((len(seen), X.shape[1]))
+            filled[seen] = centred
+            centred = filled
+        arrays.append(centred)
+        means.append(mean)
+    return arrays, means

@@ -82,8 +82,8 @@ class MCCA(Embedding):
     """
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
-    _drop_nonpositive: ClassVar[bool] = True
-    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
+    _drop_nonpositive = True
+    _nonnegative = ("reg",)
 
     def __init__(
         self, n_components: int = 20, constraint: str = "views", reg: float = 0.1, center: bool = True
@@ -143,8 +143,8 @@ class CCA(Embedding):
     """
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
-    _needs_two_views: ClassVar[bool] = True
-    _drop_nonpositive: ClassVar[bool] = True
+    _needs_two_views = True
+    _drop_nonpositive = True
 
     def __init__(self, n_components: int = 20, reg: float | Sequence[float] = 0.1, center: bool = True) -> None:
         self.n_components = n_components
@@ -256,8 +256,8 @@ class PLS(Embedding):
     """
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
-    _needs_two_views: ClassVar[bool] = True
-    _drop_nonpositive: ClassVar[bool] = True
+    _needs_two_views = True
+    _drop_nonpositive = True
 
     def __init__(self, n_components: int = 20, center: bool = True) -> None:
         self.n_components = n_components

@@ -37,8 +37,14 @@ __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 class _Discriminant(Embedding):
     """A supervised method whose between-class scatter has at most C - 1 non-zero eigenvalues for C classes."""
 
-    _needs_labels: ClassVar[bool] = True
-    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
+    _needs_labels = True
+    _nonnegative = ("reg",)
+
+    def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
+        self.n_components = n_components
+        self.reg = reg
+        self.center = center
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
@@ -80,13 +86,9 @@ class LDA(PooledEmbedding, _Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
-
     def __init__(self, n_components: int = 20, pooled: bool = True, reg: float = 0.1, center: bool = True) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, reg, center)
         self.pooled = pooled
-        self.reg = reg
-        self.center = center
 
     def _max_components(self, data: TrainingData) -> int:
         return min(min(data.n_features), data.n_classes - 1)
@@ -137,13 +139,6 @@ class MvDA(_Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
-
-    def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
-        self.n_components = n_components
-        self.reg = reg
-        self.center = center
-
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         between, within = joint_scatters(data.arrays, data.weights, data.labels)
         return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
@@ -182,7 +177,7 @@ class MvDAVC(MvDA):
     """
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES, "lambda_consistency": WEIGHTS}
-    _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_consistency", "reg")
+    _nonnegative = ("lambda_consistency", "reg")
 
     def __init__(
         self, n_components: int = 20, lambda_consistency: float = 0.1, reg: float = 0.1, center: bool = True
@@ -251,12 +246,8 @@ class MvMDA(_Discriminant):
     (9,)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
-
     def __init__(self, n_components: int = 20, reg: float = 1.0, center: bool = True) -> None:
-        self.n_components = n_components
-        self.reg = reg
-        self.center = center
+        super().__init__(n_components, reg, center)
 
     def _max_components(self, data: TrainingData) -> int:
         shared = int(class_sizes(data.mask, data.labels).all(axis=1).sum())
@@ -280,11 +271,10 @@ class _PairedDiscriminant(_Discriminant):
     mu: float | Sequence[float]
     lambda_pairs: float
     gamma: float | Sequence[float]
-    reg: float
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES[2:], "mu": WEIGHTS[:3]}
-    _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
-    _drop_nonpositive: ClassVar[bool] = True
+    _nonnegative = ("lambda_pairs", "reg")
+    _drop_nonpositive = True
 
     def _check_params(self, n_views: int) -> None:
         per_view(self.mu, "mu", n_views)
@@ -358,14 +348,12 @@ class GMA(_PairedDiscriminant):
         reg: float = 1.0,
         center: bool = True,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, reg, center)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma
         self.exemplars = exemplars
         self.constraint = constraint
-        self.reg = reg
-        self.center = center
 
     def _check_params(self, n_views: int) -> None:
         super()._check_params(n_views)
@@ -432,12 +420,10 @@ class MULDA(_PairedDiscriminant):
         reg: float = 0.1,
         center: bool = True,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, reg, center)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma
-        self.reg = reg
-        self.center = center
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)

@@ -50,7 +50,7 @@ class MvHE(Embedding):
     beta : float
         β: weight of between-class distances relative to within-class distances.
     n_within, n_between : int
-        p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute what they have.
+        p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
     center : bool
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
 
@@ -78,7 +78,7 @@ class MvHE(Embedding):
 
     The last components of the eigenproblem separate the views of a sample: using all components, matching is no better
     than chance. ``n_components="auto"`` keeps at most 20, and only those before the first along which the views hardly
-    agree: :math:`\sum_{i \neq j} \sum_k y_i^k y_j^k` over the training samples is less than 0.1 of
+    agree, where :math:`\sum_{i \neq j} \sum_k y_i^k y_j^k` over the training samples is below 0.1 of
     :math:`(n - 1) \sum_{i, k} (y_i^k)^2`.
 
     Among many settings, the defaults have the smallest average loss compared with the best setting for each of ten data
@@ -108,17 +108,10 @@ class MvHE(Embedding):
         "n_within": [1, 3],
         "n_between": [15, 30],
     }
-    _refits: ClassVar[tuple[str, ...]] = (
-        "lambda_paired",
-        "lambda_intra",
-        "lambda_inter",
-        "beta",
-        "n_within",
-        "n_between",
-    )
-    _needs_labels: ClassVar[bool] = True
-    _allows_auto_components: ClassVar[bool] = True
-    _restrict_to_span: ClassVar[bool] = True
+    _refits = ("lambda_paired", "lambda_intra", "lambda_inter", "beta", "n_within", "n_between")
+    _needs_labels = True
+    _allows_auto_components = True
+    _restrict_to_span = True
 
     def __init__(
         self,
@@ -176,7 +169,7 @@ class MvHE(Embedding):
             model: MvHE = clone(self).set_params(**setting)
             model._check_params(data.views.shape[1])
             S = scatter(model._hybrid_weights())
-            return model._store(data, *_smallest_components(S, data, model._available_components(data)))
+            return model._store(data, *_smallest_components(S, data, model._capped_components(data)))
 
         return refit
 

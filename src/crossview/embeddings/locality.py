@@ -34,8 +34,8 @@ class _PatchAlignment(Embedding):
     n_within: int
     n_between: int
     beta: float
-    _needs_labels: ClassVar[bool] = True
-    _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
+    _needs_labels = True
+    _nonnegative = ("beta",)
 
     def _check_params(self, n_views: int) -> None:
         check_count(self.n_within, "n_within", least=0)
@@ -93,7 +93,7 @@ class DLA(_PatchAlignment, PooledEmbedding):
         "n_within": [1, 3, 7],
         "n_between": [5, 15],
     }
-    _restrict_sets_to_span: ClassVar[bool] = True
+    _restrict_sets_to_span = True
 
     def __init__(
         self,
@@ -162,9 +162,9 @@ class MvDLA(_PatchAlignment):
         "n_within": [10, 20, 40, 80],
         "n_between": [15, 50, 100],
     }
-    _needs_equal_widths: ClassVar[bool] = True
-    _allows_auto_components: ClassVar[bool] = True
-    _restrict_to_span: ClassVar[bool] = True
+    _needs_equal_widths = True
+    _allows_auto_components = True
+    _restrict_to_span = True
 
     def __init__(
         self,
@@ -234,8 +234,8 @@ class LPP(PooledEmbedding):
     Views(300 samples; left: 5 features, right: 5 features)
     """
 
-    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
-    _restrict_sets_to_span: ClassVar[bool] = True
+    _nonnegative = ("reg",)
+    _restrict_sets_to_span = True
 
     def __init__(
         self,

@@ -29,9 +29,9 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     """Nearest samples of the same class and of other classes, by Euclidean distance.
 
     X holds the samples, (m, D); `classes` their classes, (m,). `n_within` and `n_between` are the numbers of neighbours
-    from the same class, p1, and from other classes, p2, capped at the number available. Returns two tables, (m,
-    n_within) and (m, n_between), with the neighbours of each sample, excluding itself: nearest first, then lower index
-    first, padded with -1.
+    from the same class, p1, and from other classes, p2, capped at the number available. Returns two tables,
+    (m, n_within) and (m, n_between), with the neighbours of each sample, excluding itself: nearest first, then lower
+    index first, padded with -1.
 
     Examples
     --------
@@ -76,7 +76,8 @@ class _SortedSearch:
         self.norms = _squared_norms(self.sorted)
 
     def tables(self, n_within: int, n_between: int) -> tuple[Indices, Indices]:
-        within, between = _empty_table(len(self.X), n_within), _empty_table(len(self.X), n_between)
+        """Tables of neighbours within and outside the class."""
+        within, between = (np.full((len(self.X), k), -1, dtype=np.intp) for k in (n_within, n_between))
         if n_between:
             self._fill_between(between)
         if n_within:
@@ -130,8 +131,7 @@ class _SortedSearch:
     def _fill_from_search(self, table: Indices, rows: slice, targets: list[slice], width: int, *, same: bool) -> None:
         all_positions = np.arange(len(self.X))
         for chunk in _chunks(rows.start, rows.stop, width * len(targets)):
-            # Each truncated list holds more than k eligible entries: the k nearest overall, and one more to detect
-            # ties.
+            # Each truncated list holds more than k eligible entries: the k nearest, and one more to detect ties.
             found = [self._nearest(chunk, target, width) for target in targets]
             positions = np.concatenate([p for p, _ in found], axis=1)
             values = np.concatenate([v for _, v in found], axis=1)
@@ -203,10 +203,6 @@ def _squared_distances(X: Array, Y: Array) -> Array:
 def _squared_norms(X: Array) -> Array:
     norms: Array = np.einsum("ij,ij->i", X, X)
     return norms
-
-
-def _empty_table(m: int, k: int) -> Indices:
-    return np.full((m, k), -1, dtype=np.intp)
 
 
 def _chunks(start: int, stop: int, width: int) -> Iterator[slice]:

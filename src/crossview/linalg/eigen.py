@@ -30,10 +30,10 @@ _SVD_ITERATE_RATIO = 20  # minimal ratio of the order to the number of triplets
 
 
 def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[Array, Array]:
-    """Eigenpairs of the d smallest eigenvalues of a symmetric matrix, of which only the lower triangle is read.
+    """Eigenpairs of the d smallest eigenvalues of a symmetric matrix.
 
-    S has shape (N, N) and C order; `overwrite` allows destroying it, which saves a copy. Returns the eigenvalues, (d,),
-    ascending, and orthonormal eigenvectors, (N, d).
+    S has shape (N, N) and C order; only its lower triangle is read. `overwrite` allows destroying it, which saves a
+    copy. Returns the eigenvalues, (d,), ascending, and orthonormal eigenvectors, (N, d).
     """
     if len(S) >= _ITERATE_FROM and d <= _ITERATE_AT_MOST:
         found = _by_inverse_iteration(S, d)

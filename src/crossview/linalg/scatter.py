@@ -46,8 +46,8 @@ def patch_scatter(
     """Scatter of ``paired · J + intra · U + inter · V`` (the matrices of the paper) in blocks of views.
 
     `arrays` are the views, (m, D_v) each, zero where a sample is missing; `mask`, (m, n), tells which samples are
-    present; `graphs` are the patches ``G_v`` of each view, (m, m). Returns a (ΣD_v, ΣD_v) matrix, of which only the
-    lower triangle of blocks is filled; the blocks above the diagonal are zero.
+    present; `graphs` are the patches ``G_v`` of each view, (m, m). Returns a (ΣD_v, ΣD_v) matrix. Only
+    its lower triangle of blocks is filled; the blocks above the diagonal are zero.
     """
     sizes = [X.shape[1] for X in arrays]
     blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *sizes]))]

@@ -41,7 +41,7 @@ def row_space(X: Array) -> Array | None:
 
 
 def _surely_full_rank(X: Array) -> bool:
-    """Whether the features are clearly independent, so that the singular values are not needed."""
+    """Whether the features are clearly independent, which makes the singular values unnecessary."""
     gram = dsyrk(1.0, X.T)  # upper triangle
     norms = np.sqrt(np.diagonal(gram))
     if not norms.all():
