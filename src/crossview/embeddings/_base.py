@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,12 +23,19 @@ from crossview._validation import (
     check_weight,
 )
 from crossview.embeddings._data import TrainingData
-from crossview.embeddings._spaces import SearchSpace
 from crossview.linalg.eigen import component_signs
 from crossview.metrics import mean_accuracy
 from crossview.views import ViewInput, Views
 
-__all__ = ["AUTO_COMPONENTS", "Embedding"]
+__all__ = ["AUTO_COMPONENTS", "GAMMA_SCALES", "N_COMPONENTS", "RIDGES", "WEIGHTS", "Embedding", "SearchSpace"]
+
+SearchSpace: TypeAlias = Mapping[str, Sequence[Any]]
+
+# Search values of parameters that several methods share.
+N_COMPONENTS = [5, 10, 20, 30, 40, 60]
+RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
+WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
+GAMMA_SCALES = [0.1, 0.3, 1.0, 3.0]
 
 AUTO_COMPONENTS = 20
 """Maximum number of components with ``n_components="auto"``."""

@@ -11,10 +11,9 @@ import scipy.linalg
 from crossview._blas import cross_product
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
-from crossview.embeddings._base import Embedding
+from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, RIDGES, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.embeddings._spaces import GAMMA_SCALES, N_COMPONENTS, RIDGES, SearchSpace
 from crossview.linalg.classes import grams, pair_products
 from crossview.linalg.eigen import largest_singular_triplets
 from crossview.linalg.generalised import (
@@ -83,7 +82,7 @@ class MCCA(Embedding):
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
     _drop_nonpositive = True
-    _nonnegative = ("reg",)
+    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
     def __init__(
         self, n_components: int = 20, constraint: str = "views", reg: float = 0.1, center: bool = True

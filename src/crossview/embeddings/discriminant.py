@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from crossview._blas import cross_product
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, per_view
-from crossview.embeddings._base import Embedding
+from crossview.embeddings._base import N_COMPONENTS, RIDGES, WEIGHTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.embeddings._spaces import N_COMPONENTS, RIDGES, WEIGHTS, SearchSpace
 from crossview.exceptions import NotApplicableError
 from crossview.linalg.classes import (
     class_means,
@@ -39,7 +38,7 @@ class _Discriminant(Embedding):
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
     _needs_labels = True
-    _nonnegative = ("reg",)
+    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
     def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
         self.n_components = n_components
@@ -177,7 +176,7 @@ class MvDAVC(MvDA):
     """
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES, "lambda_consistency": WEIGHTS}
-    _nonnegative = ("lambda_consistency", "reg")
+    _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_consistency", "reg")
 
     def __init__(
         self, n_components: int = 20, lambda_consistency: float = 0.1, reg: float = 0.1, center: bool = True
@@ -273,7 +272,7 @@ class _PairedDiscriminant(_Discriminant):
     gamma: float | Sequence[float]
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES[2:], "mu": WEIGHTS[:3]}
-    _nonnegative = ("lambda_pairs", "reg")
+    _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
     _drop_nonpositive = True
 
     def _check_params(self, n_views: int) -> None:

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from crossview._types import Array, Indices
-from crossview.embeddings._base import Embedding
+from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
 from crossview.embeddings._parts import HybridProblem, HybridWeights
-from crossview.embeddings._spaces import GAMMA_SCALES, N_COMPONENTS, SearchSpace
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.views import Views
 

@@ -9,10 +9,9 @@ import scipy.sparse as sp
 
 from crossview._types import Array, Indices
 from crossview._validation import check_count, check_weight
-from crossview.embeddings._base import Embedding
+from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.embeddings._spaces import N_COMPONENTS, SearchSpace
 from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.linalg.eigen import smallest_eigenpairs
@@ -35,7 +34,7 @@ class _PatchAlignment(Embedding):
     n_between: int
     beta: float
     _needs_labels = True
-    _nonnegative = ("beta",)
+    _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
 
     def _check_params(self, n_views: int) -> None:
         check_count(self.n_within, "n_within", least=0)
@@ -234,7 +233,7 @@ class LPP(PooledEmbedding):
     Views(300 samples; left: 5 features, right: 5 features)
     """
 
-    _nonnegative = ("reg",)
+    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
     _restrict_sets_to_span = True
 
     def __init__(

@@ -9,9 +9,9 @@ import scipy.linalg
 
 from crossview._blas import cross_product
 from crossview._types import Array, Indices
+from crossview.embeddings._base import N_COMPONENTS, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.embeddings._spaces import N_COMPONENTS, SearchSpace
 
 __all__ = ["PCA"]
 
