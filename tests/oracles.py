@@ -1,6 +1,6 @@
-"""Literal, slow transcriptions of the paper's formulas: loops over views, samples and neighbours, dense matrices.
+"""Literal, slow transcriptions of the formulas in the paper: loops over views, samples and neighbours, dense matrices.
 
-Rows are samples here as everywhere in the package, so that the paper's ``X A X'`` reads ``X' A X``.
+Rows are samples, as everywhere in the package: ``X A X'`` in the paper is ``X' A X`` here.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import scipy.linalg
 
 
 def neighbours(distances, y, candidates, k, same, count):
-    """The nearest samples of (or not of) the class of sample k, by distance and then by index."""
+    """Nearest samples of the class of sample k (or of other classes), by distance, then by index."""
     fit = [q for q in candidates if q != k and (y[q] == y[k]) == same]
     return sorted(fit, key=lambda q: (distances[k][q], q))[:count]
 
 
 def squared_distances(X):
-    """All squared distances, one coordinate difference at a time."""
+    """All squared distances, computed coordinate by coordinate."""
     return [[float(((a - b) ** 2).sum()) for b in X] for a in X]
 
 
 def patches(arrays, y, mask, n_within, n_between, distances=None):
-    """(within, between) neighbour lists of every sample in every view that has seen it; else None."""
+    """(within, between) neighbour lists of each sample in each view; None where the sample is missing."""
     result = []
     for v, X in enumerate(arrays):
         d = squared_distances(X) if distances is None else distances[v]
@@ -38,7 +38,7 @@ def patches(arrays, y, mask, n_within, n_between, distances=None):
 
 
 def objective(latents, mask, found, paired, intra, inter, beta):
-    """The objective of MvHE as it is printed, a sum over views, samples and neighbours."""
+    """The objective of MvHE as printed in the paper, a sum over views, samples and neighbours."""
     m, n = mask.shape
 
     def gap(i, k, j, q):
@@ -73,10 +73,10 @@ def matrix_j(m, n):
 
 
 def smallest_in_span(S, arrays):
-    """Eigenpairs of S among directions that lie, view by view, in the span of the samples; ascending.
+    """Eigenpairs of S, ascending, restricted to the span of the samples of each view.
 
-    What is compared where data have not full rank: a literal eigenproblem also finds directions in which no sample
-    varies, at an eigenvalue of zero.
+    Used for data without full rank, where a literal eigenproblem also finds directions in which no sample varies, with
+    an eigenvalue of zero.
     """
     bases = []
     for X in arrays:
@@ -127,7 +127,7 @@ def matrix_v(found, beta):
 
 
 def laplacian(found, mask, paired, intra, inter, beta):
-    """The matrix of the whole objective over (view, sample) nodes, edge by edge; any sample may be missing."""
+    """Matrix of the objective over (view, sample) nodes, edge by edge; samples may be missing."""
     m, n = mask.shape
     L = np.zeros((n * m, n * m))
 
@@ -157,7 +157,7 @@ def laplacian(found, mask, paired, intra, inter, beta):
 
 
 def seen_by_several(mask):
-    """The mask without the samples that one view alone has seen."""
+    """Mask without the samples that only one view has."""
     left = np.zeros_like(mask)
     for k, row in enumerate(mask):
         for v, seen in enumerate(row):
@@ -166,7 +166,7 @@ def seen_by_several(mask):
 
 
 def pair_weights(mask):
-    """The pairs that a sample has in a view, by the number of pairs that it would have if all views had seen it."""
+    """Number of pairs of each sample in each view, relative to complete views."""
     m, n = mask.shape
     weights = np.zeros((m, n))
     for k in range(m):
@@ -178,7 +178,7 @@ def pair_weights(mask):
 
 
 def pair_centred(arrays, mask):
-    """Views less their means over all pairs of samples, zero where a sample is missing."""
+    """Views minus their means over all pairs of samples, zero where a sample is missing."""
     m, n = mask.shape
     result = []
     for v, X in enumerate(arrays):
@@ -188,10 +188,7 @@ def pair_centred(arrays, mask):
 
 
 def pair_products(arrays, mask):
-    """Σ x_i x_j' over all pairs of a sample's views, and for every view Σ x x' over its ends, by the number of others.
-
-    The views are centred.
-    """
+    """Σ x_i x_j' over all pairs of views of a sample, and Σ x x' / (n - 1) over the pairs of each view. Centred views."""
     m, n = mask.shape
     pairs = [[np.zeros((A.shape[1], B.shape[1])) for B in arrays] for A in arrays]
     own = [np.zeros((A.shape[1], A.shape[1])) for A in arrays]
@@ -205,13 +202,13 @@ def pair_products(arrays, mask):
 
 
 def weighted_mean(rows):
-    """Mean of (weight, row) pairs, and their weight."""
+    """Mean of (weight, row) pairs, and their total weight."""
     size = sum(weight for weight, _ in rows)
     return sum(weight * row for weight, row in rows) / size, size
 
 
 def view_scatters(arrays, weights, y):
-    """Between- and within-class scatter of every view, class by class and sample by sample."""
+    """Between- and within-class scatter of each view, class by class and sample by sample."""
     between, within = [], []
     for v, X in enumerate(arrays):
         A, B = np.zeros((2, X.shape[1], X.shape[1]))
@@ -251,7 +248,7 @@ def joint_scatters(arrays, weights, y):
 
 
 def centred(arrays, mask):
-    """Views less the mean of the samples that were seen, zero elsewhere."""
+    """Views minus the mean of the samples present, zero elsewhere."""
     result = []
     for v, X in enumerate(arrays):
         seen = mask[:, v]
@@ -268,7 +265,7 @@ def scatter(arrays, L):
 
 
 def literal_mvhe(arrays, y, *, d, intra, inter, beta, n_within, n_between, paired=1.0):
-    """MvHE as the paper writes it, complete views, no centring: eigenvalues and the stacked W."""
+    """MvHE as in the paper, for complete views without centring: eigenvalues and the stacked W."""
     m, n = len(y), len(arrays)
     found = patches(arrays, y, np.ones((m, n), dtype=bool), n_within, n_between)
     L = paired * matrix_j(m, n) + intra * matrix_u(found, beta) + inter * matrix_v(found, beta)

@@ -43,7 +43,7 @@ def problems(draw, complete=False, ties=None, max_samples=14):
     mask = np.ones((m, n), dtype=bool)
     if not complete and draw(st.booleans()):
         mask = rng.random((m, n)) < 0.75
-        mask[[0, 1, -1]] = True  # two classes in every view, and every view tied to another
+        mask[[0, 1, -1]] = True  # two classes in each view, and each view shares samples with another
     weights = {
         "paired": draw(st.sampled_from([0.0, 1.0, 0.3])),
         "intra": draw(st.sampled_from([0.0, 0.01, 0.7])),

@@ -65,7 +65,7 @@ def test_the_order_of_kernel_distances(kernel):
     A = samples_for(kernel)
     k = Kernel(kernel)
     K = k(A, A)
-    points = k.ordered(A)
+    points = k.euclidean_points(A)
     if points is None:
         points = KernelMap.fit(k, A)[1]
     d = np.diag(K)[:, None] + np.diag(K) - 2 * K

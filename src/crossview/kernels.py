@@ -1,9 +1,9 @@
 """Kernel feature maps: explicit coordinates for the part of a kernel's feature space that the samples span.
 
-With K = R R', any method that works on features works on the rows of R, and orthonormality in the coordinates of R
-is orthonormality in the kernel's feature space. R comes from a pivoted Cholesky factorisation, which finds the rank
-of K on the way, so that a singular K is as good as any other. With all training samples as landmarks the map is
-exact; with fewer it is the approximation of Nyström (Williams & Seeger, 2001).
+With K = R R', any method that works on features works on the rows of R, and orthonormality in the coordinates of R is
+orthonormality in the feature space of the kernel. R comes from a pivoted Cholesky factorisation, which also determines
+the rank of K, so K may be singular. The map is exact if all training samples are landmarks; with fewer, it is the
+Nyström approximation (Williams & Seeger, 2001).
 """
 
 from __future__ import annotations
@@ -24,25 +24,17 @@ from crossview._types import Array, Indices
 
 __all__ = ["Kernel", "KernelMap", "check_kernel_params", "median_gamma"]
 
-_MEDIAN_SAMPLES = 1000
+_MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A kernel with its parameters, for one view.
+    """A kernel and its parameters, for one view.
 
-    Parameters
-    ----------
-    kernel : str or callable
-        Any name in scikit-learn's ``kernel_metrics()``, a callable ``kernel(x, z)`` on two samples, or
-        ``"precomputed"``: samples are then rows of kernel values against the training samples.
-    gamma, degree, coef0 : float
-        Parameters of the named kernels that have them.
-    kernel_params : dict, optional
-        Further keyword arguments, for any kernel.
-    origin : ndarray of shape (D,), optional
-        What is subtracted from all samples first. It changes nothing for kernels that depend on differences only, but
-        for the rounding error where samples lie far from zero.
+    `kernel` is a name from scikit-learn's ``kernel_metrics()``, a callable ``kernel(x, z)`` on two samples, or
+    ``"precomputed"``, where samples are rows of kernel values against the training samples. `origin`, (D,), is
+    subtracted from all samples first. For kernels that only depend on differences, it merely reduces the rounding error
+    of samples far from zero.
     """
 
     kernel: str | Callable[..., float]
@@ -60,7 +52,7 @@ class Kernel:
     def __call__(self, X: Array, Y: Array) -> Array:
         """Kernel values between the samples of X and Y, shape (len(X), len(Y))."""
         if self.origin is not None:
-            # One object stays one: scikit-learn then computes half, and makes the diagonal of distances exactly 0.
+            # Keep X and Y the same object if they are: scikit-learn then computes half and sets d(x, x) exactly to 0.
             X, Y = (X - self.origin,) * 2 if X is Y else (X - self.origin, Y - self.origin)
         extra = self.kernel_params or {}
         if callable(self.kernel):
@@ -70,13 +62,13 @@ class Kernel:
         return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **named))
 
     def against(self, landmarks: NDArray[Any], X: Array) -> Array:
-        """Kernel values of samples against landmarks; of a precomputed kernel, these are among its columns."""
+        """Kernel values of samples against landmarks, which are column indices if the kernel is precomputed."""
         return X[:, landmarks] if self.precomputed else self(X, landmarks)
 
-    def ordered(self, X: Array) -> Array | None:
-        """Points whose Euclidean distances have the order of the kernel's own, ``k(x, x) + k(z, z) - 2 k(x, z)``.
+    def euclidean_points(self, X: Array) -> Array | None:
+        """Points whose Euclidean distances rank like the kernel distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.
 
-        These are the samples for the rbf and linear kernels, and normalised samples for the cosine; None for others.
+        The samples for the rbf and linear kernels, normalised samples for the cosine kernel, None for others.
         """
         if self.kernel in ("rbf", "linear"):
             return X
@@ -85,21 +77,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelMap:
-    """Feature map of a kernel, made by `KernelMap.fit`.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    landmarks : ndarray of shape (r, D), or of int, shape (r,)
-        The training samples whose feature vectors carry the map; their indices, if the kernel is precomputed.
-    pivots : ndarray of int, shape (r,)
-        The same samples as rows of the features.
-    """
+    """Feature map of a kernel, fitted by `KernelMap.fit`."""
 
     kernel: Kernel
-    landmarks: NDArray[Any]
-    pivots: Indices
+    landmarks: NDArray[Any]  # samples that span the map, (r, D), or their indices, (r,), if the kernel is precomputed
+    pivots: Indices  # rows of the landmarks among the features, (r,)
 
     @classmethod
     def fit(
@@ -107,23 +89,9 @@ class KernelMap:
     ) -> tuple[KernelMap, Array]:
         """Factor the kernel matrix of the training samples, or of landmarks among them.
 
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel.
-        X : ndarray of shape (m, D)
-            Training samples; for a precomputed kernel their (m, m) kernel matrix.
-        rows : ndarray of int, optional
-            Rows of X to span the map; all of them when left out.
-        ids : ndarray of int, shape (m,), optional
-            What the samples of a precomputed kernel are called in its columns; 0 to m - 1 when left out.
-
-        Returns
-        -------
-        kernel_map : KernelMap
-            The map.
-        features : ndarray of shape (m, r)
-            R: coordinates of the training samples.
+        X holds training samples, (m, D), or their kernel matrix, (m, m), if the kernel is precomputed; `rows` selects
+        the landmarks, all by default; `ids`, (m,), are the columns of the samples in a precomputed kernel matrix, 0 to
+        m - 1 by default. Returns the map and the features of the training samples, R of shape (m, r).
         """
         chosen = np.arange(len(X)) if rows is None else rows
         Z = X if rows is None else X[rows]
@@ -143,32 +111,23 @@ class KernelMap:
 
     @staticmethod
     def coefficients(factor: Array, W: Array) -> Array:
-        """Turn directions in the map's coordinates into coefficients of kernel values against the landmarks.
+        """Turn directions W, (r, d), in the coordinates of the map into coefficients A of kernel values.
 
-        Parameters
-        ----------
-        factor : ndarray of shape (r, r)
-            Features of the pivots, which are the triangular factor of their kernel matrix.
-        W : ndarray of shape (r, d)
-            Directions.
-
-        Returns
-        -------
-        A : ndarray of shape (r, d)
-            Such that ``k(x, landmarks) @ A`` is the projection of any sample x.
+        `factor`, (r, r), holds the features of the pivots, the triangular factor of their kernel matrix. The projection
+        of any sample x is ``k(x, landmarks) @ A``.
         """
         A: Array = solve_triangular(factor, W, trans=1, lower=True)
         return A
 
 
 def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
-    """Factor ``K[order][:, order] = L L'``, where L has as many columns as K has numerical rank. K is destroyed."""
+    """Factor ``K[order][:, order] = L L'``; the number of columns of L is the numerical rank of K. Overwrites K."""
     probes = np.random.default_rng(0).standard_normal((len(K), 4))
     image = K @ probes
     scale = np.abs(image).max()
     if not np.isfinite(scale) or np.abs(K.T @ probes - image).max() > 1e-8 * scale:
         raise ValueError(f"the {_name(kernel)} matrix must be finite and symmetric: check the kernel and its input.")
-    # A pivot below the rounding error of K would become a direction of noise.
+    # A pivot below the rounding error of K would add a direction of noise.
     tolerance = 10.0 * max(len(K), 10) * np.finfo(np.float64).eps * np.diagonal(K).max()
     L, order, rank, _ = dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)
     order = order.astype(np.intp) - 1
@@ -177,9 +136,8 @@ def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
     rebuilt[order] = L @ (L.T @ probes[order])
     if rank == 0 or np.abs(rebuilt - image).max() > 1e-6 * scale:
         raise ValueError(
-            f"the {_name(kernel)} matrix is not positive semi-definite, so that no feature map exists: "
-            "use a positive definite kernel such as 'rbf', or other parameters; clip the negative eigenvalues of a "
-            "precomputed one."
+            f"the {_name(kernel)} matrix is not positive semi-definite and has no feature map: use a positive definite "
+            "kernel such as 'rbf', change the parameters, or clip the negative eigenvalues of a precomputed matrix."
         )
     return L, order
 
@@ -189,7 +147,7 @@ def _name(kernel: Kernel) -> str:
 
 
 def check_kernel_params(kernel: str | Callable[..., float], kernel_params: object) -> None:
-    """Refuse parameters that a named kernel does not have, which scikit-learn would pass over in silence."""
+    """Refuse parameters unknown to a named kernel, which scikit-learn would silently ignore."""
     if kernel_params is None:
         return
     if not isinstance(kernel_params, Mapping):
@@ -199,16 +157,16 @@ def check_kernel_params(kernel: str | Callable[..., float], kernel_params: objec
         for name in kernel_params:
             if name not in taken or name in ("gamma", "degree", "coef0"):
                 raise ValueError(
-                    f"kernel_params has {name!r}, which the {kernel!r} kernel does not take there: "
+                    f"kernel_params has {name!r}, which the {kernel!r} kernel does not take there: remove it. "
                     "gamma, degree and coef0 are parameters of the estimator."
                 )
 
 
 def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:
-    """Kernel width by the median heuristic: γ = 1 / (2 σ²) with σ the median distance between samples.
+    """Kernel width by the median heuristic: γ = 1 / (2 σ²), where σ is the median distance between samples.
 
-    For the laplacian kernel, whose distance is the city-block one, 1 / σ. None, scikit-learn's own default, for
-    kernels without a width. Of more than 1 000 samples, as many drawn with a fixed seed are used.
+    1 / σ for the laplacian kernel, where σ is the median city-block distance; None, scikit-learn's default, for kernels
+    without a width. Uses at most 1 000 samples, drawn with a fixed seed.
     """
     if kernel not in ("rbf", "laplacian"):
         return None
@@ -217,7 +175,7 @@ def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:
     X = X - X.mean(axis=0)
     distances = 2.0 * euclidean_distances(X, squared=True) if kernel == "rbf" else manhattan_distances(X)
     distances = distances[np.triu_indices(len(X), k=1)]
-    # Where most pairs are duplicates, at a distance of 0 but for rounding, the others still say something.
+    # If most pairs are duplicates (distance 0 up to rounding), use the other pairs.
     apart = distances[distances > 1e-12 * distances.max(initial=0.0)]
     width = np.median(distances if 2 * len(apart) > len(distances) else apart) if len(apart) else 1.0
     return float(1.0 / width)

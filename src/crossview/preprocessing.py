@@ -1,10 +1,10 @@
-"""What comes before an embedding: scaling, reducing and kernel maps, each view by itself or all pooled."""
+"""Preprocessing before an embedding: scaling, PCA and kernel maps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -22,15 +22,15 @@ from crossview._validation import check_choice, check_count, check_flag, check_w
 from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
 from crossview.views import ViewInput, Views, seen_by_several
 
-__all__ = ["ViewKernel", "ViewPCA", "ViewScaler"]
+__all__ = ["KernelTransformer", "ViewKernel", "ViewPCA", "ViewScaler"]
 
-_SQUARES_LOSE = 1e-8  # share of the largest variance below which products of samples lose a component to rounding
+_GRAM_PRECISION = 1e-8  # share of the largest variance below which a Gram matrix loses components to rounding
 
 
 class _ViewWise(MultiViewTransformer):
-    """An affine map per view, learnt from that view or from the samples of all views.
+    """An affine map per view, learnt from that view or from the pooled samples of all views.
 
-    A subclass defines `_learn`, which takes one set of samples and gives a map, and `_store`, which keeps one per view.
+    A subclass defines `_learn`, which returns a map for one set of samples, and `_store`, which keeps one map per view.
     """
 
     pooled: bool | str
@@ -41,19 +41,19 @@ class _ViewWise(MultiViewTransformer):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples; rows of NaN are left out, and so are samples that one view alone has seen, as embeddings do,
-            unless a view has no others.
+            The samples. Rows of NaN are ignored, and so are samples that only one view has, unless a view has no
+            others.
         y : ignored
             Not used.
 
         Returns
         -------
         self
-            Fitted.
+            The fitted transformer.
         """
         self._check()
         checked = _learnable(views)
-        rows = [X if seen.all() else X[seen] for X, seen in zip(checked.arrays, checked.mask.T, strict=True)]
+        rows = checked._present_rows()
         self.pooled_ = self._is_pooled(checked)
         self._store([self._learn(np.concatenate(rows))] * len(rows) if self.pooled_ else [*map(self._learn, rows)])
         self._remember(checked)
@@ -67,12 +67,12 @@ class _ViewWise(MultiViewTransformer):
         if self.pooled and not equal:
             raise ValueError(
                 f"views with {', '.join(map(str, views.n_features))} features cannot be pooled: "
-                f"use {type(self).__name__}(pooled=False) to treat each view by itself."
+                f"use {type(self).__name__}(pooled=False) to treat each view separately."
             )
         return bool(self.pooled)
 
     def _check(self) -> None:
-        """Refuse parameters that make no sense."""
+        """Refuse invalid parameters."""
 
     def _learn(self, X: Array) -> Any:
         raise AssertionError("a subclass defines the map")
@@ -87,17 +87,17 @@ class ViewScaler(_ViewWise):
     Parameters
     ----------
     by : {"feature", "view"} or None
-        ``"feature"`` gives every feature unit variance. ``"view"`` divides a whole view by one number, so that its
-        features have unit variance on average and keep their relative variances: use it where these carry
-        information, as those of principal components do. None leaves the views as they are.
+        ``"feature"`` scales each feature to unit variance. ``"view"`` divides the whole view by one number, so that its
+        features have unit variance on average and keep their relative variances: use it if these carry information, as
+        for principal components. None leaves the views unchanged.
     pooled : bool or "auto"
-        Whether ``by="feature"`` takes mean and variance over the samples of all views together, which suits images of
-        one kind and needs views of equal width, or per view. ``"auto"`` pools views of equal width.
+        Whether ``by="feature"`` computes means and variances over the samples of all views, which suits images of the
+        same kind and needs views of equal width, or per view. ``"auto"`` pools views of equal width.
 
     Attributes
     ----------
     means_, scales_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from the features of each view, and what they are divided by.
+        Offset subtracted from the features of each view, and the divisor applied afterwards.
     pooled_ : bool
         Whether the samples of all views were pooled.
 
@@ -136,7 +136,7 @@ class ViewScaler(_ViewWise):
         return scaler.mean_, np.full(X.shape[1], np.sqrt(scaler.var_.mean()) or 1.0)
 
     def _store(self, maps: Sequence[tuple[Array, Array]]) -> None:
-        self.means_, self.scales_ = [mean for mean, _ in maps], [scale for _, scale in maps]
+        self.means_, self.scales_ = map(list, zip(*maps, strict=True))
 
     def _n_outputs(self, v: int) -> int:
         return len(self.means_[v])
@@ -151,21 +151,21 @@ class ViewPCA(_ViewWise):
     Parameters
     ----------
     n_components : int, float or None
-        At most this many components of each view; a view with fewer keeps all it has, so a narrow view does not limit a
-        wide one. A number between 0 and 1 keeps as many as explain that share of a view's variance. None keeps all.
-        Components along which no training sample varies are never kept.
+        Maximum number of components per view; a view with fewer keeps all, so a narrow view does not limit a wide one.
+        A number between 0 and 1 keeps as many as explain that share of a view's variance. None keeps all. Components
+        along which no training sample varies are always dropped.
     pooled : bool or "auto"
-        Whether to find one set of components for the samples of all views, as the paper does, which needs views of
+        Whether to compute one set of components from the samples of all views, as in the paper, which needs views of
         equal width, or one per view. ``"auto"`` pools views of equal width.
 
     Attributes
     ----------
     means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from each view.
+        Mean subtracted from each view.
     components_ : list of ndarray, each of shape (k_v, D_v)
-        The components of each view, one per row.
+        Components of each view, one per row.
     explained_variance_ratio_ : list of ndarray, each of shape (k_v,)
-        Share of a view's variance along each component.
+        Share of the view's variance along each component.
     pooled_ : bool
         Whether the samples of all views were pooled.
 
@@ -182,7 +182,7 @@ class ViewPCA(_ViewWise):
     components_: list[Array]
     explained_variance_ratio_: list[Array]
 
-    _refits: ClassVar[tuple[str, ...]] = ("n_components",)
+    _refits = ("n_components",)
 
     def __init__(self, n_components: float | None = 80, pooled: bool | str = "auto") -> None:
         self.n_components = n_components
@@ -195,16 +195,14 @@ class ViewPCA(_ViewWise):
             check_count(k, "n_components", least=1)
 
     def _learn(self, X: Array) -> tuple[Array, Array, Array]:
-        few = None if self.n_components is None or self.n_components < 1 else int(self.n_components)
+        limit = None if self.n_components is None or self.n_components < 1 else int(self.n_components)
         mean = X.mean(axis=0)
-        components, shares = _principal_components(X - mean, few)
-        k = _count(shares, self.n_components)
+        components, shares = _principal_components(X - mean, limit)
+        k = _n_kept(shares, self.n_components)
         return mean, components[:k], shares[:k]
 
     def _store(self, maps: Sequence[tuple[Array, Array, Array]]) -> None:
-        self.means_ = [mean for mean, _, _ in maps]
-        self.components_ = [components for _, components, _ in maps]
-        self.explained_variance_ratio_ = [shares for _, _, shares in maps]
+        self.means_, self.components_, self.explained_variance_ratio_ = map(list, zip(*maps, strict=True))
 
     def _n_outputs(self, v: int) -> int:
         return len(self.components_[v])
@@ -215,7 +213,7 @@ class ViewPCA(_ViewWise):
     def _refitter(
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
     ) -> Callable[[Mapping[str, Any]], Self]:
-        """The first components of a PCA are the PCA with fewer: one decomposition serves all numbers of them."""
+        """Decompose once: the first components of a PCA are those of a PCA with fewer components."""
         numbers = [setting.get("n_components", self.n_components) for setting in settings]
         whole = [int(k) for k in numbers if isinstance(k, Integral)]
         most = max(whole) if len(whole) == len(numbers) and min(whole) >= 1 else None
@@ -226,7 +224,7 @@ class ViewPCA(_ViewWise):
             cut = clone(self).set_params(**setting)
             cut._check()
             cut.pooled_ = fitted.pooled_
-            counts = [_count(shares, cut.n_components) for _, _, shares in maps]
+            counts = [_n_kept(shares, cut.n_components) for _, _, shares in maps]
             cut._store([(mean, C[:k], s[:k]) for (mean, C, s), k in zip(maps, counts, strict=True)])
             cut._remember(views)
             return cut
@@ -234,31 +232,31 @@ class ViewPCA(_ViewWise):
         return refit
 
 
-def _count(shares: Array, wanted: float | None) -> int:
-    """How many of the components that there are to keep."""
-    if wanted is None or not len(shares):
+def _n_kept(shares: Array, n_components: float | None) -> int:
+    """Number of components to keep, given their shares of the variance."""
+    if n_components is None or not len(shares):
         return len(shares)
-    if wanted >= 1:
-        return min(int(wanted), len(shares))
-    return min(int(np.searchsorted(np.cumsum(shares), wanted, side="right")) + 1, len(shares))
+    if n_components >= 1:
+        return min(int(n_components), len(shares))
+    return min(int(np.searchsorted(np.cumsum(shares), n_components, side="right")) + 1, len(shares))
 
 
-def _principal_components(X: Array, few: int | None) -> tuple[Array, Array]:
-    """Components of centred samples along which they vary, one per row, and the share of variance along each.
+def _principal_components(X: Array, limit: int | None) -> tuple[Array, Array]:
+    """Components of centred samples, one per row, and the share of variance along each.
 
-    They come from products of samples or of features, whichever are fewer, several times faster than from singular
-    values. Products square the singular values, and so lose the small ones to rounding: where small ones are wanted,
+    The Gram matrix of samples or features, whichever is smaller, is several times faster than a singular value
+    decomposition. It squares the singular values, however, so small ones drown in rounding error: if these are needed,
     the singular values are computed.
     """
     m, D = X.shape
     total = float(np.einsum("ij,ij->", X, X)) or 1.0
-    most = min(m, D) if few is None else min(few, m, D)
-    products = inner_products(X, X) if m < D else cross_product(X, X)
-    order = len(products)
-    values, V = scipy.linalg.eigh(products, subset_by_index=[order - most, order - 1], check_finite=False)
+    most = min(m, D) if limit is None else min(limit, m, D)
+    gram = inner_products(X, X) if m < D else cross_product(X, X)
+    order = len(gram)
+    values, V = scipy.linalg.eigh(gram, subset_by_index=[order - most, order - 1], check_finite=False)
     values, V = values[::-1], V.T[::-1]
-    kept = int(np.sum(values > _SQUARES_LOSE * values[0]))
-    if 0 < kept >= min(most, m - 1):  # centred samples vary along no more than m - 1 directions
+    kept = int(np.sum(values > _GRAM_PRECISION * values[0]))
+    if 0 < kept >= min(most, m - 1):  # m centred samples vary in at most m - 1 directions
         if m < D:
             V = product(np.ascontiguousarray(V[:kept]), X) / np.sqrt(values[:kept])[:, None]
         return _with_signs(V[:kept]), values[:kept] / total
@@ -269,66 +267,16 @@ def _principal_components(X: Array, few: int | None) -> tuple[Array, Array]:
 
 
 def _with_signs(components: Array) -> Array:
-    """The components with their largest entries positive."""
+    """Flip the signs of components to make their largest entries positive."""
     largest = np.take_along_axis(components, abs(components).argmax(axis=1)[:, None], axis=1)
     return components * np.where(largest < 0.0, -1.0, 1.0)
 
 
-class ViewKernel(MultiViewTransformer):
-    r"""Map every view into the feature space of a kernel.
-
-    The features of a sample are its coordinates in the part of the kernel's feature space that the training samples,
-    or landmarks among them, span: their inner products are the kernel's values. A linear method behind it is a kernel
-    method, ``make_pipeline(ViewKernel(), MvDA())`` for example.
-
-    Parameters
-    ----------
-    kernel : str or callable
-        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
-        callable ``kernel(x, z)`` on two samples, a number; or ``"precomputed"``: the views are then (m, m) kernel
-        matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A sample that a view has
-        not seen is then a row of NaN, or False in the mask, and what its column holds does not matter, but for being
-        finite.
-    gamma : float or sequence of float, optional
-        Width of the kernel, one for all views or one per view. None takes the median heuristic per view,
-        :math:`1 / (2 \sigma^2)` with σ the median distance, for rbf (and 1 / σ for laplacian), and scikit-learn's
-        default for the other kernels.
-    gamma_scale : float
-        Factor on the widths of the median heuristic: a width to search for that does not depend on the data's units.
-    degree, coef0 : float
-        Parameters of the polynomial and sigmoid kernels.
-    kernel_params : dict, optional
-        Further keyword arguments for the kernel.
-    n_landmarks : int, optional
-        How many training samples, drawn at random, span the map of a view (Nyström); all when None, which is exact.
-    random_state : int, RandomState or None
-        Seed of the draw; used only with `n_landmarks`.
-
-    Attributes
-    ----------
-    kernels_ : list of Kernel
-        The kernel of every view, with its parameters as fitted.
-    landmarks_ : list of ndarray
-        The training samples against which kernel values are taken, (r_v, D_v) per view; for a precomputed kernel
-        their indices, (r_v,). There are no more than the rank of the kernel matrix.
-    factors_ : list of ndarray, each of shape (r_v, r_v)
-        Lower triangular factors of the landmarks' kernel matrices.
-    gamma_ : list of float or None
-        The kernel width of every view; None where the kernel's default is used.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> from sklearn.pipeline import make_pipeline
-    >>> data = cv.datasets.load_digits()
-    >>> kernel_mvda = make_pipeline(cv.ViewKernel(), cv.MvDA()).fit(data.views[:300], data.y[:300])
-    >>> kernel_mvda.transform(data.views)
-    Views(1797 samples; left: 9 features, right: 9 features)
-    """
+class KernelTransformer(MultiViewTransformer):
+    """Base of the transformers with a kernel per view, whose parameters `ViewKernel` documents."""
 
     kernels_: list[Kernel]
     landmarks_: list[Any]
-    factors_: list[Array]
     gamma_: list[float | None]
 
     def __init__(
@@ -356,61 +304,8 @@ class ViewKernel(MultiViewTransformer):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
-        """Learn the maps.
-
-        Parameters
-        ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples; rows of NaN are left out, and so are samples that one view alone has seen.
-        y : ignored
-            Not used.
-
-        Returns
-        -------
-        self
-            Fitted.
-        """
-        self._fit(_learnable(views))
-        return self
-
-    def fit_transform(self, views: ViewInput, y: ArrayLike | None = None) -> Any:
-        """Learn the maps, and map the training samples, for which the kernel is not evaluated again.
-
-        Parameters
-        ----------
-        views, y
-            As in `fit`.
-        """
-        checked = _learnable(views)
-        features = self._fit(checked)
-        if not isinstance(views, Views) or (checked.mask != Views(views).mask).any():
-            return self.transform(views)
-        spread = [np.full((len(checked), R.shape[1]), np.nan) for R in features]
-        for out, R, seen in zip(spread, features, checked.mask.T, strict=True):
-            out[seen] = R
-        return Views._trusted(spread, checked.names, checked.mask)
-
-    def _fit(self, views: Views) -> list[Array]:
-        """Learn the maps, and give the features of the samples that each view has seen."""
-        self.check(views)
-        found = list(self.maps(views))
-        self.kernels_ = [kernel_map.kernel for kernel_map, _ in found]
-        self.landmarks_ = [kernel_map.landmarks for kernel_map, _ in found]
-        self.factors_ = [R[kernel_map.pivots] for kernel_map, R in found]
-        self.gamma_ = [kernel.gamma for kernel in self.kernels_]
-        self._remember(views)
-        return [R for _, R in found]
-
-    def _map(self, X: Array, v: int) -> Array:
-        K = self.kernels_[v].against(self.landmarks_[v], X)
-        return np.ascontiguousarray(solve_triangular(self.factors_[v], K.T, lower=True, check_finite=False).T)
-
-    def _n_outputs(self, v: int) -> int:
-        return len(self.factors_[v])
-
-    def check(self, views: Views) -> None:
-        """Refuse kernels and parameters that do not exist, before any work is done."""
+    def _check_kernel(self, views: Views) -> None:
+        """Refuse invalid kernels and parameters before any work is done."""
         known = sorted(kernel_metrics())
         if not callable(self.kernel) and self.kernel not in (*known, "precomputed"):
             raise ValueError(
@@ -428,41 +323,149 @@ class ViewKernel(MultiViewTransformer):
             for name, X in zip(views.names, views.arrays, strict=True):
                 if X.shape[0] != X.shape[1]:
                     raise ValueError(
-                        f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit takes the square matrix "
-                        "of kernel values between all training samples."
+                        f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit needs the square matrix of "
+                        "kernel values between all training samples."
                     )
 
-    def maps(self, views: Views, *, center: bool = False) -> Iterator[tuple[KernelMap, Array]]:
-        """The map of every view, and the features of the samples that it has seen.
-
-        Parameters
-        ----------
-        views : Views
-            Training samples.
-        center : bool
-            Whether features are to be centred, which makes the origin of a linear kernel arbitrary.
-        """
+    def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Array]]:
+        """Map of each view, and the features of the samples present there, which the caller may centre."""
+        self._check_kernel(views)
         n = views.shape[1]
         gammas = [None] * n if self.gamma is None else per_view(self.gamma, "gamma", n, positive=True)
         shuffled = check_random_state(self.random_state).permutation(len(views))
+        maps, features = [], []
         for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
             ids = np.flatnonzero(seen)
             rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
             median = median_gamma(rows, self.kernel) if gamma is None else None
             width = gamma if median is None else self.gamma_scale * median
+            # Centring makes the origin of a linear kernel arbitrary.
             origin = rows.mean(axis=0) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
             kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
                 landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
-            yield KernelMap.fit(kernel, rows, landmarks, ids)
+            kernel_map, R = KernelMap.fit(kernel, rows, landmarks, ids)
+            maps.append(kernel_map)
+            features.append(R)
+        return maps, features
+
+    def _store_kernels(self, maps: Sequence[KernelMap]) -> None:
+        self.kernels_ = [kernel_map.kernel for kernel_map in maps]
+        self.landmarks_ = [kernel_map.landmarks for kernel_map in maps]
+        self.gamma_ = [kernel.gamma for kernel in self.kernels_]
+
+
+class ViewKernel(KernelTransformer):
+    r"""Map each view into the feature space of a kernel.
+
+    The features of a sample are its coordinates in the part of the feature space that the training samples, or
+    landmarks among them, span: their inner products are the kernel values. A linear method after this step becomes a
+    kernel method, for example ``make_pipeline(ViewKernel(), MvDA())``.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
+        callable ``kernel(x, z)`` that returns a number for two samples; or ``"precomputed"``: the views are then (m, m)
+        kernel matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A missing sample
+        is then a row of NaN, or False in the mask; its column is ignored but must be finite.
+    gamma : float or sequence of float, optional
+        Kernel width, one for all views or one per view. By default, the median heuristic per view for rbf,
+        :math:`1 / (2 \sigma^2)` where σ is the median distance, and for laplacian, 1 / σ; scikit-learn's default for
+        other kernels.
+    gamma_scale : float
+        Factor on the widths of the median heuristic. Search over it rather than over `gamma`: it does not depend on
+        the units of the data.
+    degree, coef0 : float
+        Parameters of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Additional keyword arguments of the kernel.
+    n_landmarks : int, optional
+        Number of randomly drawn training samples that span the map of a view (Nyström). All by default, which is exact.
+    random_state : int, RandomState or None
+        Seed for drawing the landmarks.
+
+    Attributes
+    ----------
+    kernels_ : list of Kernel
+        Kernel of each view with its fitted parameters.
+    landmarks_ : list of ndarray
+        Training samples that kernel values are taken against, (r_v, D_v) per view, or their indices, (r_v,), for a
+        precomputed kernel. Their number is at most the rank of the kernel matrix.
+    factors_ : list of ndarray, each of shape (r_v, r_v)
+        Lower triangular factors of the landmarks' kernel matrices.
+    gamma_ : list of float or None
+        Kernel width of each view; None for the default of the kernel.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> from sklearn.pipeline import make_pipeline
+    >>> data = cv.datasets.load_digits()
+    >>> kernel_mvda = make_pipeline(cv.ViewKernel(), cv.MvDA()).fit(data.views[:300], data.y[:300])
+    >>> kernel_mvda.transform(data.views)
+    Views(1797 samples; left: 9 features, right: 9 features)
+    """
+
+    factors_: list[Array]
+
+    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
+        """Learn the maps.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            The samples. Rows of NaN are ignored, and so are samples that only one view has.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
+        self._fit(_learnable(views))
+        return self
+
+    def fit_transform(self, views: ViewInput, y: ArrayLike | None = None) -> Any:
+        """Learn the maps and transform the training samples, without evaluating the kernel twice.
+
+        Parameters
+        ----------
+        views, y
+            As in `fit`.
+        """
+        checked = _learnable(views)
+        features = self._fit(checked)
+        if not isinstance(views, Views) or (checked.mask != Views(views).mask).any():
+            return self.transform(views)
+        mapped = [np.full((len(checked), R.shape[1]), np.nan) for R in features]
+        for out, R, seen in zip(mapped, features, checked.mask.T, strict=True):
+            out[seen] = R
+        return Views._trusted(mapped, checked.names, checked.mask)
+
+    def _fit(self, views: Views) -> list[Array]:
+        """Learn the maps, and return the features of the samples present in each view."""
+        maps, features = self._fit_kernel_maps(views)
+        self._store_kernels(maps)
+        self.factors_ = [R[kernel_map.pivots] for kernel_map, R in zip(maps, features, strict=True)]
+        self._remember(views)
+        return features
+
+    def _map(self, X: Array, v: int) -> Array:
+        K = self.kernels_[v].against(self.landmarks_[v], X)
+        return np.ascontiguousarray(solve_triangular(self.factors_[v], K.T, lower=True, check_finite=False).T)
+
+    def _n_outputs(self, v: int) -> int:
+        return len(self.factors_[v])
 
 
 def _learnable(views: ViewInput) -> Views:
-    """Samples to learn from: without those that one view alone has seen, unless a view has no others."""
+    """Samples to learn from: those that several views have, unless this leaves a view without any."""
     checked = Views(views)
     for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
         if not seen:
-            raise ValueError(f"view {name!r} has no samples to learn from: leave it out.")
+            raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
     mask = seen_by_several(checked.mask)
     return checked if mask is checked.mask or not mask.any(axis=0).all() else Views(checked, mask=mask)

@@ -1,4 +1,4 @@
-"""The container for samples seen from several views, and the checks every input goes through."""
+"""The container for samples seen from several views, and the validation of its input."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _HOW_TO_INDEX = "Views are indexed by samples, views[rows] with a slice or a 1-d
 
 
 class Views:
-    """Samples as seen from one or more views.
+    """Samples seen from one or more views.
 
-    Row k of every view is the same object. A sample that a view has not seen is a row of NaN there, or is marked
-    in `mask`. Indexing selects samples, so a `Views` goes through scikit-learn's ``train_test_split``,
-    ``cross_val_score``, ``GridSearchCV``, ``learning_curve`` and ``Pipeline`` as an array would.
+    Row k of every view is the same object. A sample missing from a view is a row of NaN there, or False in `mask`.
+    Indexing selects samples, so a `Views` works like an array in scikit-learn's ``train_test_split``,
+    ``cross_val_score``, ``GridSearchCV``, ``learning_curve`` and ``Pipeline``.
 
     Parameters
     ----------
     views : sequence or mapping of array-like, each of shape (m, D_v)
-        One matrix per view: numpy arrays, or pandas or polars frames. The keys of a mapping are the names.
+        One matrix per view: NumPy arrays, or pandas or polars frames. The keys of a mapping become the names.
     names : sequence of str, optional
-        One name per view; ``view0``, ``view1``, … when left out.
+        One name per view; ``view0``, ``view1``, … by default.
     mask : array-like of bool, shape (m, n), optional
-        False where a sample was not seen in a view, whatever its row holds. Read off the rows of NaN when left out.
+        False where a sample is missing from a view, whatever its row contains. Derived from the rows of NaN by default.
 
     Attributes
     ----------
     arrays : list of ndarray, each of shape (m, D_v)
-        The views as float64, with rows of NaN where a sample is missing. They share memory with what was given,
-        where nothing had to be converted.
+        The views as float64, with rows of NaN where a sample is missing. They share memory with the input unless it
+        had to be converted.
     names : list of str
-        The views' names.
+        Names of the views.
     mask : ndarray of bool, shape (m, n)
-        Which sample was seen in which view.
+        True where a sample is present in a view.
 
     Examples
     --------
@@ -67,7 +67,9 @@ class Views:
         _check_rows(numbers, matrices, self.names)
         if mask is not None:
             seen = _check_mask(mask, (len(numbers[0]), len(numbers)))
-            numbers = [_blank(X, rows) for X, rows in zip(numbers, seen.T, strict=True)]
+            numbers = [
+                X if rows.all() else np.where(rows[:, None], X, np.nan) for X, rows in zip(numbers, seen.T, strict=True)
+            ]
         checked = [_check_finite(X, label) for X, label in zip(numbers, labels, strict=True)]
         self.arrays: list[Array] = [X for X, _ in checked]
         self.mask: NDArray[np.bool_] = np.column_stack([rows for _, rows in checked])
@@ -75,15 +77,19 @@ class Views:
             k, v = np.argwhere(seen & ~self.mask)[0]
             raise ValueError(
                 f"mask says that sample {k} was seen in view {self.names[v]!r}, but its row is NaN: "
-                "give its values, or set mask to False there."
+                "fill in its values, or set mask to False there."
             )
 
     @classmethod
     def _trusted(cls, arrays: Iterable[Array], names: Sequence[str], mask: NDArray[np.bool_]) -> Views:
-        """Wrap what is known to be valid, without checking it again."""
+        """Wrap valid arrays without checking them again."""
         views = cls.__new__(cls)
         views.arrays, views.names, views.mask = list(arrays), list(names), mask
         return views
+
+    def _present_rows(self) -> list[Array]:
+        """Each view without its missing samples."""
+        return [X if seen.all() else X[seen] for X, seen in zip(self.arrays, self.mask.T, strict=True)]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,11 +105,11 @@ class Views:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """Select samples (`Views`) or, by name, one view (array)."""
+        """Select samples (returns `Views`) or, by name, one view (returns an array)."""
         if isinstance(key, str):
             return self.arrays[index_of_view(key, self.names)]
         if isinstance(key, tuple):
-            # scikit-learn indexes what has a shape by array[rows, ...]
+            # scikit-learn indexes objects that have a shape with array[rows, ...]
             if len(key) != 2 or key[1] is not Ellipsis:
                 raise IndexError(_HOW_TO_INDEX)
             key = key[0]
@@ -118,11 +124,11 @@ class Views:
                 raise IndexError(_HOW_TO_INDEX)
         return Views._trusted([X[rows] for X in self.arrays], self.names, self.mask[rows])
 
-    # `len` counts samples, so that iterating over views would surprise: use `.arrays`.
+    # `len` counts samples, so iterating over views would be surprising: use `.arrays`.
     __iter__ = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        raise TypeError("Views are not one array: take .arrays, or one view by views['name'].")
+        raise TypeError("a Views is not one array: take .arrays, or one view with views['name'].")
 
     def __repr__(self) -> str:
         parts = [f"{name}: {_plural(D, 'feature')}" for name, D in zip(self.names, self.n_features, strict=True)]
@@ -139,8 +145,8 @@ def _unpack(views: ViewInput) -> tuple[list[Any], list[str] | None]:
     if isinstance(views, list | tuple):
         return list(views), None
     raise TypeError(
-        f"expected the views as a list, tuple, dict or crossview.Views of matrices, got {type(views).__name__}: "
-        "put one (samples, features) matrix per view in a list."
+        f"expected a list, tuple, dict or crossview.Views of matrices, got {type(views).__name__}: pass a list with "
+        "one (samples, features) matrix per view."
     )
 
 
@@ -149,12 +155,10 @@ def _check_names(names: Sequence[str] | None, n: int) -> list[str]:
         raise ValueError("got no views: pass one (samples, features) matrix per view.")
     if names is None:
         return [f"view{v}" for v in range(n)]
-    if isinstance(names, str):
-        raise ValueError(f"names must be a list of {n} strings, one per view, got the string {names!r}.")
-    names = list(names)
-    if len(names) != n or len(set(names)) != n or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"names must be {n} different strings, one per view, got {names!r}.")
-    return names
+    checked = [] if isinstance(names, str) else list(names)
+    if len(checked) != n or len(set(checked)) != n or not all(isinstance(name, str) for name in checked):
+        raise ValueError(f"names must be a list of {n} different strings, one per view, got {names!r}.")
+    return checked
 
 
 def _plural(count: int, noun: str) -> str:
@@ -162,21 +166,21 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _check_rows(arrays: Sequence[NDArray[Any]], given: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse views whose rows cannot be the same samples."""
+    """Refuse views whose rows cannot belong to the same samples."""
     if len({len(X) for X in arrays}) > 1:
         counts = ", ".join(f"{name!r} has {len(X)}" for name, X in zip(names, arrays, strict=True))
         raise ValueError(
             f"all views need the same number of rows: {counts}. Row k of every view is the same sample; "
-            "give a sample that a view has not seen a row of NaN there."
+            "use a row of NaN for a sample that is missing from a view."
         )
     frames = [(name, X.index) for name, X in zip(names, given, strict=True) if _column_kinds(X) is not None]
     for name, index in frames[1:]:
         first, reference = frames[0]
         if not index.equals(reference) and not set(index).isdisjoint(reference):
             raise ValueError(
-                f"views {first!r} and {name!r} share labels in their indices, but not row by row, and row k of every "
-                "view must be the same sample: align them with frame.reindex(other.index), or say that rows correspond "
-                "as they stand with frame.reset_index(drop=True)."
+                f"views {first!r} and {name!r} share index labels, but in different rows; row k of every view must be "
+                "the same sample. Align them with frame.reindex(other.index), or use frame.reset_index(drop=True) if "
+                "the rows already correspond."
             )
 
 
@@ -190,17 +194,8 @@ def _check_mask(mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.bool_]:
     return given
 
 
-def _blank(X: NDArray[Any], seen: NDArray[np.bool_]) -> NDArray[Any]:
-    """Rows of NaN where a sample was not seen."""
-    if seen.all():
-        return X
-    X = X.astype(np.float64)
-    X[~seen] = np.nan
-    return X
-
-
 def index_of_view(view: int | str, names: Sequence[str]) -> int:
-    """Position of a view given by index or name."""
+    """Position of a view, given by index or name."""
     if isinstance(view, str):
         if view not in names:
             raise ValueError(f"unknown view {view!r}: the views are {', '.join(map(repr, names))}.")
@@ -208,15 +203,15 @@ def index_of_view(view: int | str, names: Sequence[str]) -> int:
     if isinstance(view, bool) or not isinstance(view, int | np.integer):
         raise TypeError(f"view must be an index or a name, got {type(view).__name__}.")
     if not 0 <= view < len(names):
-        raise ValueError(f"there is no view {view}: the views are 0 to {len(names) - 1}.")
+        raise ValueError(f"no view {view}: the views are 0 to {len(names) - 1}.")
     return int(view)
 
 
 def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The mask without the samples that one view alone has seen; with one view, the mask as it is.
+    """Mask without the samples that only one view has; unchanged if there is only one view.
 
-    Nothing ties such samples to another view, and as neighbours or members of classes they pull the scatters of one
-    view away from those of the pairs: fits leave them out.
+    Nothing ties such samples to another view, and as neighbours or class members they would bias the scatters of their
+    view against those of the pairs. Fits therefore ignore them.
     """
     if mask.shape[1] == 1 or mask.all():
         return mask
@@ -225,28 +220,16 @@ def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def check_matrix(X: Any, label: str) -> tuple[Array, NDArray[np.bool_]]:
-    """Check one view and say which of its rows were seen.
+    """Check one view, (m, D), called `label` in errors.
 
-    Parameters
-    ----------
-    X : array-like of shape (m, D)
-        Numbers; a row of NaN is a sample that was not seen.
-    label : str
-        What errors call the matrix.
-
-    Returns
-    -------
-    X : ndarray of float64, shape (m, D)
-        The same memory where nothing had to be converted.
-    seen : ndarray of bool, shape (m,)
-        False for the rows of NaN.
+    Returns it as float64, sharing memory if possible, and which of its rows are present, (m,): not NaN.
     """
     return _check_finite(_numbers(X, label), label)
 
 
 def _check_finite(numbers: NDArray[Any], label: str) -> tuple[Array, NDArray[np.bool_]]:
     X: Array = np.ascontiguousarray(numbers, dtype=np.float64)
-    # One pass finds out whether there is anything to look for; a sum that overflows only costs the second look.
+    # One pass over the data usually suffices; an overflowing sum only costs the detailed check.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):
             return X, np.ones(len(X), dtype=bool)
@@ -259,29 +242,27 @@ def _check_finite(numbers: NDArray[Any], label: str) -> tuple[Array, NDArray[np.
     if partly.any():
         raise ValueError(
             f"{label} contains NaN in part of row {np.flatnonzero(partly)[0]}: impute it "
-            "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample was not seen in this view."
+            "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample is missing from this view."
         )
     return X, np.logical_not(unseen)
 
 
 def _numbers(X: Any, label: str) -> NDArray[Any]:
-    """Turn anything that is a dense matrix of numbers into one, and refuse the rest by name."""
+    """Convert the input to a dense matrix of numbers, or refuse it."""
     if scipy.sparse.issparse(X):
         raise TypeError(
-            f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce "
-            "it first with sklearn.decomposition.TruncatedSVD."
+            f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce it with "
+            "sklearn.decomposition.TruncatedSVD first."
         )
     if isinstance(X, Views):
-        raise TypeError(f"{label} is a Views: expected one (samples, features) matrix.")
+        raise TypeError(f"{label} is a Views: pass one (samples, features) matrix.")
     if X is None:
-        raise ValueError(f"{label} is None: give a matrix, with rows of NaN for samples that the view has not seen.")
+        raise ValueError(f"{label} is None: pass a matrix, with rows of NaN for missing samples.")
     kinds = _column_kinds(X)
     if kinds is not None:
         for column, kind in kinds.items():
             if kind not in _NUMERIC_KINDS:
-                raise ValueError(
-                    f"{label} has a column that is not numbers, {column!r}: encode it as numbers, or leave it out."
-                )
+                raise ValueError(f"{label} has a non-numeric column, {column!r}: encode it as numbers, or remove it.")
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
@@ -297,7 +278,7 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
             "object arrays with X.astype(float)."
         )
     if matrix.ndim != 2:
-        hint = " Reshape your data: X.reshape(1, -1) if it is one sample, X.reshape(-1, 1) if it has one feature."
+        hint = " Reshape your data: X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature."
         hint = hint if matrix.ndim == 1 else ""
         raise ValueError(f"{label} must be a matrix (samples, features), got an array of shape {matrix.shape}.{hint}")
     for axis, what in enumerate(("sample", "feature")):
@@ -307,7 +288,7 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
 
 
 def _column_kinds(X: Any) -> dict[Any, str] | None:
-    """The dtype kinds of a pandas frame's columns; None for everything else."""
+    """Dtype kinds of the columns of a pandas frame; None for anything else."""
     if hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
         return {column: dtype.kind for column, dtype in X.dtypes.items()}
     return None

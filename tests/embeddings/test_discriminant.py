@@ -326,7 +326,7 @@ def test_mvmda_needs_classes_that_every_view_has_seen():
     mask[Y != 2, 1] = False
     mask[Y == 2, 0] = False
     mask[0] = True
-    with pytest.raises(ValueError, match="at least 2 classes that every view has seen, got 1"):
+    with pytest.raises(ValueError, match="at least 2 classes that all views have, got 1"):
         cv.MvMDA(3).fit(cv.Views(ARRAYS, mask=mask), Y)
 
 
@@ -403,7 +403,7 @@ def test_consistency_ridge_is_reg(share):
 
     model = cv.MvDAVC(2, reg=0.5)
     mask = np.random.default_rng(0).random((60, 3)) >= share
-    data = TrainingData.of(cv.Views(ARRAYS, mask=mask), Y, center=True)
+    data = TrainingData.from_views(cv.Views(ARRAYS, mask=mask), Y, center=True)
     found = model._consistency(data)
     duals = []
     arrays = oracles.pair_centred(ARRAYS, mask)

@@ -17,7 +17,8 @@ WITHIN, BETWEEN = (0, 1, 3), (0, 2, 5)
 
 
 def problem_of(model, views, y, n_within, n_between):
-    return HybridProblem.of(model._prepare(views, y), n_within, n_between)
+    data = model._prepare(views, y)
+    return HybridProblem(data, data.patches(n_within, n_between))
 
 
 @settings(max_examples=30, deadline=None)

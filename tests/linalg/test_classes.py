@@ -33,7 +33,7 @@ def test_weights_count_pairs(problem):
 @given(problem=problems())
 def test_pairs_and_covariances_belong_together(problem):
     """One sum over pairs gives the means, the products between views and the covariances."""
-    data = TrainingData.of(Views(problem.incomplete), None, center=True)
+    data = TrainingData.from_views(Views(problem.incomplete), None, center=True)
     arrays = oracles.pair_centred(problem.arrays, problem.mask)
     pairs, own = pair_products(data.arrays, data.weights)
     expected_pairs, expected_own = oracles.pair_products(arrays, problem.mask)

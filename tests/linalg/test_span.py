@@ -44,7 +44,7 @@ def test_directions_of_rounding_error_are_not():
 
 def test_maps_lead_back_to_the_views():
     arrays = [np.c_[RNG.normal(size=(20, 3)), np.zeros(20)], RNG.normal(size=(20, 2))]
-    data = TrainingData.of(Views(arrays), None, center=False).in_span()
+    data = TrainingData.from_views(Views(arrays), None, center=False).in_span()
     assert data.n_features == [3, 2]
     for X, Z, basis in zip(arrays, data.arrays, data.bases, strict=True):
         np.testing.assert_allclose(X if basis is None else X @ basis, Z, atol=1e-12)

@@ -1,9 +1,9 @@
-"""The path that every method takes: check → data → scatters → solve → store. Think twice before adding anything."""
+"""The base class of all methods: check → data → scatters → solve → store. Think twice before adding anything."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,34 +23,33 @@ from crossview._validation import (
     check_weight,
 )
 from crossview.embeddings._data import TrainingData
-from crossview.embeddings._spaces import SearchSpace
 from crossview.linalg.eigen import component_signs
 from crossview.metrics import mean_accuracy
 from crossview.views import ViewInput, Views
 
-__all__ = ["AUTO_COMPONENTS", "Embedding", "count_agreeing", "count_gains"]
+__all__ = ["AUTO_COMPONENTS", "GAMMA_SCALES", "N_COMPONENTS", "RIDGES", "WEIGHTS", "Embedding", "SearchSpace"]
+
+SearchSpace: TypeAlias = Mapping[str, Sequence[Any]]
+
+# Search values of parameters that several methods share.
+N_COMPONENTS = [5, 10, 20, 30, 40, 60]
+RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
+WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
+GAMMA_SCALES = [0.1, 0.3, 1.0, 3.0]
 
 AUTO_COMPONENTS = 20
-"""How many components there are at the most with ``n_components="auto"``."""
+"""Maximum number of components with ``n_components="auto"``."""
 
-_NO_GAIN = 1e-12  # relative to the largest
-_AGREE = 0.1  # of two views that are equal, 1; of views that have nothing in common, 0
+_ZERO_EIGENVALUE = 1e-12  # relative to the largest
+_MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
 
 
 class Embedding(MultiViewTransformer):
     """Base of the methods.
 
-    A method declares what it needs, and solves its problem in `_solve`. It may also refuse parameters
-    (`_check_params`), prepare its training data (`_data`) and limit the number of components (`_max_components`).
-
-    Attributes
-    ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v, one per view.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from a view before it is projected.
-    eigenvalues_ : ndarray of shape (d,)
-        What the components attain.
+    A method declares its requirements and solves its problem in `_solve`. It may also check parameters
+    (`_check_params`), prepare its training data (`_training_data`) and limit the number of components
+    (`_max_components`). `MvHE` documents the fitted attributes.
     """
 
     n_components: int | str
@@ -60,16 +59,16 @@ class Embedding(MultiViewTransformer):
     eigenvalues_: Array
 
     search_space: ClassVar[SearchSpace] = {}
-    """Values of the method's parameters that `crossview.tune` tries."""
+    """Parameter values that `crossview.tune` tries."""
 
     _revision: ClassVar[int] = 1  # raise it when the method's results change, so that stored ones are computed again
     _needs_labels: ClassVar[bool] = False
     _needs_two_views: ClassVar[bool] = False
     _needs_equal_widths: ClassVar[bool] = False
-    _auto_components: ClassVar[bool] = False  # whether n_components may be "auto"
-    _in_span: ClassVar[bool] = False  # whether maps are restricted to the span of the training samples
-    _gains: ClassVar[bool] = False  # whether a component is of use only as long as what it attains is above 0
-    _weights: ClassVar[tuple[str, ...]] = ()  # parameters that must be numbers, 0 or more
+    _allows_auto_components: ClassVar[bool] = False  # n_components may be "auto"
+    _restrict_to_span: ClassVar[bool] = False  # restrict maps to the span of the training samples
+    _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
+    _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -78,7 +77,7 @@ class Embedding(MultiViewTransformer):
 
     @property
     def n_components_(self) -> int:
-        """How many components there are: ``n_components``, or as many as the method can find in the data."""
+        """Number of components: ``n_components``, capped at the number available."""
         check_is_fitted(self)
         return self._n_outputs(0)
 
@@ -88,22 +87,22 @@ class Embedding(MultiViewTransformer):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Two views or more of the same m samples; a row of NaN is a sample that a view has not seen.
+            Two or more views of the same m samples. A row of NaN marks a sample missing from a view.
         y : array-like of shape (m,)
             One class label per sample; ignored by unsupervised methods.
 
         Returns
         -------
         self
-            Fitted.
+            The fitted model.
         """
         data = self._prepare(views, y)
-        return self._store(data, *self._solve(data, min(self._wanted(), self._max_components(data))))
+        return self._store(data, *self._solve(data, self._capped_components(data)))
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
 
-        As in the paper, the gallery is all samples as one view sees them, the probe's own counterpart among them. See
+        As in the paper, the gallery holds all samples of one view, including the counterpart of the probe. See
         `crossview.metrics.mean_accuracy`.
 
         Parameters
@@ -111,20 +110,20 @@ class Embedding(MultiViewTransformer):
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
             The samples.
         y : array-like of shape (m,)
-            Their classes.
+            Class labels.
 
         Returns
         -------
         accuracy : float
-            Mean over all ordered pairs of views, one the gallery, the other the probe.
+            Mean over all ordered pairs of gallery and probe views.
         """
         return mean_accuracy(self.transform(views), y)
 
     def _prepare(self, views: ViewInput, y: ArrayLike | None) -> TrainingData:
-        """Refuse what cannot be learnt from, and prepare the rest."""
-        self._wanted()
+        """Check the input and prepare the training data."""
+        self._requested_components()
         check_flag(self.center, "center")
-        for name in self._weights:
+        for name in self._nonnegative:
             check_weight(getattr(self, name), name)
         checked = check_views(views, self)
         if self._needs_two_views:
@@ -133,45 +132,49 @@ class Embedding(MultiViewTransformer):
             check_equal_widths(checked, self)
         self._check_params(checked.shape[1])
         classes = check_labels(y, len(checked), self, checked.mask) if self._needs_labels else None
-        learnt = np.flatnonzero(checked.mask.any(axis=1))
-        if len(learnt) < len(checked) and not get_tags(self).input_tags.pairwise:
-            # Classes of which nothing is left would count among those to tell apart.
-            checked = checked[learnt]
-            classes = None if classes is None else np.unique(classes[learnt], return_inverse=True)[1]
-        data = self._data(checked, classes)
-        return data.in_span() if self._in_span else data
+        used = np.flatnonzero(checked.mask.any(axis=1))
+        if len(used) < len(checked) and not get_tags(self).input_tags.pairwise:
+            # Recode the classes: one without samples left must not count.
+            checked = checked[used]
+            classes = None if classes is None else np.unique(classes[used], return_inverse=True)[1]
+        data = self._training_data(checked, classes)
+        return data.in_span() if self._restrict_to_span else data
 
-    def _wanted(self) -> int:
-        """How many components to find, at the most."""
-        if self.n_components == "auto" and self._auto_components:
+    def _requested_components(self) -> int:
+        """Check and resolve `n_components`."""
+        if self.n_components == "auto" and self._allows_auto_components:
             return AUTO_COMPONENTS
         check_count(self.n_components, "n_components", least=1)
         return int(self.n_components)
 
-    def _check_params(self, n_views: int) -> None:
-        """Refuse parameters that make no sense."""
+    def _capped_components(self, data: TrainingData) -> int:
+        """Number of components to solve for: those requested, capped at the number available."""
+        return min(self._requested_components(), self._max_components(data))
 
-    def _data(self, views: Views, classes: Indices | None) -> TrainingData:
-        """The training data."""
-        return TrainingData.of(views, classes, center=self.center)
+    def _check_params(self, n_views: int) -> None:
+        """Refuse invalid parameters."""
+
+    def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
+        """Prepare the training data."""
+        return TrainingData.from_views(views, classes, center=self.center)
 
     def _max_components(self, data: TrainingData) -> int:
-        """How many components the method can give."""
+        """Maximum number of components."""
         return data.rank
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        """Eigenvalues and the d components of all views, one above the other."""
+        """Eigenvalues, and the d components of all views, stacked."""
         raise AssertionError("a subclass defines the problem")
 
-    def _ties_views(self) -> bool:
-        """Whether the objective has a part across views, without which they have no reason to agree."""
+    def _couples_views(self) -> bool:
+        """Whether the objective has a term across views; without one, the views have no reason to agree."""
         return True
 
     def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
-        """Keep the components that are of use."""
-        kept = count_gains(eigenvalues) if self._gains else W.shape[1]
-        if self.n_components == "auto" and self._ties_views():
-            kept = min(kept, count_agreeing(data.latents(W)))
+        """Store the useful components."""
+        kept = _count_positive(eigenvalues) if self._drop_nonpositive else W.shape[1]
+        if self.n_components == "auto" and self._couples_views():
+            kept = min(kept, _count_agreeing(data.latents(W)))
         self.eigenvalues_ = eigenvalues[..., :kept]
         self._store_maps(data, W[:, :kept])
         self._remember(data.views)
@@ -193,27 +196,23 @@ class Embedding(MultiViewTransformer):
         return int(self.projections_[v].shape[1])
 
 
-def count_gains(values: Array) -> int:
-    """How many components come before the first that attains nothing."""
-    gains = values > _NO_GAIN * max(values[0], 0.0)
-    if not gains[0]:
-        raise ValueError("no component makes the objective larger than 0: check weights, labels and views.")
-    return int(gains.argmin()) if not gains.all() else len(gains)
+def _count_positive(eigenvalues: Array) -> int:
+    """Number of components before the first whose eigenvalue is not positive."""
+    positive = eigenvalues > _ZERO_EIGENVALUE * max(eigenvalues[0], 0.0)
+    if not positive[0]:
+        raise ValueError("no component makes the objective larger than 0: check the weights, labels and views.")
+    return int(positive.argmin()) if not positive.all() else len(positive)
 
 
-def count_agreeing(latents: Sequence[Array]) -> int:
-    """How many components come before the first along which the views agree by less than 0.1; at least 1.
+def _count_agreeing(latents: Sequence[Array]) -> int:
+    """Number of components before the first along which the agreement of the views is below 0.1; at least 1.
 
-    Views agree by the sum of the products of their latent samples, over all pairs of views and samples, relative to
-    what it would be if the views were equal. A component that only one view varies along brings noise, and one along
-    which views are opposed sets them apart.
-
-    Parameters
-    ----------
-    latents : sequence of ndarray, each of shape (m, d)
-        Training samples in the common space, centred, zero where a sample is missing.
+    `latents` are the training samples in the common space, (m, d) per view, centred, zero where a sample is missing.
+    The agreement is the sum of their products over all pairs of views and all samples, relative to its value for equal
+    views. A component along which only one view varies adds noise; one along which views oppose each other separates
+    them.
     """
     squares = sum(np.square(Z).sum(axis=0) for Z in latents)
     products = np.square(sum(latents)).sum(axis=0) - squares  # over all ordered pairs of views
-    apart = products < _AGREE * (len(latents) - 1) * squares
-    return max(int(apart.argmax()), 1) if apart.any() else len(apart)
+    disagrees = products < _MIN_AGREEMENT * (len(latents) - 1) * squares
+    return max(int(disagrees.argmax()), 1) if disagrees.any() else len(disagrees)

@@ -1,4 +1,4 @@
-"""Training samples as the methods' scatter matrices see them."""
+"""Training data: centred, masked, possibly in kernel coordinates."""
 
 from __future__ import annotations
 
@@ -21,63 +21,38 @@ __all__ = ["TrainingData", "pair_weights"]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Training views: centred, zero where a sample is missing, possibly behind kernel maps.
+    """Training views: centred, zero where a sample is missing, possibly in kernel coordinates."""
 
-    Parameters
-    ----------
-    views : Views
-        The samples as they were given.
-    classes : ndarray of int, shape (m,), optional
-        Class of each sample, coded from 0; None for unsupervised methods.
-    arrays : list of ndarray, each of shape (m, r_v)
-        Features less their means, zero where a sample is missing.
-    means : list of ndarray, each of shape (D_v,)
-        What was subtracted.
-    weights : ndarray of shape (m, n)
-        How much a sample counts in the means and scatters of a view, 0 where it is missing.
-    maps : list of KernelMap, optional
-        Where features come from, if they are not the samples themselves.
-    bases : list of ndarray or None
-        Orthonormal directions, (D_v, r_v), along which `arrays` are the coordinates; None where these are the features.
-    nulls : list of ndarray or None
-        Unit direction, (r_v,), in which the features of a kernel map do not vary; None where there is none.
-    """
-
-    views: Views
-    classes: Indices | None
-    arrays: list[Array]
-    means: list[Array]
-    weights: Array
-    maps: list[KernelMap] | None = None
-    bases: Sequence[Array | None] = ()
-    nulls: Sequence[Array | None] = ()
+    views: Views  # original samples
+    classes: Indices | None  # class of each sample, coded from 0; None for unsupervised methods
+    arrays: list[Array]  # (m, r_v) each: features minus their means, zero where a sample is missing
+    means: list[Array]  # (D_v,) each
+    weights: Array  # (m, n): weight of each sample in the means and scatters of a view, 0 where it is missing
+    maps: list[KernelMap] | None = None  # the maps that produced the features, if any
+    bases: Sequence[Array | None] = ()  # (D_v, r_v) each: orthonormal; `arrays` are coordinates in them, unless None
+    nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
 
     @classmethod
-    def of(cls, views: Views, classes: Indices | None, *, center: bool, weights: Array | None = None) -> TrainingData:
-        """Centre every view."""
+    def from_views(
+        cls, views: Views, classes: Indices | None, *, center: bool, weights: Array | None = None
+    ) -> TrainingData:
+        """Centre each view; samples have their `pair_weights` by default."""
         weights = pair_weights(views.mask) if weights is None else weights
-        pairs = [
-            _centred(X if seen.all() else X[seen], seen, w[seen] if center else None)
-            for X, seen, w in zip(views.arrays, views.mask.T, weights.T, strict=True)
-        ]
-        return cls(views, classes, [X for X, _ in pairs], [mean for _, mean in pairs], weights)
+        arrays, means = _centre(views._present_rows(), views.mask, weights, center=center)
+        return cls(views, classes, arrays, means, weights)
 
     @classmethod
-    def behind(
+    def from_kernel_maps(
         cls, maps: list[KernelMap], features: list[Array], views: Views, classes: Indices | None, *, center: bool
     ) -> TrainingData:
-        """Centre the features of kernel maps, which are overwritten."""
-        alike = views.mask.astype(np.float64)
+        """Centre the features of kernel maps, in place."""
         nulls = [constant_direction(R, m.pivots) if center else None for m, R in zip(maps, features, strict=True)]
-        pairs = [
-            _centred(R, seen, np.ones(len(R)) if center else None, overwrite=True)
-            for R, seen in zip(features, views.mask.T, strict=True)
-        ]
-        arrays, means = [X for X, _ in pairs], [mean for _, mean in pairs]
-        return cls(views, classes, arrays, means, alike, maps, nulls=nulls)
+        weights = views.mask.astype(np.float64)
+        arrays, means = _centre(features, views.mask, weights, center=center, overwrite=True)
+        return cls(views, classes, arrays, means, weights, maps, nulls=nulls)
 
     def in_span(self) -> TrainingData:
-        """The same samples in coordinates of the directions in which they vary."""
+        """The same samples, in coordinates of the directions in which they vary."""
         if self.maps is not None:
             return self
         bases = [row_space(X) for X in self.arrays]
@@ -86,32 +61,32 @@ class TrainingData:
 
     @property
     def mask(self) -> NDArray[np.bool_]:
-        """Which sample was seen in which view, (m, n)."""
+        """True where a sample is present in a view, (m, n)."""
         return self.views.mask
 
     @property
     def n_features(self) -> list[int]:
-        """r_v of every view."""
+        """Number of features of each view, r_v."""
         return [X.shape[1] for X in self.arrays]
 
     @property
     def rank(self) -> int:
-        """In how many directions the features of all views vary, where `in_span` was asked for."""
+        """Number of directions in which the features of all views vary, after `in_span`."""
         return sum(self.n_features) - sum(null is not None for null in self.nulls)
 
     @property
     def n_classes(self) -> int:
-        """C: how many classes there are."""
+        """Number of classes, C."""
         return int(self.labels.max()) + 1
 
     @property
     def labels(self) -> Indices:
-        """The classes of a supervised method."""
+        """The classes, for supervised methods."""
         assert self.classes is not None
         return self.classes
 
     def split(self, W: Array) -> list[Array]:
-        """Components of all views, one above the other, view by view."""
+        """Split the stacked components of all views by view."""
         return np.split(W, np.cumsum(self.n_features)[:-1])
 
     def latents(self, W: Array) -> list[Array]:
@@ -119,50 +94,38 @@ class TrainingData:
         return [product(X, np.ascontiguousarray(w)) for X, w in zip(self.arrays, self.split(W), strict=True)]
 
     def patches(self, n_within: int, n_between: int) -> list[Patches]:
-        """Patches of every view, over all samples, of neighbours among those that the view has seen.
-
-        They are nearest by Euclidean distance, or by the kernel's own: that of its features.
-        """
+        """Patches of each view, with the nearest neighbours by Euclidean or kernel distance."""
         found = []
         for v, (X, seen) in enumerate(zip(self.views.arrays, self.mask.T, strict=True)):
-            points = X[seen] if self.maps is None else self.maps[v].kernel.ordered(X[seen])
+            points = X[seen] if self.maps is None else self.maps[v].kernel.euclidean_points(X[seen])
             points = self.arrays[v][seen] if points is None else points
             found.append(Patches(*class_neighbours(points, self.labels[seen], n_within, n_between)).spread(seen))
         return found
 
 
 def pair_weights(mask: NDArray[np.bool_]) -> Array:
-    """Share of the other views that have seen a sample as well: 1 where no view lacks it, 0 where a view alone has it.
+    """Share of the other views that also have a sample, shape (m, n): 1 if all have it, 0 if only one view has it.
 
-    It is the number of pairs that a sample has in a view, relative to that in complete views. Scatters of a view with
-    these weights belong to the same pairs as the products of samples between views, whatever is missing.
-
-    Parameters
-    ----------
-    mask : ndarray of bool, shape (m, n)
-        Which sample was seen in which view.
-
-    Returns
-    -------
-    weights : ndarray of shape (m, n)
-        0 where a sample is missing.
+    This is the number of pairs of a sample in a view, relative to complete views. With these weights, the scatter of a
+    view refers to the same pairs as the products between views, whatever is missing.
     """
     seen = mask.astype(np.float64)
     weights: Array = seen * (seen.sum(axis=1, keepdims=True) - 1.0) / (seen.shape[1] - 1.0)
     return weights
 
 
-def _centred(
-    rows: Array, seen: NDArray[np.bool_], weights: Array | None, *, overwrite: bool = False
-) -> tuple[Array, Array]:
-    """Samples less their weighted mean (0 without weights), spread over all samples, zero where one is missing."""
-    if weights is None:
-        mean = np.zeros(rows.shape[1])
-    else:
-        mean = np.average(rows, axis=0, weights=weights)
-        rows = np.subtract(rows, mean, out=rows if overwrite else None)
-    if seen.all():
-        return rows, mean
-    spread = np.zeros((len(seen), rows.shape[1]))
-    spread[seen] = rows
-    return spread, mean
+def _centre(
+    rows: list[Array], mask: NDArray[np.bool_], weights: Array, *, center: bool, overwrite: bool = False
+) -> tuple[list[Array], list[Array]]:
+    """Subtract the weighted mean of each view (or 0), and insert zero rows for missing samples."""
+    arrays, means = [], []
+    for X, seen, w in zip(rows, mask.T, weights.T, strict=True):
+        mean = np.average(X, axis=0, weights=w[seen]) if center else np.zeros(X.shape[1])
+        centred = np.subtract(X, mean, out=X if overwrite else None) if center else X
+        if not seen.all():
+            filled = np.zeros((len(seen), X.shape[1]))
+            filled[seen] = centred
+            centred = filled
+        arrays.append(centred)
+        means.append(mean)
+    return arrays, means

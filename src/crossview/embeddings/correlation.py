@@ -1,4 +1,4 @@
-"""Unsupervised methods: maximal correlation or covariance between views."""
+"""Unsupervised methods that maximise the correlation or covariance between views."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import scipy.linalg
 from crossview._blas import cross_product
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
-from crossview.embeddings._base import Embedding
+from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, RIDGES, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.embeddings._spaces import NUMBERS, RIDGES, WIDTHS, SearchSpace
 from crossview.linalg.classes import grams, pair_products
 from crossview.linalg.eigen import largest_singular_triplets
 from crossview.linalg.generalised import (
     factor_blocks,
     largest_generalised_eigenpairs,
     ridge,
-    successive_unit_directions,
+    successive_directions,
     unwhiten,
 )
 
@@ -31,42 +30,41 @@ __all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 class MCCA(Embedding):
     r"""Multi-set Canonical Correlation Analysis.
 
-    Maximises the sum of the correlations of all pairs of views in the common space, with components found one after
-    another: component r maximises
+    Maximises the sum of the correlations of all pairs of views in the common space, one component at a time: component
+    r maximises
 
     .. math::
         \sum_{i \neq j} w_{ir}^\top X_i^\top X_j w_{jr}
         \quad \text{subject to} \quad w_{vr}^\top X_v^\top X_v w_{vr} = 1,
         \quad w_{vr}^\top X_v^\top X_v w_{vt} = 0 \text{ for all } v \text{ and } t < r
 
-    by Horst's iteration [1]_. With more than two views this has no closed solution; ``constraint="joint"`` takes the
-    one constraint :math:`\frac{1}{n} \sum_v W_v^\top X_v^\top X_v W_v = I`, which has [2]_, from which the iteration
-    starts. With two views both are CCA. A sample takes part in the pairs of views that have seen it, and every pair
-    of views counts by how many samples it has; in the mean and covariance of a view a sample counts by the share of
-    the other views that have seen it, so that covariances belong to the same pairs as the products between views.
+    by Horst's iteration [1]_. With more than two views, this has no closed-form solution. ``constraint="joint"`` uses
+    the single constraint :math:`\frac{1}{n} \sum_v W_v^\top X_v^\top X_v W_v = I` instead, which has one [2]_; the
+    iteration starts from it. With two views, both are CCA.
+
+    A sample contributes to the pairs of views that have it, and a pair of views counts in proportion to its samples. In
+    the mean and covariance of a view, the weight of a sample is the share of the other views that also have it. The
+    covariances then refer to the same pairs as the products between views.
 
     Parameters
     ----------
     n_components : int
-        d: dimension of the common space; at most the number of features of the smallest view, or of all views
-        together with the joint constraint, and no more than components along which views agree at all.
+        d: dimension of the common space. Capped at the number of features of the smallest view, or of all views
+        together with the joint constraint, and at the number of components with a positive correlation.
     constraint : {"views", "joint"}
-        One constraint per view, or one over all.
+        One constraint per view, or one over all views.
     reg : float
-        Ridge on every view's covariance, relative to its mean diagonal.
+        Ridge on the covariance of each view, relative to its mean diagonal.
     center : bool
-        Subtract every view's training mean first.
+        Subtract the training mean of each view first.
 
     Attributes
     ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v of every view.
+    projections_, means_
+        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,)
-        What the components attain, divided by the number of views: for each, the mean over views of the sum of its
-        correlations with the other views (with the ridge in their denominators); with two views the canonical
-        correlations.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from every view.
+        For each component, the mean over views of the sum of its correlations with the other views (with the ridge in
+        the denominators); the canonical correlations if there are two views.
 
     References
     ----------
@@ -82,9 +80,9 @@ class MCCA(Embedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS, "reg": RIDGES}
-    _gains: ClassVar[bool] = True
-    _weights: ClassVar[tuple[str, ...]] = ("reg",)
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
+    _drop_nonpositive = True
+    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
     def __init__(
         self, n_components: int = 20, constraint: str = "views", reg: float = 0.1, center: bool = True
@@ -101,17 +99,17 @@ class MCCA(Embedding):
         return min(data.n_features) if self.constraint == "views" else sum(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        pairs, own = pair_products(data.arrays, data.weights)
-        blocks, n = [ridge(B, self.reg) for B in own], len(own)
+        pairs, covariances = pair_products(data.arrays, data.weights)
+        blocks, n = [ridge(B, self.reg) for B in covariances], len(covariances)
         if self.constraint == "joint":
             eigenvalues, W = largest_generalised_eigenpairs(pairs, blocks, d)
             return eigenvalues, np.sqrt(n) * W
-        values, W = successive_unit_directions(pairs, blocks, d)
+        values, W = successive_directions(pairs, blocks, d, unit_blocks=True)
         return values / n, W
 
 
 class CCA(Embedding):
-    r"""Canonical Correlation Analysis, of two views, with a ridge.
+    r"""Canonical Correlation Analysis of two views, with a ridge.
 
     Maximises :math:`W_1^\top X_1^\top X_2 W_2` subject to :math:`W_v^\top (X_v^\top X_v + \rho_v I) W_v = I` [1]_.
 
@@ -120,18 +118,16 @@ class CCA(Embedding):
     n_components : int
         d: dimension of the common space, at most the number of features of the smaller view.
     reg : float or sequence of float
-        Ridge ρ on every view's covariance, relative to its mean diagonal; one for both views or one for each.
+        Ridge ρ on the covariance of each view, relative to its mean diagonal; one for both views, or one per view.
     center : bool
-        Subtract every view's training mean first.
+        Subtract the training mean of each view first.
 
     Attributes
     ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v of both views.
+    projections_, means_
+        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,)
-        The canonical correlations (with the ridge in their denominators), descending.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from every view.
+        Canonical correlations (with the ridge in the denominators), descending.
 
     References
     ----------
@@ -145,9 +141,9 @@ class CCA(Embedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS, "reg": RIDGES}
-    _needs_two_views: ClassVar[bool] = True
-    _gains: ClassVar[bool] = True
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
+    _needs_two_views = True
+    _drop_nonpositive = True
 
     def __init__(self, n_components: int = 20, reg: float | Sequence[float] = 0.1, center: bool = True) -> None:
         self.n_components = n_components
@@ -171,21 +167,21 @@ class CCA(Embedding):
 
 
 class KCCA(KernelEmbedding, CCA):
-    r"""Kernel Canonical Correlation Analysis, of two views.
+    r"""Kernel Canonical Correlation Analysis of two views.
 
     CCA in the feature space of a kernel: maximises :math:`A_1^\top K_1 K_2 A_2` subject to
-    :math:`A_v^\top (K_v K_v + \rho_v K_v) A_v = I` [1]_. Without the regulariser ρ any two views would be perfectly
-    correlated. It is ``make_pipeline(ViewKernel(...), CCA(...))``.
+    :math:`A_v^\top (K_v K_v + \rho_v K_v) A_v = I` [1]_. Without the regulariser ρ, any two views would be perfectly
+    correlated. Equivalent to ``make_pipeline(ViewKernel(...), CCA(...))``.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the common space, at most the rank of the smaller kernel matrix.
     reg : float or sequence of float
-        Regulariser ρ, one for both views or one for each, relative to the mean eigenvalue of the (centred) kernel
-        matrix that is not 0.
+        Regulariser ρ, one for both views or one per view, relative to the mean non-zero eigenvalue of the (centred)
+        kernel matrix.
     center : bool
-        Subtract every view's training mean in the feature space.
+        Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
         As in `ViewKernel`.
 
@@ -194,7 +190,7 @@ class KCCA(KernelEmbedding, CCA):
     projections_, landmarks_, kernels_, gamma_, offsets_
         As in `KMvHE`.
     eigenvalues_ : ndarray of shape (d,)
-        The canonical correlations (with the regulariser in their denominators), descending.
+        Canonical correlations (with the regulariser in the denominators), descending.
 
     References
     ----------
@@ -208,11 +204,7 @@ class KCCA(KernelEmbedding, CCA):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {
-        "n_components": NUMBERS,
-        "reg": RIDGES,
-        "gamma_scale": WIDTHS,
-    }
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES, "gamma_scale": GAMMA_SCALES}
 
     def __init__(
         self,
@@ -228,38 +220,27 @@ class KCCA(KernelEmbedding, CCA):
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
         CCA.__init__(self, n_components, reg, center)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gamma_scale = gamma_scale
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
 
 
 class PLS(Embedding):
-    r"""Partial Least Squares, of two views: maximal covariance along orthonormal directions.
+    r"""Partial Least Squares of two views: maximal covariance along orthonormal directions.
 
-    Maximises :math:`W_1^\top X_1^\top X_2 W_2` subject to :math:`W_v^\top W_v = I`: the singular value decomposition of
-    the views' covariance [1]_.
+    Maximises :math:`W_1^\top X_1^\top X_2 W_2` subject to :math:`W_v^\top W_v = I`, by a singular value decomposition
+    of the covariance between the views [1]_.
 
     Parameters
     ----------
-    n_components : int
-        d: dimension of the common space, at most the number of features of the smaller view.
-    center : bool
-        Subtract every view's training mean first.
+    n_components, center
+        As in `CCA`.
 
     Attributes
     ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v of both views.
+    projections_, means_
+        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,)
-        The singular values, descending: covariances times the number of samples.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from every view.
+        Singular values, descending: covariances times the number of samples.
 
     References
     ----------
@@ -273,9 +254,9 @@ class PLS(Embedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS}
-    _needs_two_views: ClassVar[bool] = True
-    _gains: ClassVar[bool] = True
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
+    _needs_two_views = True
+    _drop_nonpositive = True
 
     def __init__(self, n_components: int = 20, center: bool = True) -> None:
         self.n_components = n_components

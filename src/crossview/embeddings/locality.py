@@ -1,4 +1,4 @@
-"""Methods that keep neighbourhoods: part optimisation and whole alignment over pooled samples."""
+"""Methods that preserve neighbourhoods, by part optimisation and whole alignment over pooled samples."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import scipy.sparse as sp
 
 from crossview._types import Array, Indices
 from crossview._validation import check_count, check_weight
-from crossview.embeddings._base import Embedding
+from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.embeddings._spaces import NUMBERS, SearchSpace
 from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.linalg.eigen import smallest_eigenpairs
@@ -23,19 +22,19 @@ __all__ = ["DLA", "LPP", "MvDLA"]
 
 
 def _patch_graph(X: Array, classes: Indices, n_within: int, n_between: int, beta: float) -> sp.csr_array:
-    """The patches of DLA as a graph over the samples."""
+    """Graph of the patches of DLA over the samples."""
     patches = Patches(*class_neighbours(X, classes, n_within, n_between))
     return patches.graph(n_within, n_between, between_weight=-beta)
 
 
-class _Patches(Embedding):
-    """What DLA and MvDLA share."""
+class _PatchAlignment(Embedding):
+    """Parameters that DLA and MvDLA share."""
 
     n_within: int
     n_between: int
     beta: float
-    _needs_labels: ClassVar[bool] = True
-    _weights: ClassVar[tuple[str, ...]] = ("beta",)
+    _needs_labels = True
+    _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
 
     def _check_params(self, n_views: int) -> None:
         check_count(self.n_within, "n_within", least=0)
@@ -44,39 +43,35 @@ class _Patches(Embedding):
             raise ValueError("n_within and n_between (or beta) are 0: give patches at least one neighbour.")
 
 
-class DLA(_Patches, PooledEmbedding):
+class DLA(_PatchAlignment, PooledEmbedding):
     r"""Discriminative Locality Alignment.
 
-    Keeps every sample near those of its class around it and away from others: minimises
+    Keeps each sample close to its neighbours of the same class and away from those of other classes: minimises
 
     .. math::
         \sum_k \Big( \sum_{s=1}^{p_1} \|y^k - (y^k)_s\|^2 - \beta \sum_{t=1}^{p_2} \|y^k - (y^k)^t\|^2 \Big)
         \quad \text{subject to} \quad W^\top W = I
 
-    over the samples of all views together or of every view by itself, where :math:`(x)_s` is the s-th nearest sample
-    of the class of x and :math:`(x)^t` the t-th nearest of other classes [1]_.
+    over the pooled samples of all views or separately for each view, where :math:`(x)_s` is the s-th nearest sample of
+    the same class as x, and :math:`(x)^t` the t-th nearest sample of other classes [1]_.
 
     Parameters
     ----------
     n_components : int
-        d: dimension of the space, to be cut to the number of features.
+        d: dimension of the space, capped at the number of features.
     beta : float
-        β: how much between-class distances count against within-class ones.
+        β: weight of between-class distances relative to within-class distances.
     n_within, n_between : int
         p1, p2: neighbours of the same class and of other classes in a patch.
-    pooled : bool
-        One map for all views, which need equal numbers of features; False for one per view.
-    center : bool
-        Subtract the training mean first: of all views together, if pooled.
+    pooled, center
+        As in `PCA`.
 
     Attributes
     ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v of every view.
+    projections_, means_
+        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
         The smallest eigenvalues, ascending.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from every view.
 
     References
     ----------
@@ -92,12 +87,12 @@ class DLA(_Patches, PooledEmbedding):
     """
 
     search_space: ClassVar[SearchSpace] = {
-        "n_components": NUMBERS,
+        "n_components": N_COMPONENTS,
         "beta": [0.03, 0.1, 0.3],
         "n_within": [1, 3, 7],
         "n_between": [5, 15],
     }
-    _sets_in_span: ClassVar[bool] = True
+    _restrict_sets_to_span = True
 
     def __init__(
         self,
@@ -121,33 +116,30 @@ class DLA(_Patches, PooledEmbedding):
         return smallest_eigenpairs(S, d, overwrite=True)
 
 
-class MvDLA(_Patches):
+class MvDLA(_PatchAlignment):
     r"""Multi-view Discriminative Locality Alignment.
 
-    `DLA` over the samples of all views together, as seen in the views, with a map per view: the patch of a sample may
-    hold samples of any view. It minimises the sum over all patches subject to :math:`W^\top W = n I` for the maps one
-    above the other. To draw the views together it needs many within-class neighbours, more than a class has in one
-    view; with one view it would be DLA [1]_.
+    `DLA` over the pooled samples of all views, with one map per view: the patch of a sample may hold samples from any
+    view. Minimises the sum over all patches subject to :math:`W^\top W = n I` for the stacked maps. To bring the views
+    together, it needs many within-class neighbours, more than a class has in one view. With one view, it would be DLA
+    [1]_.
 
     Parameters
     ----------
     n_components : int or "auto"
         d: dimension of the common space; ``"auto"`` as in `MvHE`.
     beta : float
-        β: how much between-class distances count against within-class ones.
+        β: weight of between-class distances relative to within-class distances.
     n_within, n_between : int
-        p1, p2: neighbours of the same class and of other classes in a patch, of any view.
+        p1, p2: neighbours of the same class and of other classes in a patch, from any view.
     center : bool
-        Subtract every view's training mean before projecting. Neighbours are found among samples as they were given.
+        Subtract the training mean of each view before projecting. Neighbours are always found among the original
+        samples.
 
     Attributes
     ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v of every view.
-    eigenvalues_ : ndarray of shape (d,)
-        The smallest eigenvalues, ascending.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from every view.
+    projections_, means_, eigenvalues_
+        As in `MvHE`.
 
     References
     ----------
@@ -163,15 +155,15 @@ class MvDLA(_Patches):
     """
 
     search_space: ClassVar[SearchSpace] = {
-        # Within-class neighbours are found across views only where a patch holds more than a class has in one view.
-        "n_components": NUMBERS,
+        # Patches only reach other views if they hold more neighbours than a class has in one view.
+        "n_components": N_COMPONENTS,
         "beta": [0.1, 0.3, 1.0],
         "n_within": [10, 20, 40, 80],
         "n_between": [15, 50, 100],
     }
-    _needs_equal_widths: ClassVar[bool] = True
-    _auto_components: ClassVar[bool] = True
-    _in_span: ClassVar[bool] = True
+    _needs_equal_widths = True
+    _allows_auto_components = True
+    _restrict_to_span = True
 
     def __init__(
         self,
@@ -189,8 +181,8 @@ class MvDLA(_Patches):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         seen = list(data.mask.T)
-        samples = np.vstack([X[s] for X, s in zip(data.views.arrays, seen, strict=True)])
         classes = np.concatenate([data.labels[s] for s in seen])
+        samples = np.vstack(data.views._present_rows())
         graph = _patch_graph(samples, classes, self.n_within, self.n_between, self.beta)
         S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], graph)
         eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
@@ -200,39 +192,35 @@ class MvDLA(_Patches):
 class LPP(PooledEmbedding):
     r"""Locality Preserving Projections.
 
-    Keeps neighbours together, whatever their class: minimises
+    Keeps neighbours together, regardless of their class: minimises
 
     .. math::
         \sum_k \sum_{j=1}^{K} \theta_k(j) \|y^k - y^{k_j}\|^2
         \quad \text{subject to} \quad \sum_k D_k y^k (y^k)^\top = I, \qquad
         \theta_k(j) = e^{-\|x^k - x^{k_j}\|^2 / t}
 
-    over the samples of all views together or of every view by itself, with the K nearest samples of every sample and
-    :math:`D_k` the mean of the weights that start and end at it [1]_.
+    over the pooled samples of all views or separately for each view, where K is the number of nearest neighbours of
+    each sample and :math:`D_k` the mean of the incoming and outgoing weights of sample k [1]_.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the space, at most the number of features of a view.
     n_neighbors : int
-        K: neighbours of a sample.
+        K: neighbours of each sample.
     t : float, optional
-        Width of the heat kernel; the mean squared distance to neighbours when left out.
-    pooled : bool
-        One map for all views, which need equal numbers of features; False for one per view.
+        Width of the heat kernel; by default, the mean squared distance to the neighbours.
     reg : float
-        Ridge on the constraint's scatter matrix, relative to its mean diagonal.
-    center : bool
-        Subtract the training mean first: of all views together, if pooled.
+        Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
+    pooled, center
+        As in `PCA`.
 
     Attributes
     ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v of every view.
+    projections_, means_
+        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
         The smallest eigenvalues, ascending.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from every view.
 
     References
     ----------
@@ -245,8 +233,8 @@ class LPP(PooledEmbedding):
     Views(300 samples; left: 5 features, right: 5 features)
     """
 
-    _weights: ClassVar[tuple[str, ...]] = ("reg",)
-    _sets_in_span: ClassVar[bool] = True
+    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
+    _restrict_sets_to_span = True
 
     def __init__(
         self,
@@ -270,8 +258,8 @@ class LPP(PooledEmbedding):
             check_weight(self.t, "t", positive=True)
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        everyone = np.zeros(len(X), dtype=np.intp)
-        nearest, none = class_neighbours(X, everyone, self.n_neighbors, 0)
+        one_class = np.zeros(len(X), dtype=np.intp)
+        nearest, none = class_neighbours(X, one_class, self.n_neighbors, 0)
         graph = Patches(nearest, none).graph(nearest.shape[1], 0)
         start, end = graph.nonzero()
         distances = np.square(X[start] - X[end]).sum(axis=1)

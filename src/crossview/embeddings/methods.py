@@ -1,4 +1,4 @@
-"""All methods of the paper's comparison, by name, and where to look for their parameters."""
+"""The methods that the paper compares, by name, and their search spaces."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ METHODS: dict[str, type[Embedding]] = {
     "MvHE": MvHE,
     "KMvHE": KMvHE,
 }
-"""Name → class, in the order of the paper's tables."""
+"""Name → class, in the order of the tables in the paper."""
 
 SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     name: {parameter: list(values) for parameter, values in method.search_space.items()}
     for name, method in METHODS.items()
 }
-"""Name → parameters with values to try, for scikit-learn's searches."""
+"""Name → parameter grid for searches."""

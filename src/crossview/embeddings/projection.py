@@ -9,9 +9,9 @@ import scipy.linalg
 
 from crossview._blas import cross_product
 from crossview._types import Array, Indices
+from crossview.embeddings._base import N_COMPONENTS, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.embeddings._spaces import NUMBERS, SearchSpace
 
 __all__ = ["PCA"]
 
@@ -19,27 +19,25 @@ __all__ = ["PCA"]
 class PCA(PooledEmbedding):
     r"""Principal Component Analysis.
 
-    Maximises the variance :math:`\operatorname{tr} W^\top X^\top X W` subject to :math:`W^\top W = I`, over the samples
-    of all views together or of every view by itself [1]_.
+    Maximises the variance :math:`\operatorname{tr} W^\top X^\top X W` subject to :math:`W^\top W = I`, over the pooled
+    samples of all views or separately for each view [1]_.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the space, at most the number of features of a view.
     pooled : bool
-        One map for all views, which need equal numbers of features; False for one per view, which has no reason to put
-        views into a common space.
+        Learn one map for all views, which need equal numbers of features. With False, learn one map per view; nothing
+        then brings the views into a common space.
     center : bool
-        Subtract the training mean first: of all views together, if pooled.
+        Subtract the training mean first: over all views if pooled, else per view.
 
     Attributes
     ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        W_v of every view.
+    projections_, means_
+        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
         Variances along the components, descending.
-    means_ : list of ndarray, each of shape (D_v,)
-        What is subtracted from every view.
 
     References
     ----------
@@ -52,7 +50,7 @@ class PCA(PooledEmbedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": NUMBERS}
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
 
     def __init__(self, n_components: int = 20, pooled: bool = True, center: bool = True) -> None:
         self.n_components = n_components
@@ -63,11 +61,11 @@ class PCA(PooledEmbedding):
         return min(super()._max_components(data), int(data.mask.sum() if self.pooled else data.mask.sum(axis=0).min()))
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        if len(X) < X.shape[1]:
-            _, size, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
-            return np.square(size[:d]) / max(len(X) - 1, 1), Vt[:d].T
-        D = X.shape[1]
+        m, D = X.shape
+        if m < D:
+            _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+            return np.square(singular[:d]) / max(m - 1, 1), Vt[:d].T
         values, V = scipy.linalg.eigh(
             cross_product(X, X), subset_by_index=[D - d, D - 1], overwrite_a=True, check_finite=False
         )
-        return values[::-1] / max(len(X) - 1, 1), V[:, ::-1]
+        return values[::-1] / max(m - 1, 1), V[:, ::-1]

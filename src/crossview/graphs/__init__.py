@@ -1,1 +1,1 @@
-"""Graphs over samples: who is near whom (neighbours) and in which patch (patches)."""
+"""Nearest neighbours of samples, and the graphs of their patches."""

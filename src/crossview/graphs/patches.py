@@ -1,9 +1,9 @@
-"""Part optimisation: the local patch of every sample, and the sparse graph that a set of patches is.
+"""Part optimisation: the local patch of each sample, and the sparse graph that a set of patches forms.
 
-The patch of sample k in view j holds its p1 nearest samples of the same class, weighted 1, and its p2 nearest of
-other classes, weighted -β. Seen as a matrix it is row k of a directed graph ``G_j`` of shape (m, m). Whole alignment,
-the sum over all patches, needs nothing else (`crossview.linalg.scatter`): a sample's inter-view patches are the same
-rows, read from the other views.
+The patch of sample k in view j holds its p1 nearest samples of the same class, with weight 1, and its p2 nearest
+samples of other classes, with weight -β: row k of a directed graph ``G_j`` of shape (m, m). Whole alignment, the sum
+over all patches, needs nothing else (`crossview.linalg.scatter`): inter-view patches are the same rows, taken from
+other views.
 """
 
 from __future__ import annotations
@@ -21,21 +21,13 @@ __all__ = ["Patches"]
 
 @dataclass(frozen=True)
 class Patches:
-    """Patches of one view.
-
-    Parameters
-    ----------
-    within : ndarray of int, shape (m, p1)
-        Nearest samples of the same class, nearest first, -1 for none.
-    between : ndarray of int, shape (m, p2)
-        Nearest samples of other classes, nearest first, -1 for none.
-    """
+    """Patches of one view: tables from `class_neighbours`, `within` (m, p1) and `between` (m, p2), padded with -1."""
 
     within: Indices
     between: Indices
 
     def spread(self, seen: NDArray[np.bool_]) -> Patches:
-        """Patches over all samples, from patches over only those that the view has seen."""
+        """Expand patches over the samples present in the view to patches over all samples."""
         if seen.all():
             return self
         ids = np.append(np.flatnonzero(seen), -1)
@@ -47,19 +39,10 @@ class Patches:
         return Patches(*tables)
 
     def graph(self, within: slice | int, between: slice | int, *, between_weight: float = 1.0) -> sp.csr_array:
-        """Directed graph from every sample to the neighbours of the given ranks.
+        """Directed graph, (m, m), from each sample to its neighbours of the given ranks; row k is patch k.
 
-        Parameters
-        ----------
-        within, between : slice or int
-            Ranks, counted from 0; an int p stands for the first p.
-        between_weight : float
-            Weight of edges to other classes, -β in the paper; that of edges to the same class is 1.
-
-        Returns
-        -------
-        graph : csr_array of shape (m, m)
-            Row k holds the weights of the patch of sample k.
+        Ranks start at 0; an int p means the first p. Edges within a class have weight 1, others `between_weight`, -β in
+        the paper.
         """
         same = self.within[:, within if isinstance(within, slice) else slice(within)]
         other = self.between[:, between if isinstance(between, slice) else slice(between)]

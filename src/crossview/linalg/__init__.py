@@ -1,1 +1,1 @@
-"""Linear algebra on arrays: scatter matrices of graphs, and the eigenproblems that the methods come down to."""
+"""Linear algebra on arrays: scatter matrices of graphs and classes, and the eigenproblems of the methods."""

@@ -1,9 +1,9 @@
-"""The one front end for eigenproblems.
+"""Solvers for extreme eigenpairs and singular triplets.
 
-A dense solver reduces the whole matrix to find a few eigenpairs at its end. From an order of some thousands on, it is
-faster to factor the matrix twice: once, shifted to be positive definite, to iterate with its inverse, and once to show
-that the iteration has missed no eigenvalue, but for one so near the last that it might as well have been that. Where
-the iteration does not converge soon, the dense solver is there.
+A dense solver reduces the whole matrix even if only a few eigenpairs are wanted. For orders of several thousand, it is
+faster to factor the matrix twice: once, shifted to be positive definite, to iterate with its inverse, and once to
+verify that the iteration missed no eigenvalue, except possibly one that is numerically equal to the last. If the
+iteration does not converge quickly, the dense solver takes over.
 """
 
 from __future__ import annotations
@@ -19,40 +19,27 @@ from crossview._types import Array
 
 __all__ = ["component_signs", "largest_singular_triplets", "smallest_eigenpairs"]
 
-_ITERATE_FROM = 5000  # order from which iterating beats the dense solver
-_ITERATE_AT_MOST = 24  # eigenpairs up to which it does
-_BLOCK = 24  # fewer right-hand sides at a time would not be solved faster
-_STEPS = 48  # blocks in a Krylov space
-_ATTEMPTS = 6  # shifts to be tried
-_RUNS = 2  # iterations to be tried
-_SVD_ITERATE_FROM = 500  # order from which a few singular triplets are faster found by iteration
-_SVD_ITERATE_SHARE = 20  # and by how much it must exceed their number
+_ITERATE_FROM = 5000  # order from which iteration beats the dense solver
+_ITERATE_AT_MOST = 24  # number of eigenpairs up to which it does
+_BLOCK = 24  # solving for fewer right-hand sides at once is no faster
+_STEPS = 48  # blocks per Krylov space
+_ATTEMPTS = 6  # shifts to try
+_RUNS = 2  # Lanczos runs to try
+_SVD_ITERATE_FROM = 500  # order from which iteration is faster for a few singular triplets
+_SVD_ITERATE_RATIO = 20  # minimal ratio of the order to the number of triplets
 
 
 def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[Array, Array]:
     """Eigenpairs of the d smallest eigenvalues of a symmetric matrix.
 
-    Parameters
-    ----------
-    S : ndarray of shape (N, N)
-        Symmetric, in C order; only the lower triangle is read.
-    d : int
-        Number of eigenpairs, at most N.
-    overwrite : bool
-        Whether S may be destroyed, which saves its copy.
-
-    Returns
-    -------
-    eigenvalues : ndarray of shape (d,)
-        In ascending order.
-    eigenvectors : ndarray of shape (N, d)
-        Orthonormal.
+    S has shape (N, N) and C order; only its lower triangle is read. `overwrite` allows destroying it, which saves a
+    copy. Returns the eigenvalues, (d,), ascending, and orthonormal eigenvectors, (N, d).
     """
     if len(S) >= _ITERATE_FROM and d <= _ITERATE_AT_MOST:
         found = _by_inverse_iteration(S, d)
         if found is not None:
             return found
-    # LAPACK reads columns: the transpose of a C-ordered lower triangle is an upper one, without a copy.
+    # LAPACK is column-major: it reads the lower triangle of a C-ordered matrix as the upper one of S.T, without a copy.
     eigenvalues, eigenvectors = scipy.linalg.eigh(
         S.T, lower=False, subset_by_index=[0, d - 1], overwrite_a=overwrite, check_finite=False, driver="evr"
     )
@@ -60,31 +47,14 @@ def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[A
 
 
 def largest_singular_triplets(C: Array, d: int) -> tuple[Array, Array, Array]:
-    """Singular triplets of the d largest singular values.
-
-    Parameters
-    ----------
-    C : ndarray of shape (M, N)
-        Any matrix.
-    d : int
-        Number of triplets, at most min(M, N).
-
-    Returns
-    -------
-    U : ndarray of shape (M, d)
-        Left singular vectors.
-    singular_values : ndarray of shape (d,)
-        In descending order.
-    V : ndarray of shape (N, d)
-        Right singular vectors.
-    """
-    if min(C.shape) >= max(_SVD_ITERATE_FROM, _SVD_ITERATE_SHARE * d):
+    """Singular triplets of the d largest singular values of C, (M, N): U (M, d), values (d,) descending, V (N, d)."""
+    if min(C.shape) >= max(_SVD_ITERATE_FROM, _SVD_ITERATE_RATIO * d):
         start = np.random.default_rng(0).standard_normal(min(C.shape))
         try:
             U, values, Vt = svds(C, k=d, v0=start)
         except ArpackError:
             values = np.zeros(d)
-        # It iterates with squares: vectors of small values would be lost in the rounding of the large.
+        # svds squares the matrix, so vectors of relatively small singular values would be inaccurate.
         if values.min() > 1e-3 * values.max():
             order = np.argsort(-values)
             return U[:, order], values[order], Vt[order].T
@@ -93,7 +63,7 @@ def largest_singular_triplets(C: Array, d: int) -> tuple[Array, Array, Array]:
 
 
 def _by_inverse_iteration(S: Array, d: int) -> tuple[Array, Array] | None:
-    """Smallest eigenpairs by block Lanczos with ``(S + shift·I)^-1``; None where it does not lead to the goal."""
+    """Smallest eigenpairs by block Lanczos with ``(S + shift·I)^-1``; None if it fails to converge."""
     scale = float(np.abs(np.diagonal(S)).mean())
     lowest, margin = 0.0, 0.05 * scale
     block = np.random.default_rng(0).standard_normal((len(S), max(_BLOCK, d + 4)))
@@ -112,21 +82,21 @@ def _by_inverse_iteration(S: Array, d: int) -> tuple[Array, Array] | None:
             return (eigenvalues[:d], vectors[:, :d]) if _complete(S, eigenvalues[:d], vectors[:, :d], scale) else None
         if runs == _RUNS:
             break
-        # Start again nearer by. Ritz values lie above the eigenvalues: should the margin be too small, it grows again.
+        # Restart with a closer shift. Ritz values lie above the eigenvalues; a margin that is too small grows again.
         lowest, block = float(eigenvalues[0]), vectors
         margin = max(float(eigenvalues[d] - lowest), 1e-3 * scale)
     return None
 
 
 def _factor(S: Array, shift: float) -> Array | None:
-    """Cholesky factor of ``S + shift·I`` in place of S; None if that is not positive definite."""
+    """Cholesky factor of ``S + shift·I``, overwriting S; None if it is not positive definite."""
     S[np.diag_indices(len(S))] += shift
     factor, info = dpotrf(S.T, lower=0, clean=0, overwrite_a=1)
     return None if info else factor
 
 
 def _block_lanczos(factor: Array, start: Array, d: int) -> tuple[Array, Array, bool]:
-    """Largest Ritz values of a factored matrix's inverse, their vectors, and whether the first d have converged."""
+    """Largest Ritz values of the inverse of a factored matrix, their vectors, and whether the first d converged."""
     N, b = start.shape
     basis = np.empty((N, b * (_STEPS + 1)), order="F")
     projected = np.zeros((b * _STEPS, b * _STEPS))
@@ -135,7 +105,7 @@ def _block_lanczos(factor: Array, start: Array, d: int) -> tuple[Array, Array, b
         a, e = step * b, (step + 1) * b
         known = basis[:, :e]
         image = dpotrs(factor, basis[:, a:e], lower=0)[0]
-        for _ in range(2):  # once is not enough to be orthogonal to working precision
+        for _ in range(2):  # one pass does not reach orthogonality to working precision
             part = dgemm(1.0, known, image, trans_a=1)
             image -= dgemm(1.0, known, part)
             projected[:e, a:e] += part
@@ -153,7 +123,7 @@ def _block_lanczos(factor: Array, start: Array, d: int) -> tuple[Array, Array, b
 
 
 def _complete(S: Array, eigenvalues: Array, vectors: Array, scale: float) -> bool:
-    """Whether S has no eigenvalue below the largest of those given but these: lifted out, nothing is left there."""
+    """Whether S has no further eigenvalue below the largest given one, tested after shifting the given ones upwards."""
     lift = scale + 2.0 * (eigenvalues[-1] - eigenvalues[0])
     lifted = inner_products(vectors, vectors, lift)
     lifted += S
@@ -161,19 +131,9 @@ def _complete(S: Array, eigenvalues: Array, vectors: Array, scale: float) -> boo
 
 
 def component_signs(W: Array) -> Array:
-    """Signs that make the largest entry of every column positive.
+    """Signs, (d,), that make the largest entry of each column of W, (N, d), positive.
 
-    Among entries that are largest up to rounding, the first decides, so that rounding does not.
-
-    Parameters
-    ----------
-    W : ndarray of shape (N, d)
-        Components, one per column.
-
-    Returns
-    -------
-    signs : ndarray of shape (d,)
-        1 or -1 for every column.
+    Among entries that tie up to rounding, the first decides, which makes the result reproducible.
 
     Examples
     --------

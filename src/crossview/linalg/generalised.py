@@ -14,25 +14,18 @@ from scipy.sparse.linalg import ArpackError, eigsh
 from crossview._blas import inner_products
 from crossview._types import Array
 
-__all__ = [
-    "factor_blocks",
-    "largest_generalised_eigenpairs",
-    "ridge",
-    "successive_eigenpairs",
-    "successive_unit_directions",
-    "unwhiten",
-]
+__all__ = ["factor_blocks", "largest_generalised_eigenpairs", "ridge", "successive_directions", "unwhiten"]
 
-_ITERATE_FROM = 300  # order from which iterating from a guess beats the dense solver
-_ASCENTS = 100
-_SWEEPS = 20
-_STATIONARY = 1e-12
+_ITERATE_FROM = 300  # order from which iterating from an initial guess beats the dense solver
+_MAX_STEPS = 100  # Newton steps or series of Horst sweeps per direction
+_SWEEPS = 20  # Horst sweeps per series
+_STATIONARY = 1e-12  # relative size of the gradient at convergence
 _SINGULAR = 10.0 * np.finfo(np.float64).eps  # relative size of a pivot that may be rounding error
-_CONSTANT = 1e-26  # and of a column, squared
+_CONSTANT = 1e-26  # relative squared norm of a column that may be rounding error
 
 
 def ridge(B: Array, reg: float, sizes: Sequence[int] | None = None) -> Array:
-    """Add `reg` times the mean diagonal of B to its diagonal; of each of its blocks by itself, if sizes are given."""
+    """Add `reg` times the mean of the diagonal of B to the diagonal, separately for blocks of the given sizes."""
     ridged = B.copy()
     diagonal = np.diagonal(B)
     means = [np.full(len(part), part.mean()) for part in np.split(diagonal, np.cumsum(sizes or [len(B)])[:-1])]
@@ -43,21 +36,8 @@ def ridge(B: Array, reg: float, sizes: Sequence[int] | None = None) -> Array:
 def largest_generalised_eigenpairs(A: Array, B: Array | Sequence[Array], d: int) -> tuple[Array, Array]:
     """Eigenpairs of the d largest eigenvalues of ``A w = λ B w``.
 
-    Parameters
-    ----------
-    A : ndarray of shape (N, N)
-        Symmetric.
-    B : ndarray of shape (N, N), or sequence of ndarray
-        Positive definite; as a sequence, the blocks on its diagonal.
-    d : int
-        Number of eigenpairs, at most N.
-
-    Returns
-    -------
-    eigenvalues : ndarray of shape (d,)
-        In descending order.
-    eigenvectors : ndarray of shape (N, d)
-        With ``W'BW = I``.
+    A is symmetric, (N, N); B is positive definite, given as a matrix or as the sequence of its diagonal blocks. Returns
+    the eigenvalues, (d,), descending, and eigenvectors, (N, d), with ``W'BW = I``.
     """
     factors = factor_blocks([B] if isinstance(B, np.ndarray) else B)
     eigenvalues, V = _largest(_whiten(A, factors), d)
@@ -65,7 +45,7 @@ def largest_generalised_eigenpairs(A: Array, B: Array | Sequence[Array], d: int)
 
 
 def _largest(A: Array, d: int) -> tuple[Array, Array]:
-    """Eigenpairs of the d largest eigenvalues, in descending order. A is destroyed."""
+    """Eigenpairs of the d largest eigenvalues, descending. Overwrites A."""
     N = len(A)
     eigenvalues, V = scipy.linalg.eigh(
         A, lower=True, subset_by_index=[N - d, N - 1], overwrite_a=True, check_finite=False, driver="evr"
@@ -73,120 +53,84 @@ def _largest(A: Array, d: int) -> tuple[Array, Array]:
     return eigenvalues[::-1], V[:, ::-1]
 
 
-def successive_eigenpairs(A: Array, B: Sequence[Array], d: int) -> tuple[Array, Array]:
-    """Directions one after another, each B-orthogonal, block by block, to all before.
+def successive_directions(A: Array, B: Sequence[Array], d: int, *, unit_blocks: bool = False) -> tuple[Array, Array]:
+    """Find directions one at a time, each B-orthogonal to all previous ones in every block.
 
-    Direction r maximises ``w'Aw`` subject to ``w'Bw = 1`` and, for every block v and all t < r, ``w_vr' B_v w_vt = 0``.
+    Direction r maximises ``w'Aw`` subject to ``w'Bw = 1`` and ``w_vr' B_v w_vt = 0`` for all blocks v and t < r.
 
-    Parameters
-    ----------
-    A : ndarray of shape (N, N)
-        Symmetric.
-    B : sequence of ndarray
-        Positive definite: the blocks on the diagonal of B.
-    d : int
-        Number of directions, at most the order of the smallest block.
+    With `unit_blocks`, the constraint is ``w_vr' B_v w_vr = 1`` for every block v, and the diagonal blocks of A must be
+    zero. The search then starts from the eigenvector that solves the problem with one constraint over all blocks, which
+    is already the solution if there are two. Horst's iteration optimises one block at a time given the others, so the
+    objective never decreases; Newton's method replaces the thousands of steps it would need near the optimum. The
+    result is a local maximum.
 
-    Returns
-    -------
-    values : ndarray of shape (d,)
-        What each direction attains.
-    W : ndarray of shape (N, d)
-        The directions.
+    A is symmetric, (N, N); B holds the positive definite diagonal blocks; d is at most the order of the smallest block.
+    Returns the attained values, (d,), and the directions, (N, d).
     """
     factors = factor_blocks(B)
-    remaining = _whiten(A, factors)
-    start = _largest(remaining.copy(order="F"), d)[1]
+    deflated = _whiten(A, factors)
+    start = _largest(deflated.copy(order="F"), d)[1]
     values, V = np.empty(d), np.empty((len(A), d))
-    taken = _Taken(_blocks(factors), remaining)
+    deflation = _Deflation(_blocks(factors), deflated)
     for r in range(d):
-        values[r], V[:, r] = _leading(remaining, taken.remove(start[:, r]))
-        taken.add(V[:, r])
+        if unit_blocks:
+            V[:, r] = _ascend(deflation, deflation.project(start[:, r], unit_blocks=True))
+            values[r] = V[:, r] @ deflated @ V[:, r]
+        else:
+            values[r], V[:, r] = _leading(deflated, deflation.project(start[:, r]))
+        deflation.deflate(V[:, r])
     return values, unwhiten(V, factors)
 
 
-def successive_unit_directions(A: Array, B: Sequence[Array], d: int) -> tuple[Array, Array]:
-    """Directions one after another, of length 1 in every block, each B-orthogonal, block by block, to all before.
+class _Deflation:
+    """A matrix, and the directions already found, which are projected out of it block by block."""
 
-    Direction r maximises ``w'Aw``, where A has zero blocks on its diagonal, subject to ``w_vr' B_v w_vr = 1`` and
-    ``w_vr' B_v w_vt = 0`` for every block v and all t < r. It starts from an eigenvector, which solves the problem with
-    one constraint over all blocks; with two blocks that is the solution. Horst's iteration gives each block in turn
-    its best value for those of the others, so that no step makes it worse; Newton's method finishes what it would need
-    thousands of steps for. The result is a local maximum.
-
-    Parameters
-    ----------
-    A, B, d
-        As in `successive_eigenpairs`.
-
-    Returns
-    -------
-    values : ndarray of shape (d,)
-        What each direction attains.
-    W : ndarray of shape (N, d)
-        The directions.
-    """
-    factors = factor_blocks(B)
-    remaining = _whiten(A, factors)
-    start = _largest(remaining.copy(order="F"), d)[1]
-    values, V = np.empty(d), np.empty((len(A), d))
-    taken = _Taken(_blocks(factors), remaining)
-    for r in range(d):
-        V[:, r] = _ascend(taken, taken.remove(start[:, r], unit=True))
-        values[r] = V[:, r] @ remaining @ V[:, r]
-        taken.add(V[:, r])
-    return values, unwhiten(V, factors)
-
-
-class _Taken:
-    """Directions that later ones must be orthogonal to in every block; they are taken out of a matrix as they come."""
-
-    def __init__(self, blocks: list[slice], remaining: Array) -> None:
+    def __init__(self, blocks: list[slice], matrix: Array) -> None:
         self.blocks = blocks
-        self.remaining = remaining
+        self.matrix = matrix
         self.bases = [np.empty((block.stop - block.start, 0)) for block in blocks]
-        self.nothing = 1e-13 * float(np.abs(remaining).max(initial=0.0))  # lengths below it are rounding error
+        self.negligible = 1e-13 * float(np.abs(matrix).max(initial=0.0))  # norms below it are rounding error
 
-    def add(self, v: Array) -> None:
-        """Take out one more direction."""
+    def deflate(self, v: Array) -> None:
+        """Project one more direction out of the matrix."""
         for k, block in enumerate(self.blocks):
-            size = np.linalg.norm(v[block])
-            if size > 1e-8 * np.linalg.norm(v):
-                q = v[block] / size
+            norm = np.linalg.norm(v[block])
+            if norm > 1e-8 * np.linalg.norm(v):
+                q = v[block] / norm
                 self.bases[k] = np.column_stack([self.bases[k], q])
-                self.remaining[block] -= np.outer(q, q @ self.remaining[block])
-                self.remaining[:, block] -= np.outer(self.remaining[:, block] @ q, q)
+                self.matrix[block] -= np.outer(q, q @ self.matrix[block])
+                self.matrix[:, block] -= np.outer(self.matrix[:, block] @ q, q)
 
-    def remove(self, v: Array, *, unit: bool = False) -> Array:
-        """What of v is left, in blocks of length 1 if so wanted; in a block of which nothing is left, anything."""
-        left = v.copy()
+    def project(self, v: Array, *, unit_blocks: bool = False) -> Array:
+        """Project v onto the complement of the directions found; replace a block that vanishes by any vector there."""
+        projected = v.copy()
         for k, block in enumerate(self.blocks):
-            left[block] = self._project(k, left[block])
-            if np.linalg.norm(left[block]) < 1e-8:
+            projected[block] = self._project_block(k, projected[block])
+            if np.linalg.norm(projected[block]) < 1e-8:
                 Q = self.bases[k]
-                least = np.square(Q).sum(axis=1).argmin()  # the axis of which least is taken
-                left[block] = self._project(k, np.eye(len(Q))[least])
-            if unit:
-                left[block] /= np.linalg.norm(left[block])
-        return left
+                axis = np.square(Q).sum(axis=1).argmin()  # the axis with the smallest component in the span of Q
+                projected[block] = self._project_block(k, np.eye(len(Q))[axis])
+            if unit_blocks:
+                projected[block] /= np.linalg.norm(projected[block])
+        return projected
 
-    def sweep(self, v: Array) -> None:
-        """Horst's step: give each block in turn its best value for those of the others, where they care at all."""
+    def horst_sweep(self, v: Array) -> None:
+        """Set each block of v in turn to its optimum given the others, unless its gradient vanishes."""
         for k, block in enumerate(self.blocks):
-            gradient = self._project(k, self.remaining[block] @ v)
-            size = np.linalg.norm(gradient)
-            if size > self.nothing:
-                v[block] = gradient / size
+            gradient = self._project_block(k, self.matrix[block] @ v)
+            norm = np.linalg.norm(gradient)
+            if norm > self.negligible:
+                v[block] = gradient / norm
 
-    def _project(self, k: int, part: Array) -> Array:
+    def _project_block(self, k: int, part: Array) -> Array:
         Q = self.bases[k]
-        for _ in range(2):  # the second time for what rounding left
+        for _ in range(2):  # the second pass removes rounding error
             part = part - Q @ (Q.T @ part)
         return part
 
 
 def _leading(A: Array, start: Array) -> tuple[float, Array]:
-    """Largest eigenvalue of a symmetric matrix, and its vector, of which a guess is known."""
+    """Largest eigenvalue of a symmetric matrix and its eigenvector, from an initial guess."""
     if len(A) >= _ITERATE_FROM:
         try:
             value, v = eigsh(A, k=1, which="LA", v0=start)
@@ -197,34 +141,34 @@ def _leading(A: Array, start: Array) -> tuple[float, Array]:
     return float(value[0]), v[:, 0]
 
 
-def _ascend(taken: _Taken, v: Array) -> Array:
-    """Maximise ``v'Av`` over vectors that have length 1 in every block, from a start, to where it is stationary."""
-    A, blocks = taken.remaining, taken.blocks
-    newton, before = None, np.inf
-    for _ in range(_ASCENTS):
+def _ascend(deflation: _Deflation, v: Array) -> Array:
+    """Maximise ``v'Av`` over vectors with unit norm in each block, from a starting point to a stationary point."""
+    A, blocks = deflation.matrix, deflation.blocks
+    newton, previous = None, np.inf
+    for _ in range(_MAX_STEPS):
         v = _best_signs(A, v, blocks)
         image = A @ v
         multipliers = np.concatenate([np.full(b.stop - b.start, v[b] @ image[b]) for b in blocks])
         residual = image - multipliers * v
         size = float(np.abs(residual).max())
-        if size <= max(_STATIONARY * np.abs(multipliers).max(), taken.nothing):
+        if size <= max(_STATIONARY * np.abs(multipliers).max(), deflation.negligible):
             break
-        if size > 0.2 * before:  # the last factorisation has served its time
+        if size > 0.2 * previous:  # slow progress: the factorisation is out of date
             newton = None
-        newton, before = newton or _newton(A, v, multipliers, blocks), size
+        newton, previous = newton or _newton(A, v, multipliers, blocks), size
         if newton is not None:
-            better = taken.remove(v + newton(residual), unit=True)
-            if better @ A @ better >= v @ image - 1e-15 * len(v):
-                v = better
+            candidate = deflation.project(v + newton(residual), unit_blocks=True)
+            if candidate @ A @ candidate >= v @ image - 1e-15 * len(v):
+                v = candidate
                 continue
-        newton, before = None, np.inf
+        newton, previous = None, np.inf
         for _ in range(_SWEEPS):
-            taken.sweep(v)
+            deflation.horst_sweep(v)
     return v
 
 
 def _best_signs(A: Array, v: Array, blocks: Sequence[slice]) -> Array:
-    """The blocks of v with the signs that make ``v'Av`` largest; of more than ten blocks, the first ten's."""
+    """Flip the signs of the blocks of v to maximise ``v'Av``; only the first ten blocks if there are more."""
     parts = np.zeros((len(v), len(blocks)))
     for k, block in enumerate(blocks):
         parts[block, k] = v[block]
@@ -234,16 +178,16 @@ def _best_signs(A: Array, v: Array, blocks: Sequence[slice]) -> Array:
         signs[:, k] = 1.0 - 2.0 * (np.arange(len(signs)) >> k & 1)
     values = np.einsum("si,ij,sj->s", signs, between, signs)
     best = int(values.argmax())
-    # Signs that are as good up to rounding are as they were.
+    # Keep the current signs if others are better only by rounding error.
     return v if values[best] <= values[0] + 1e-12 * abs(values[0]) else parts @ signs[best]
 
 
 def _newton(A: Array, v: Array, multipliers: Array, blocks: list[slice]) -> Callable[[Array], Array] | None:
-    """Newton's step from a residual, along which lengths stay 1 to first order; None where v is near no maximum."""
+    """Newton step as a function of the residual, keeping unit norms to first order; None if v is not near a maximum."""
     E = np.zeros((len(v), len(blocks)), order="F")
     for k, block in enumerate(blocks):
         E[block, k] = v[block]
-    # Steps have no part along E, where the curvature is free to be anything: at a maximum this is positive definite.
+    # Steps have no component along E, so the curvature there is arbitrary: at a maximum, this is positive definite.
     curvature = np.diag(multipliers) - A + 2.0 * np.abs(multipliers).max() * inner_products(E, E)
     factor, info = dpotrf(curvature.T, lower=0, clean=0, overwrite_a=1)
     if info:
@@ -260,25 +204,24 @@ def _newton(A: Array, v: Array, multipliers: Array, blocks: list[slice]) -> Call
 
 
 def factor_blocks(blocks: Sequence[Array]) -> list[Array]:
-    """Lower Cholesky factor of every block."""
+    """Lower Cholesky factor of each block."""
     factors = []
     for B in blocks:
         diagonal = np.diagonal(B)
         if not diagonal.any():
             raise ValueError(
-                "the constraint's scatter matrix is zero, so that it constrains nothing: samples do not vary where the "
-                "method needs them to, or their values are too small to be squared."
+                "the scatter matrix of the constraint is zero: the samples do not vary as the method requires, or "
+                "their values are too small. Check the labels, or scale the views up."
             )
         try:
             L = scipy.linalg.cholesky(B, lower=True, check_finite=False)
         except scipy.linalg.LinAlgError:
             L = np.zeros_like(B)
-        # What rounding leaves of a column that is constant, or that depends on others, can pass for positive.
+        # A column that is constant or depends on others may have a positive pivot due to rounding.
         pivots = np.square(np.diagonal(L))
         if (pivots <= _SINGULAR * len(B) * diagonal).any() or diagonal.min() <= _CONSTANT * diagonal.max():
             raise ValueError(
-                "the constraint's scatter matrix is singular: raise reg, or reduce the views first by "
-                "crossview.ViewPCA."
+                "the scatter matrix of the constraint is singular: raise reg, or reduce the views with ViewPCA first."
             )
         factors.append(L)
     return factors
@@ -289,7 +232,7 @@ def _blocks(factors: Sequence[Array]) -> list[slice]:
 
 
 def _whiten(A: Array, factors: Sequence[Array]) -> Array:
-    """``L^-1 A L^-T``, where L has the given blocks on its diagonal."""
+    """``L^-1 A L^-T``, where L is block-diagonal with the given factors."""
     whitened = np.array(A, order="F")
     for block, L in zip(_blocks(factors), factors, strict=True):
         whitened[block] = solve_triangular(L, whitened[block], lower=True, check_finite=False)

@@ -1,8 +1,8 @@
-"""Scatter matrices of graphs over (view, sample) nodes, without ever building the graph's Laplacian.
+"""Scatter matrices of graphs over (view, sample) nodes, computed without building the graph Laplacian.
 
-Let ``G_j`` be the directed graph of the patches of view j (row k: the patch of sample k) and ``Z_j = G_j X_j``. Over
-nodes (i, k), sample k as view i sees it, the paper's terms are Laplacians of n·m nodes, and their scatters
-``X' L X`` come out of blocks of the size of the features:
+Let ``G_j`` be the directed graph of the patches of view j (row k is the patch of sample k) and ``Z_j = G_j X_j``. A
+node (i, k) is sample k in view i. The terms of the paper are Laplacians over n·m nodes; their scatters ``X' L X``
+consist of blocks whose size is the number of features:
 
 ==========  ==================================  =====================================================
 term        block (i, j), i ≠ j                 block (i, i)
@@ -12,9 +12,9 @@ LDE-inter   ``-(X_i' Z_j + Z_i' X_j)``          ``X_i' diag(Σ_{j≠i} r_j + Σ_
 LE-paired   LDE-inter with ``G_j`` the identity
 ==========  ==================================  =====================================================
 
-Here ``r_j`` are row sums of ``G_j``, ``c_j`` its column sums, and ``c_i|j`` the column sums of ``G_i`` over the rows
-that view j has seen. A pair is a patch whose only neighbour is the sample's own partner: that is why LE-paired needs
-no formula of its own. Samples that a view has not seen are rows of zeros in ``X_i`` and empty rows in ``G_i``.
+Here ``r_j`` are the row sums of ``G_j``, ``c_j`` its column sums, and ``c_i|j`` the column sums of ``G_i`` over the
+rows present in view j. LE-paired follows from LDE-inter because a pair is a patch whose only neighbour is the same
+sample in another view. A sample missing from a view is a row of zeros in ``X_i`` and an empty row in ``G_i``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from crossview._types import Array
 
 __all__ = ["graph_scatter", "patch_scatter"]
 
-_CHUNK_ROWS = 1024  # samples of which Z is held at a time
+_CHUNK_ROWS = 1024  # rows of Z in memory at a time
 
 
 def patch_scatter(
@@ -43,33 +43,20 @@ def patch_scatter(
     intra: float = 0.0,
     inter: float = 0.0,
 ) -> Array:
-    """Scatter of ``paired · J + intra · U + inter · V`` (the paper's matrices) in blocks of views.
+    """Scatter of ``paired · J + intra · U + inter · V`` (the matrices of the paper) in blocks of views.
 
-    Parameters
-    ----------
-    arrays : sequence of ndarray, each of shape (m, D_v)
-        The views, zero where a sample is missing.
-    mask : ndarray of bool, shape (m, n)
-        Which sample was seen in which view.
-    graphs : sequence of csr_array, each of shape (m, m)
-        ``G_v``: the patches of every view.
-    paired, intra, inter : float
-        Weights of LE-paired, LDE-intra and LDE-inter; the last two for the same graphs.
-
-    Returns
-    -------
-    S : ndarray of shape (ΣD_v, ΣD_v)
-        Its lower triangle of blocks; the blocks above the diagonal are zero.
+    `arrays` are the views, (m, D_v) each, zero where a sample is missing; `mask`, (m, n), tells which samples are
+    present; `graphs` are the patches ``G_v`` of each view, (m, m). Returns a (ΣD_v, ΣD_v) matrix. Only
+    its lower triangle of blocks is filled; the blocks above the diagonal are zero.
     """
     sizes = [X.shape[1] for X in arrays]
-    edges = np.cumsum([0, *sizes])
-    blocks = [slice(a, b) for a, b in pairwise(edges)]
+    blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *sizes]))]
     degrees = _degrees(mask, graphs, paired, intra, inter)
     S = np.zeros((sum(sizes), sum(sizes)))
     for start in range(0, len(mask), _CHUNK_ROWS):
         rows = slice(start, start + _CHUNK_ROWS)
         X = [array[rows] for array in arrays]
-        whole = len(mask) <= _CHUNK_ROWS  # slicing a sparse matrix costs more than a small product
+        whole = len(mask) <= _CHUNK_ROWS  # slicing a sparse matrix is slower than a small product
         Z = [(graph if whole else graph[rows]) @ array for graph, array in zip(graphs, arrays, strict=True)]
         for i, block in enumerate(blocks):
             half = X[i] * (0.5 * degrees[rows, i, None])
@@ -89,22 +76,12 @@ def patch_scatter(
 
 
 def graph_scatter(arrays: Sequence[Array], graph: sp.csr_array) -> tuple[Array, Array]:
-    """Scatter of any directed graph over all (view, sample) nodes, whose edges may lead from one view to another.
+    """Scatter of any directed graph over all (view, sample) nodes; edges may connect different views.
 
-    Parameters
-    ----------
-    arrays : sequence of ndarray, each of shape (m_v, D_v)
-        The nodes of every view.
-    graph : csr_array of shape (Σm_v, Σm_v)
-        Weights; nodes in the order of the views.
-
-    Returns
-    -------
-    S : ndarray of shape (ΣD_v, ΣD_v)
-        Symmetric, such that ``tr W'SW`` is the sum over edges (a, b) of their weights times ``|y_a - y_b|²``.
-    D : ndarray of shape (ΣD_v, ΣD_v)
-        Symmetric, such that ``tr W'DW`` is the sum over nodes of their degrees times ``|y|²``; a node's degree is half
-        the weight of the edges that it starts and ends.
+    `arrays` hold the nodes of each view, (m_v, D_v); `graph`, (Σm_v, Σm_v), the edge weights, nodes ordered by view.
+    Returns two symmetric (ΣD_v, ΣD_v) matrices: S, where ``tr W'SW`` sums ``|y_a - y_b|²`` over all edges (a, b) with
+    their weights, and D, where ``tr W'DW`` sums ``|y|²`` over all nodes with their degrees. The degree of a node is
+    half the total weight of its incoming and outgoing edges.
     """
     rows = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(len(X) for X in arrays)]))]
     blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(X.shape[1] for X in arrays)]))]
@@ -125,7 +102,7 @@ def graph_scatter(arrays: Sequence[Array], graph: sp.csr_array) -> tuple[Array, 
 def _degrees(
     mask: NDArray[np.bool_], graphs: Sequence[sp.csr_array], paired: float, intra: float, inter: float
 ) -> Array:
-    """Diagonal of the Laplacian: the degree of every node (i, k), shape (m, n)."""
+    """Diagonal of the Laplacian: the degree of each node (i, k), shape (m, n)."""
     seen = mask.astype(np.float64)
     others = seen.sum(axis=1, keepdims=True) - seen
     out = np.column_stack([G.sum(axis=1) for G in graphs])
