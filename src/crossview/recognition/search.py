@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -31,9 +31,17 @@ from crossview.views import ViewInput, Views
 
 __all__ = ["EmbeddingSearchCV"]
 
-Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Splits: TypeAlias = Sequence[tuple[Indices, Indices]]
 
 _SCORERS = {"accuracy": accuracy_by_dimension, "average_precision": precision_by_dimension}
+
+
+class _Candidate(NamedTuple):
+    """Parameters to fit, and the numbers of components to score."""
+
+    params: Params
+    dimensions: list[int]
 
 
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -161,14 +169,14 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_labels(y, len(checked), self)
         labels = column_or_1d(y)
         self._check_params()
-        candidates, dimensions = self._candidates()
+        candidates = self._candidates()
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
         splits = list(splitter.split(checked, labels, groups))
         self.n_splits_ = len(splits)
         if any(len(np.unique(labels[test])) < 2 for _, test in splits):
             raise ValueError("a fold tests a single class, so every match is correct: use fewer folds.")
-        scores = self._score_candidates(checked, labels, splits, candidates, dimensions)
-        candidate_of_row = self._store_results(scores, candidates, dimensions)
+        scores = self._score_candidates(checked, labels, splits, candidates)
+        candidate_of_row = self._store_results(scores, candidates)
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
         self.members_ = self._choose_members(candidate_of_row)
@@ -281,8 +289,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Full name of the embedding's number of components."""
         return f"{self._steps()[-1][0]}n_components"
 
-    def _candidates(self) -> tuple[list[Params], list[list[int]]]:
-        """Settings to fit, and the numbers of components to score for each."""
+    def _candidates(self) -> list[_Candidate]:
+        """Candidates from the grid, all or drawn at random."""
         current = self.estimator.get_params()
         searchable = sorted(name for name in current if "__" in name or not isinstance(self.estimator, Pipeline))
         given = self.param_grid
@@ -298,38 +306,32 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if sampled and self.n_iter is None:
             raise ValueError("param_grid contains a distribution: set n_iter to the number of settings to draw.")
         if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(grids))):
-            candidates = list(ParameterGrid(grids))
+            drawn = list(ParameterGrid(grids))
         else:
             check_count(self.n_iter, "n_iter", least=1)
-            candidates = list(ParameterSampler(grids, self.n_iter, random_state=self.random_state))
+            drawn = list(ParameterSampler(grids, self.n_iter, random_state=self.random_state))
             default = {name: _current_or_first(current[name], values) for name, values in grids[0].items()}
-            if default not in candidates:
-                candidates = [default, *candidates[:-1]]
-        dimensions = [self._dimensions(candidate) for candidate in candidates]
-        for d in {d for tried in dimensions for d in tried}:
+            if default not in drawn:
+                drawn = [default, *drawn[:-1]]
+        candidates = [self._candidate(params) for params in drawn]
+        for d in {d for candidate in candidates for d in candidate.dimensions}:
             check_count(d, self._components_name, least=1)
-        return candidates, dimensions
+        return candidates
 
-    def _dimensions(self, candidate: Params) -> list[int]:
-        """Numbers of components to score for a candidate."""
+    def _candidate(self, params: Params) -> _Candidate:
         current = self.estimator.get_params()[self._components_name]
-        value = candidate.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
-        return list(value) if isinstance(value, tuple) else [value]
+        value = params.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
+        return _Candidate(params, list(value) if isinstance(value, tuple) else [value])
 
     def _score_candidates(
-        self,
-        views: Views,
-        y: NDArray[Any],
-        splits: Sequence[tuple[Indices, Indices]],
-        candidates: list[Params],
-        dimensions: list[list[int]],
+        self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[_Candidate]
     ) -> list[Array]:
         """Scores of every candidate by fold, number of components and distance; nan if a fit fails."""
-        scores = [np.full((len(splits), len(tried), len(self.metrics)), np.nan) for tried in dimensions]
+        scores = [np.full((len(splits), len(c.dimensions), len(self.metrics)), np.nan) for c in candidates]
         jobs = (
-            delayed(_score)(fold, shared, y[test], dimensions, self.metrics, self.scoring)
+            delayed(_score)(fold, shared, y[test], candidates, self.metrics, self.scoring)
             for fold, (train, test) in enumerate(splits)
-            for shared in self._shared_fits(views, y, train, test, candidates, dimensions)
+            for shared in self._shared_fits(views, y, train, test, candidates)
         )
         failures: list[ValueError] = []
         total = len(splits) * len(candidates)
@@ -351,13 +353,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return scores
 
     def _shared_fits(
-        self,
-        views: Views,
-        y: NDArray[Any],
-        train: Indices,
-        test: Indices,
-        candidates: Sequence[Params],
-        dimensions: Sequence[Sequence[int]],
+        self, views: Views, y: NDArray[Any], train: Indices, test: Indices, candidates: Sequence[_Candidate]
     ) -> Iterator[SharedFit]:
         """Fits of the candidates to the training rows, grouped by what they share."""
         parts = [views[train], views[test]]
@@ -366,25 +362,20 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             columns = [[np.ascontiguousarray(X[:, train]) for X in part.arrays] for part in parts]
             parts = [Views._trusted(X, part.names, part.mask) for X, part in zip(columns, parts, strict=True)]
         prefixes, steps = zip(*self._steps(), strict=True)
+        name = self._components_name
         params = [
-            [
-                {name.removeprefix(prefix): value for name, value in candidate.items() if name.startswith(prefix)}
-                for prefix in prefixes
-            ]
-            for candidate in candidates
+            _by_step({**c.params, name: max(c.dimensions)} if name in c.params else c.params, prefixes)
+            for c in candidates
         ]
-        for own, tried in zip(params, dimensions, strict=True):
-            if "n_components" in own[-1]:
-                own[-1]["n_components"] = max(tried)
         return shared_fits(steps, params, list(range(len(candidates))), parts[0], y[train], parts[1])
 
-    def _store_results(self, scores: list[Array], candidates: list[Params], dimensions: list[list[int]]) -> Indices:
+    def _store_results(self, scores: list[Array], candidates: list[_Candidate]) -> Indices:
         """Fill ``cv_results_``; return the candidate of each of its rows."""
         name = self._components_name
         rows = [
-            (number, {**candidate, name: d} if name in candidate else candidate, metric)
-            for number, (candidate, tried) in enumerate(zip(candidates, dimensions, strict=True))
-            for d in tried
+            (number, {**params, name: d} if name in params else params, metric)
+            for number, (params, dimensions) in enumerate(candidates)
+            for d in dimensions
             for metric in self.metrics
         ]
         params = [one for _, one, _ in rows]
@@ -416,7 +407,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, first = np.unique(candidate_of_row[order], return_index=True)
         return [int(row) for row in order[np.sort(first)][: self.members]]
 
-    def _committee_score(self, views: Views, y: NDArray[Any], splits: Sequence[tuple[Indices, Indices]]) -> float:
+    def _committee_score(self, views: Views, y: NDArray[Any], splits: Splits) -> float:
         """Mean score of the committee over the folds."""
         scores = []
         for train, test in splits:
@@ -430,36 +421,43 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self, rows: Sequence[int], views: Views, y: NDArray[Any], train: Indices, test: Indices
     ) -> list[tuple[tuple[Any, ...], Views]]:
         """Fitted steps of every row, and the test samples as they reach the last step."""
-        chosen = [self.cv_results_["params"][row] for row in rows]
-        dimensions = [self._dimensions(candidate) for candidate in chosen]
+        candidates = [self._candidate(self.cv_results_["params"][row]) for row in rows]
         found: dict[int, tuple[tuple[Any, ...], Views]] = {}
-        for shared in self._shared_fits(views, y, train, test, chosen, dimensions):
+        for shared in self._shared_fits(views, y, train, test, candidates):
             for number, fitted in shared.fit():
                 if isinstance(fitted, ValueError):
                     raise fitted
                 found[number] = ((*shared.steps, fitted), shared.test)
-        return [found[number] for number in range(len(chosen))]
+        return [found[number] for number in range(len(rows))]
+
+
+def _by_step(params: Params, prefixes: Sequence[str]) -> list[Params]:
+    """Parameters of every step, without the prefixes of their names."""
+    return [
+        {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
+        for prefix in prefixes
+    ]
 
 
 def _score(
     fold: int,
     shared: SharedFit,
     y: NDArray[Any],
-    dimensions: list[list[int]],
+    candidates: Sequence[_Candidate],
     metrics: Sequence[str],
     scoring: str,
 ) -> tuple[int, list[tuple[int, Array | ValueError]]]:
     """The fold, and each candidate with its scores by number of components and distance, or with its error."""
     found: list[tuple[int, Array | ValueError]] = []
-    for candidate, fitted in shared.fit():
+    for number, fitted in shared.fit():
         try:
             if isinstance(fitted, ValueError):
                 raise fitted
             latents = fitted.transform(shared.test)
-            columns = [_SCORERS[scoring](latents, y, dimensions[candidate], metric) for metric in metrics]
-            found.append((candidate, np.column_stack(columns)))
+            columns = [_SCORERS[scoring](latents, y, candidates[number].dimensions, metric) for metric in metrics]
+            found.append((number, np.column_stack(columns)))
         except ValueError as error:
-            found.append((candidate, error))
+            found.append((number, error))
     return fold, found
 
 

@@ -161,7 +161,7 @@ class ClassKFold(_Splitter):
         if self.n_splits > len(classes) // 2:
             raise ValueError(
                 f"n_splits={self.n_splits} folds of {len(classes)} classes leave a fold with a single class, where "
-                f"every match is correct: use at most {len(classes) // 2} folds, or sklearn.model_selection.StratifiedKFold."
+                f"every match is correct: use at most {len(classes) // 2} folds, or scikit-learn's StratifiedKFold."
             )
         for test in np.array_split(random.permutation(len(classes)), self.n_splits):
             yield ~np.isin(codes, test)
