@@ -1,9 +1,9 @@
-"""What a method could reach on COIL-100 if its parameters were chosen on the test objects themselves.
+"""Upper bounds on COIL-100: the accuracy of a method with parameters chosen on the test objects.
 
-Usage: python benchmarks/bounds.py DATA --method KMvHE --case 1 [--draws 200], where DATA holds coil-100/.
+Usage: python benchmarks/bounds.py DATA --method KMvHE --case 1 [--draws 200], where DATA contains coil-100/.
 
-Nothing here is a result: it is looked at to understand results. A method whose bound is below a published figure was
-not the same method there, or was not given the same data, or had its parameters chosen on test objects.
+The bounds help to interpret results and are not results themselves. If a bound is below a published figure, the
+published method was different, had other data, or had its parameters chosen on test objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPEATS = 10
 
 
 def bounds(method: str, data: cv.datasets.Dataset, draws: int | None) -> dict[str, dict[str, float]]:
-    """Per distance, the best that one setting reaches on average, and the average of the best of every split."""
+    """Mean accuracy of the best setting, of the best setting per split, and of the median setting, by distance."""
     splits = list(cv.ClassSplit(REPEATS, 70, random_state=0).split(data.views, data.y))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -36,9 +36,9 @@ def bounds(method: str, data: cv.datasets.Dataset, draws: int | None) -> dict[st
     for name in ("euclidean", "cosine"):
         rows = scores[:, distances == name]
         found[name] = {
-            "one setting for all splits": float(np.nanmax(rows.mean(axis=0))),
-            "the best of every split": float(np.nanmax(rows, axis=1).mean()),
-            "the median setting": float(np.nanmedian(rows.mean(axis=0))),
+            "best setting for all splits": float(np.nanmax(rows.mean(axis=0))),
+            "best setting per split": float(np.nanmax(rows, axis=1).mean()),
+            "median setting": float(np.nanmedian(rows.mean(axis=0))),
         }
     return found
 
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--method", default="KMvHE", choices=list(cv.METHODS))
     parser.add_argument("--case", type=int, default=1, choices=(1, 2, 3, 4))
-    parser.add_argument("--draws", type=int, default=0, help="combinations to try; 0 tries all")
+    parser.add_argument("--draws", type=int, default=0, help="number of combinations to try; 0 tries all")
     options = parser.parse_args()
     data = cv.datasets.load_coil100(options.data / "coil-100", options.case)
     print(json.dumps(bounds(options.method, data, options.draws or None), indent=1))

@@ -1,9 +1,9 @@
-"""How near a search comes to the best single setting: every method on a data set with unlike views.
+"""Compare a search with the best single setting, for every method on a data set with views of different kinds.
 
 Usage: python benchmarks/brute_force.py [METHOD ...] [--dataset descriptors] [--draws 24] [--settings 300]
 
-On one split, the parameters that a search chooses on training samples are compared with the best of many settings
-chosen on the test samples themselves, which nobody could know. The gap is what choosing costs.
+On one split, compare the parameters that a search chooses on training samples with the best of many settings chosen on
+the test samples, an upper bound. The gap is the cost of choosing without test data.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("methods", nargs="*", default=list(cv.METHODS))
     parser.add_argument("--dataset", default="descriptors")
-    parser.add_argument("--train", type=int, default=20, help="samples of every class to train with")
+    parser.add_argument("--train", type=int, default=20, help="training samples per class")
     parser.add_argument("--draws", type=int, default=24)
-    parser.add_argument("--test", type=int, default=60, help="samples of every class to test with")
-    parser.add_argument("--settings", type=int, default=300, help="settings tried on the test samples")
+    parser.add_argument("--test", type=int, default=60, help="test samples per class")
+    parser.add_argument("--settings", type=int, default=300, help="number of settings to try on the test samples")
     options = parser.parse_args()
     data = open_dataset(options.dataset)
     views, y = data.views, np.asarray(data.y)
     train, rest = next(cv.SampleSplit(1, options.train, random_state=0).split(y, y))
     test = rest[next(cv.SampleSplit(1, options.test, random_state=0).split(rest, y[rest]))[0]]
-    print("| method | search | committee of 8 | best of the settings on test samples | gap | search, s |")
+    print("| method | search | committee of 8 | best setting on test samples | gap | search, s |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for method in options.methods:
         space = search_space(method, views.n_features)

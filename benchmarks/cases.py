@@ -1,6 +1,6 @@
-"""The cases that are measured. Run as a program, this file measures one case in a process of its own.
+"""Benchmark cases. Run as a program, this file measures one case in a separate process.
 
-Usage: python cases.py NAME M [VIEWS], where NAME is a key of FITS; prints one line of JSON.
+Usage: python cases.py NAME M [VIEWS], where NAME is a key of FITS. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATUS = Path("/proc/self/status")
 
 
 def samples(n_views: int, m: int, n_features: int, per_class: int = 4, seed: int = 0):
-    """Views of shared factors: classes of the same few samples each, as in recognition."""
+    """Views of shared factors, in many classes with few samples each, as in recognition."""
     rng = np.random.default_rng(seed)
     y = np.arange(m) // per_class
     factors = rng.normal(size=(y[-1] + 1, 20))[y] + 0.3 * rng.normal(size=(m, 20))
@@ -32,18 +32,18 @@ def samples(n_views: int, m: int, n_features: int, per_class: int = 4, seed: int
 
 
 def search_floor(arrays, n_neighbors: int = 16) -> None:
-    """What no fit can do without: scikit-learn's brute-force search, once per view."""
+    """Lower bound of any fit: scikit-learn's brute-force neighbour search, once per view."""
     for X in arrays:
         NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X).kneighbors(X)
 
 
 def eigen_floor(S) -> None:
-    """What no fit can do without: one eigen-solve of the order of all features."""
+    """Lower bound of any fit: one eigen-solve of the order of all features."""
     scipy.linalg.eigh(S, subset_by_index=[0, COMPONENTS - 1])
 
 
 def symmetric(order: int):
-    """Any symmetric matrix."""
+    """A random symmetric matrix."""
     A = np.random.default_rng(0).normal(size=(order, order))
     return A + A.T
 
@@ -67,7 +67,7 @@ def _gammas(arrays) -> list[float]:
 
 
 def fit_our_kcca(arrays, y=None, n_landmarks=None):
-    """The problem of `fit_kcca`, whose regulariser is not relative."""
+    """Solve the problem of `fit_kcca`, whose regulariser is absolute, with our relative one."""
     gammas = _gammas(arrays)
     some = [X[:1000] for X in arrays]
     variances = [1.0 - rbf_kernel(X, gamma=gamma).mean() for X, gamma in zip(some, gammas, strict=True)]
@@ -85,7 +85,7 @@ def _peer(name: str):
     return fit
 
 
-# The same problems for both: no ridge, and MCCA with one constraint over all views.
+# Both packages solve the same problem: no ridge, and MCCA with one constraint over all views.
 CORRELATION = {
     "CCA": (lambda arrays, y=None: cv.CCA(COMPONENTS, reg=0.0).fit(arrays), _peer("CCA")),
     "MCCA": (lambda arrays, y=None: cv.MCCA(COMPONENTS, "joint", reg=0.0).fit(arrays), _peer("MCCA")),
@@ -95,7 +95,7 @@ CORRELATION = {
 
 
 def correlations(model, arrays):
-    """Correlation of the first two views along every component."""
+    """Correlation between the first two views along every component."""
     latents = model.transform(arrays)
     return np.array([abs(np.corrcoef(a, b)[0, 1]) for a, b in zip(latents[0].T, latents[1].T, strict=True)])
 
@@ -120,8 +120,8 @@ def main() -> None:
     name, m = sys.argv[1], int(sys.argv[2])
     fit = FITS[name]
     arrays, y = samples(int(sys.argv[3]) if len(sys.argv) > 3 else 2, m, 200)
-    fit([X[:240] for X in arrays], y[:240])  # loads code, starts threads
-    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    fit([X[:240] for X in arrays], y[:240])  # load code and start threads
+    Path("/proc/self/clear_refs").write_text("5")  # reset the memory peak
     before = memory("VmRSS")
     start = time.perf_counter()
     fit(arrays, y)

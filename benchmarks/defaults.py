@@ -1,12 +1,12 @@
-"""Which parameters serve best where nothing is searched for: the mean loss of every setting over many data sets.
+"""Choose default parameters: the mean loss of every setting over many data sets.
 
 Usage: python benchmarks/defaults.py [METHOD ...] [--data DATA] [--draws 300] > benchmarks/defaults.md
 
 Every setting is fitted to the training part of some splits of every data set and scored on the test part. Its loss on a
-data set is how much it falls short of the best setting for that set; the settings with the least mean loss are printed
-beside the class's own defaults and the paper's values. DATA is a folder that holds coil-100/, cmu-pie/ and mfeat/; data
-sets that are not there are left out, and the table says which were used. Views are scaled by feature and reduced to 80
-principal components, and the distance is Euclidean.
+data set is the difference from the best setting there. The tables show the settings with the smallest mean loss, the
+defaults of the class and the paper's values. DATA is a folder that contains coil-100/, cmu-pie/ and mfeat/; missing
+data sets are skipped, and the tables name those used. Views are scaled by feature and reduced to 80 principal
+components, and the distance is Euclidean.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SPLITS, TRAIN, TEST = 3, 200, 400
 
 
 def data_sets(folder: Path | None) -> dict[str, cv.datasets.Dataset]:
-    """Those that are there, by name."""
+    """Available data sets, by name."""
     found = {}
     for name, options in SETS.items():
         source = name.split()[0]
@@ -56,18 +56,19 @@ def data_sets(folder: Path | None) -> dict[str, cv.datasets.Dataset]:
 
 
 def splits(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Splits of classes where there are many and of samples where there are few, with at most so many samples."""
+    """Splits of classes if there are many, and of samples otherwise, with at most TRAIN and TEST samples."""
     _, counts = np.unique(y, return_counts=True)
     splitter = cv.ClassSplit if len(counts) >= 20 else cv.SampleSplit
     found = []
-    for train, test in splitter(0.7 if len(counts) >= 20 else 0.5, SPLITS, random_state=0).split(y, y):
+    size = 0.7 if len(counts) >= 20 else 0.5
+    for train, test in splitter(SPLITS, size, random_state=0).split(y, y):
         random = np.random.default_rng(0)
         found.append((_some(y, train, TRAIN, random), _some(y, test, TEST, random)))
     return found
 
 
 def _some(y: np.ndarray, rows: np.ndarray, most: int, random: np.random.Generator) -> np.ndarray:
-    """Whole classes where they are small, samples of every class where they are large."""
+    """Draw at most so many rows: whole classes if they are small, and some samples of every class otherwise."""
     if len(rows) <= most:
         return rows
     classes, counts = np.unique(y[rows], return_counts=True)
@@ -79,7 +80,7 @@ def _some(y: np.ndarray, rows: np.ndarray, most: int, random: np.random.Generato
 
 
 def scores(method: str, data: cv.datasets.Dataset, draws: int) -> dict[str, float]:
-    """Accuracy of every setting, by its parameters."""
+    """Accuracy by setting."""
     name = cv.METHODS[method].__name__.lower()
     space = {f"{name}__{key}": values for key, values in cv.SEARCH_SPACES[method].items()}
     fixed = [{f"{name}__{key}": [value] for key, value in PAPER[method].items()}] if method in PAPER else []
@@ -113,7 +114,7 @@ def report(method: str, sets: dict[str, cv.datasets.Dataset], draws: int) -> Non
     mean = losses.mean(axis=0)
     model = cv.METHODS[method]()
     own = {key: getattr(model, key) for key in cv.SEARCH_SPACES[method] if key != "n_components"}
-    rows = [("least mean loss", k) for k in np.argsort(mean)[:3]]
+    rows = [("smallest mean loss", k) for k in np.argsort(mean)[:3]]
     for what, params in (("defaults", own), ("the paper's", PAPER.get(method))):
         if params is not None:
             alike = [

@@ -1,13 +1,13 @@
-"""What samples that some views have not seen are worth: training on all samples beside training on complete ones.
+"""Measure the value of incomplete samples: training on all samples compared with training on complete ones.
 
 Usage: python benchmarks/incomplete.py DATA [--methods CCA,MvHE] [--repeats 8] [--save FILE] [--before FILE], where DATA
-holds coil-100/ and cmu-pie/.
+contains coil-100/ and cmu-pie/.
 
-Rows of the training part are removed at random: a share of the rows of the last view, or of every view. Every method,
-with fixed parameters, is trained on all samples that are left and on those that no view lacks, with a scaler and a PCA
-fitted on the same samples, and tested on complete samples. Entries are the accuracy with complete samples and what
-using all samples adds to it, with the standard error of the difference. Given the results of an earlier version, saved
-by --save, --before shows its difference as well.
+A share of the training rows is removed at random, from the last view or from every view. Every method, with fixed
+parameters, is trained on all remaining samples and on the complete ones, with a scaler and a PCA fitted on the same
+samples, and tested on complete samples. Entries are the accuracy with complete samples and the gain from using all
+samples, with the standard error of the difference. Pass results that an earlier version saved with --save as --before
+to show their gain as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TWO_VIEWS_ONLY = ("CCA", "KCCA", "PLS")
 
 
 def models(d: int) -> dict[str, Embedding]:
-    """Every method, with d components and parameters that suit these data when they are complete."""
+    """Every method, with d components and parameters that suit these data without missing samples."""
     return {
         "PCA": cv.PCA(d),
         "LDA": cv.LDA(d, reg=0.3),
@@ -56,7 +56,7 @@ def models(d: int) -> dict[str, Embedding]:
 
 
 def datasets(folder: Path) -> Iterator[tuple[str, cv.datasets.Dataset, cv.ClassSplit | cv.SampleSplit, int]]:
-    """Name, data, splits, and dimension of the PCA."""
+    """Name, data, splits and PCA dimension."""
     objects, people = cv.ClassSplit(100, 70, random_state=0), cv.ClassSplit(100, 45, random_state=0)
     yield "digits (2 views)", cv.datasets.load_digits(), cv.SampleSplit(100, 30, random_state=0), 25
     yield "turntable (3)", cv.datasets.make_turntable(), cv.ClassSplit(100, 40, random_state=0), 60
@@ -66,7 +66,7 @@ def datasets(folder: Path) -> Iterator[tuple[str, cv.datasets.Dataset, cv.ClassS
 
 
 def draw_mask(m: int, n: int, where: str, share: float, seed: list[int]) -> np.ndarray:
-    """Which of m samples n views have seen, where a share of the last view's, or of every view's, is missing."""
+    """Mask of m samples in n views, with a share missing in the last view or in every view."""
     rng = np.random.default_rng(seed)
     if where == "every view":
         return rng.random((m, n)) >= share
@@ -76,7 +76,7 @@ def draw_mask(m: int, n: int, where: str, share: float, seed: list[int]) -> np.n
 
 
 def accuracies(model: Embedding, train: cv.Views, y: np.ndarray, test: cv.Views, y_test: np.ndarray) -> list[float]:
-    """Mean cross-view accuracy in per cent by every distance; nan where the model refuses the training samples."""
+    """Mean cross-view accuracy in per cent for each distance; nan if the model rejects the training samples."""
     try:
         latents = model.fit(train, y).transform(test)
     except ValueError:
@@ -85,7 +85,7 @@ def accuracies(model: Embedding, train: cv.Views, y: np.ndarray, test: cv.Views,
 
 
 def measure(folder: Path, methods: list[str], repeats: int) -> dict[str, list[list[float]]]:
-    """Accuracies with complete and with all samples, for every split, under 'method|data|share|metric'."""
+    """Accuracies with complete and with all samples for every split, keyed by 'method|data|share|metric'."""
     found = defaultdict(list)
     for name, data, splits, k in datasets(folder):
         n = data.views.shape[1]
@@ -95,7 +95,7 @@ def measure(folder: Path, methods: list[str], repeats: int) -> dict[str, list[li
             seen = mask.any(axis=1)
             views = cv.Views(data.views[train[seen]], mask=mask[seen])
             y, complete = data.y[train[seen]], mask[seen].all(axis=1)
-            k_here = min(k, n * complete.sum() - 3)  # what the complete samples allow
+            k_here = min(k, n * complete.sum() - 3)  # limited by the complete samples
             trained = []
             for rows in (complete, np.ones(len(y), dtype=bool)):
                 reduce = make_pipeline(cv.ViewScaler(), cv.ViewPCA(k_here)).fit(views[rows])
@@ -109,13 +109,13 @@ def measure(folder: Path, methods: list[str], repeats: int) -> dict[str, list[li
 
 
 def select(results: dict[str, list[list[float]]], *parts: str) -> np.ndarray:
-    """The pairs of accuracies under all keys that have the given parts."""
+    """Pairs of accuracies under all keys with the given parts."""
     chosen = [pairs for key, pairs in results.items() if set(parts) <= set(key.split("|"))]
     return np.concatenate(chosen) if chosen else np.empty((0, 2))
 
 
 def difference(pairs: np.ndarray) -> str:
-    """Mean difference and its standard error, with the number of fits that failed with all samples only."""
+    """Mean difference and its standard error, with the number of fits that failed only with all samples."""
     failed = int((np.isnan(pairs[:, 1]) & ~np.isnan(pairs[:, 0])).sum())
     gaps = np.diff(pairs)[:, 0]
     gaps = gaps[~np.isnan(gaps)]
@@ -161,7 +161,7 @@ def main() -> None:
     for metric in METRICS:
         print(f"### {metric.capitalize()} distance\n")
         table(results, before, names, metric)
-    print("### By the share that is missing, all data sets, both distances\n")
+    print("### By share of missing rows, all data sets, both distances\n")
     table(results, before, [f"{share:.0%}" for share in SHARES])
 
 

@@ -1,10 +1,10 @@
-"""What permuted labels cost methods that do not search for their ridge: COIL-100, case 2.
+"""Cost of permuted labels for methods with a fixed ridge: COIL-100, case 2.
 
-Usage: python benchmarks/outliers.py DATA [--methods GMA,MvDA] [--ridges 1e-4,1e-2] [--draws 24], where DATA holds
+Usage: python benchmarks/outliers.py DATA [--methods GMA,MvDA] [--ridges 1e-4,1e-2] [--draws 24], where DATA contains
 coil-100/.
 
-A large ridge makes a method that learns from labels listen to them less. Where it is searched for, as in table 7 here,
-the search finds that out; where there is none, as in the methods' own papers, labels that are wrong cost more.
+A large ridge makes a supervised method depend less on labels. A search for the ridge, as in our table 7, finds this
+out. Without a ridge, as in the methods' original papers, wrong labels cost more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure speed and memory, and write benchmarks/README.md. Every claim is a ratio of figures taken in this one run."""
+"""Measure speed and memory, and write benchmarks/README.md. Every claim is a ratio of figures from the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import crossview as cv
 
 HERE = Path(__file__).parent
 MB = 1e6
-KCCA_LARGEST = 5000  # samples: cca-zoo's memory grows with their square, and is 9 GB there
+KCCA_LARGEST = 5000  # samples; cca-zoo's memory grows with their square and reaches 9 GB here
 
 
 def timed(run: Callable[[], None]) -> float:
@@ -32,10 +32,10 @@ def timed(run: Callable[[], None]) -> float:
 
 
 def medians(runs: dict[str, Callable[[], None]], rounds: int, repeats: int, pause: float = 0.0) -> dict[str, float]:
-    """Median time of each, measured in turns, so that a busy moment of the machine touches all of them.
+    """Median time of each run, measured in turns so that a busy moment of the machine affects all of them.
 
-    Threads of linear algebra go on spinning for some 0.1 s after their work: a pause before every run keeps them out
-    of the next one's time. Runs of milliseconds go without, as waking threads up would be most of what is measured.
+    Threads of linear algebra keep spinning for about 0.1 s after their work, so a pause before each run keeps them out
+    of its time. Runs of milliseconds do without, because waking up threads would dominate the measurement.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
@@ -60,8 +60,8 @@ def paper_sizes() -> list[str]:
         "",
         "CMU PIE: n views of 180 samples (45 people, 4 images each), D = 140 after PCA, d = 20. The floor is",
         "scikit-learn's brute-force search for 16 neighbours in every view plus one `scipy.linalg.eigh` of the order",
-        "of all features, for 20 eigenpairs. How long the paper's algorithm to the letter takes is measured by",
-        "`crossview reproduce table-5`. **Wanted: fit ≤ 2 × floor.**",
+        "of all features, for 20 eigenpairs. `crossview reproduce table-5` times the algorithm as printed in the",
+        "paper. **Target: fit ≤ 2 × floor.**",
         "",
         "| case | views | search | eigen-solve | fit | fit / floor |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -88,9 +88,9 @@ def large(sizes: list[int]) -> list[str]:
     lines = [
         "## MvHE on many samples",
         "",
-        "n = 2, D = 200, d = 20, classes of 4. Memory is the peak of a fresh process less what it held before the",
-        "fit, which was the input; one matrix of all features by all features takes 1.3 MB. **Wanted: fit ≤ 1.5 ×",
-        "floor from 5 000 samples on; memory ≤ 3 × input and such matrices.**",
+        "n = 2, D = 200, d = 20, classes of 4. Memory is the peak of a fresh process beyond what it held before the",
+        "fit, including the input; one matrix of all features by all features takes 1.3 MB. **Target: fit ≤ 1.5 ×",
+        "floor from 5 000 samples; memory ≤ 3 × input and such matrices.**",
         "",
         "| samples | search | eigen-solve | fit | fit / floor | input | memory beyond input | memory / input |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -117,11 +117,11 @@ def large(sizes: list[int]) -> list[str]:
 
 def kernel(sizes: list[int]) -> list[str]:
     lines = [
-        "## KMvHE beside KCCA",
+        "## KMvHE compared with KCCA",
         "",
-        "RBF kernel of the same widths, n = 2, D = 200, 20 components, exact (all landmarks), beside the KCCA of",
-        "cca-zoo: the order of the eigenproblem is twice the number of samples for both. Each fit in a fresh process.",
-        "**Wanted: 5 × faster, a third of the memory.**",
+        "RBF kernels of the same width, n = 2, D = 200, 20 components, exact (all landmarks), compared with the KCCA",
+        "of cca-zoo. The order of both eigenproblems is twice the number of samples. Each fit runs in a fresh process.",
+        "**Target: 5 × faster, a third of the memory.**",
         "",
         "| samples | KMvHE | cca-zoo KCCA | times faster | KMvHE memory | cca-zoo memory | share |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -139,12 +139,12 @@ def kernel(sizes: list[int]) -> list[str]:
 
 def correlation(sizes: list[int]) -> list[str]:
     lines = [
-        "## CCA, MCCA, PLS and KCCA beside cca-zoo",
+        "## CCA, MCCA, PLS and KCCA compared with cca-zoo",
         "",
         "D = 200, 20 components, the same problem for both: no ridge, MCCA with one constraint over all views, RBF",
-        "kernels of the same width and regulariser for KCCA. Times are medians taken in turns (KCCA: one fit in a",
-        "fresh process), memory is beyond the input, in a fresh process. The last column is the largest difference",
-        "between the correlations that the two find. **Wanted: not slower, not more memory.**",
+        "kernels of the same width and regulariser for KCCA. Times are medians measured in turns (KCCA: one fit in a",
+        "fresh process); memory is beyond the input, in a fresh process. The last column is the largest difference",
+        "between the correlations found. **Target: not slower, not more memory.**",
         "",
         "| method | views | samples | crossview | cca-zoo | times faster | memory | cca-zoo memory | difference |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -177,7 +177,7 @@ def correlation(sizes: list[int]) -> list[str]:
                 print(lines[-1], flush=True)
     lines += [
         "",
-        "KCCA of 20 000 samples was not tried with cca-zoo, nor exactly with crossview: the former would hold several "
+        "KCCA of 20 000 samples was run neither with cca-zoo nor exactly with crossview: cca-zoo would hold several "
         f"matrices of order 40 000, {8 * 40_000**2 / 1e9:.0f} GB each.",
     ]
     return lines
@@ -207,8 +207,8 @@ def search(quick: bool) -> list[str]:
     return [
         "## Exhaustive search for MvHE",
         "",
-        "CMU PIE, case 4, by its sizes: 3 views of 180 samples, D = 140, 5 folds, all 60 numbers of components. The",
-        "floor is one `scipy.linalg.eigh` of order 420 for 60 eigenpairs per combination and fold. **Wanted: ≤ 1.3 ×",
+        "Sizes of CMU PIE, case 4: 3 views of 180 samples, D = 140, 5 folds, all 60 numbers of components. The",
+        "floor is one `scipy.linalg.eigh` of order 420 for 60 eigenpairs per combination and fold. **Target: ≤ 1.3 ×",
         "floor.**",
         "",
         "| combinations | eigen-solves | floor | search | search / floor | scores per second |",
@@ -231,7 +231,7 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes only, and do not write the file")
+    parser.add_argument("--quick", action="store_true", help="run small sizes only, and do not write the file")
     quick = parser.parse_args().quick
     sections = [
         paper_sizes(),
@@ -241,7 +241,7 @@ def main() -> None:
         correlation([1000] if quick else [1000, 5000, 20_000]),
     ]
     text = "\n\n".join("\n".join(section) for section in sections)
-    head = "# Benchmarks\n\nWritten by `make bench`. Times are noisy; read the ratios, each from one run.\n\n"
+    head = "# Benchmarks\n\nWritten by `make bench`. Times are noisy; compare the ratios, each from a single run.\n\n"
     page = f"{head}Machine: {machine()}\n\n{text}\n"
     if not quick:
         (HERE / "README.md").write_text(page, encoding="utf-8")

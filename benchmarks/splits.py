@@ -1,10 +1,10 @@
-"""How much ten random splits of COIL-100 tell: MvHE and KMvHE by the paper's default parameters, over many splits.
+"""Variation between sets of ten random splits of COIL-100: MvHE and KMvHE with the paper's default parameters.
 
-Usage: python benchmarks/splits.py DATA [--cases 1,2] [--seeds 12], where DATA holds coil-100/.
+Usage: python benchmarks/splits.py DATA [--cases 1,2] [--seeds 12], where DATA contains coil-100/.
 
-Nothing is searched for: the weights and neighbours are the paper's defaults, the PCA has 80 dimensions, the common
-space 30, and the kernel the median heuristic's width. The mean over ten splits, which the paper's tables have, is taken
-for every seed of the splits.
+Nothing is searched for: weights and neighbours are the paper's defaults, the PCA has 80 dimensions and the common space
+30, and the kernel width follows the median heuristic. For every seed, the mean over ten splits is shown, as in the
+paper's tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODELS = {
 
 
 def means(name: str, data: cv.datasets.Dataset, seeds: int) -> dict[str, list[float]]:
-    """For every seed, the mean accuracy over ten splits, by both distances."""
+    """Mean accuracy over ten splits for every seed, by distance."""
     found: dict[str, list[float]] = {"euclidean": [], "cosine": []}
     for seed in range(seeds):
         scores: dict[str, list[float]] = {metric: [] for metric in found}

@@ -11,7 +11,7 @@ import crossview as cv
 from crossview.experiments import Search, Split
 from crossview.experiments.plans import comparison
 from crossview.paper import PaperLoader
-from crossview.paper.protocols import EXPERIMENTS, LETTER, QUICK, Effort, plan, published
+from crossview.paper.protocols import AS_PRINTED, EXPERIMENTS, QUICK, Effort, plan, published
 
 
 def everything(data, options):
@@ -60,7 +60,7 @@ def test_what_is_absent_is_named(name):
 def test_training_times_need_no_data():
     experiment = plan("table-5", QUICK, nothing)
     assert {cell.task for cell in experiment.cells} == {"time", "literal-time"}
-    assert f"MvHE {LETTER}" in experiment.panels[0].rows
+    assert f"MvHE {AS_PRINTED}" in experiment.panels[0].rows
     for method in ("MvHE", "KMvHE"):
         ours, literal = ([c for c in experiment.cells if (c.method, c.task) == (method, t)] for t in TIMES)
         assert [cell.parameters for cell in ours] == [cell.parameters for cell in literal]
@@ -75,7 +75,7 @@ def test_the_rest_runs_without_some_poses():
 def test_another_case_takes_the_place_of_one_that_cannot_run():
     experiment = plan("figure-2d", QUICK, poses_of_case_4)
     assert {dict(cell.options)["case"] for cell in experiment.cells} == {4}
-    assert experiment.missing[-1] == "case 4 of cmu-pie is shown in the place of case 5"
+    assert experiment.missing[-1] == "cmu-pie case 4 is shown instead of case 5"
 
 
 TIMES = ("time", "literal-time")

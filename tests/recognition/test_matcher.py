@@ -67,7 +67,7 @@ def test_gallery_grows_and_is_replaced(enrolled):
     assert len(enrolled.gallery_) == len(enrolled.gallery_labels_) == 900
     enrolled.enroll(LEFT[:20], Y[:20], "left", replace=True)
     assert len(enrolled.gallery_) == 20
-    with pytest.raises(ValueError, match="strings, or numbers, but not both"):
+    with pytest.raises(ValueError, match="must be of the same kind: use either strings or numbers"):
         enrolled.enroll(LEFT[:2], ["a", "b"], "left")
 
 
@@ -138,5 +138,5 @@ def test_mistakes(fitted, enrolled):
     with pytest.raises(ValueError, match="metric must be one of 'euclidean', 'cosine', got 'manhattan'"):
         cv.CrossViewClassifier(cv.MvDA(), metric="manhattan").fit(DATA.views[TRAIN], Y[TRAIN])
     enrolled.enroll(LEFT[:1], Y[:1], "left", replace=True)
-    with pytest.raises(ValueError, match="the gallery has one class only"):
+    with pytest.raises(ValueError, match="the gallery has only one class"):
         enrolled.calibrate(RIGHT[:1], Y[:1], "right")

@@ -1,10 +1,10 @@
-r"""MvHE and KMvHE as the paper writes them, in dense matrices: what the speed of the estimators is compared with.
+r"""MvHE and KMvHE as printed in the paper, with dense matrices, as the reference for the estimators' speed.
 
-Nothing is left out here that the paper writes down: selection matrices, alignment matrices of all samples of all views,
-block-diagonal data. What it writes as a sum of products over the samples of a view is one product of matrices side by
-side, and eigenvectors that are not wanted are not computed: the same work, as fast as dense matrices do it. Views are
-complete, and are not centred. Rows are samples, so that the paper's :math:`X A X^\top` reads :math:`X^\top A X`.
-Equations go by their labels in the paper's source.
+The code builds everything that the paper writes down: selection matrices, alignment matrices over all samples of all
+views, and block-diagonal data. A sum of products over the samples of a view becomes one product of stacked matrices,
+and only the required eigenvectors are computed; the work is the same. Views are complete and not centred. Rows are
+samples, so the paper's :math:`X A X^\top` reads :math:`X^\top A X`. Equations are cited by their labels in the paper's
+source. Parameters are those of `crossview.MvHE` and `crossview.KMvHE`.
 
 References
 ----------
@@ -39,34 +39,10 @@ def literal_mvhe(
     n_within: int = 1,
     n_between: int = 15,
 ) -> list[Array]:
-    r"""MvHE: minimise :math:`\operatorname{tr} W^\top X (J + λ_1 U + λ_2 V) X^\top W`, s.t. :math:`W^\top W = n I`.
+    r"""Minimise :math:`\operatorname{tr} W^\top X (J + λ_1 U + λ_2 V) X^\top W` subject to :math:`W^\top W = n I`.
 
-    Equation ``mllda_sol``, solved by the eigenvectors of the d smallest eigenvalues.
-
-    Parameters
-    ----------
-    arrays : sequence of ndarray, each of shape (m, D_v)
-        The views, n of them.
-    y : array-like of shape (m,)
-        Classes.
-    n_components, lambda_intra, lambda_inter, beta, n_within, n_between
-        As in `crossview.MvHE`.
-
-    Returns
-    -------
-    projections : list of ndarray, each of shape (D_v, d)
-        W_v of every view, those of ``crossview.MvHE(center=False)`` up to signs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import crossview as cv
-    >>> data = cv.datasets.load_digits()
-    >>> arrays = cv.ViewPCA(10, pooled=False).fit_transform(data.views[:100]).arrays
-    >>> W = literal_mvhe(arrays, data.y[:100], n_components=3)
-    >>> model = cv.MvHE(3, lambda_intra=0.01, lambda_inter=0.05, center=False).fit(arrays, data.y[:100])
-    >>> all(np.allclose(abs(a), abs(b)) for a, b in zip(W, model.projections_))
-    True
+    This is equation ``mllda_sol``, solved by the eigenvectors of the d smallest eigenvalues. Returns W_v of every view,
+    equal to the projections of ``crossview.MvHE(center=False)`` up to signs.
     """
     X = block_diag(*arrays)
     A = _alignment(arrays, y, lambda_intra, lambda_inter, beta, n_within, n_between)
@@ -85,23 +61,12 @@ def literal_kmvhe(
     n_between: int = 15,
     gamma: float | Sequence[float] | None = None,
 ) -> list[Array]:
-    r"""KMvHE: minimise :math:`\operatorname{tr} A^\top K (J + λ_1 U + λ_2 V) K A`, s.t. :math:`A^\top K A = n I`.
+    r"""Minimise :math:`\operatorname{tr} A^\top K (J + λ_1 U + λ_2 V) K A` subject to :math:`A^\top K A = n I`.
 
-    Equation ``ker_solution``, a generalised eigenproblem; K is block-diagonal by ``repre_W``. The kernel, which the
-    paper does not name, is the RBF, in whose feature space neighbours are those of the samples themselves.
-
-    Parameters
-    ----------
-    arrays, y, n_components, lambda_intra, lambda_inter, beta, n_within, n_between
-        As in `literal_mvhe`. No sample may be in a view twice: K must be positive definite.
-    gamma : float or sequence of float, optional
-        Width of the kernel, one for all views or one per view; by each view's median heuristic when left out.
-
-    Returns
-    -------
-    coefficients : list of ndarray, each of shape (m, d)
-        A_v of every view: ``K_v @ A_v`` is what ``crossview.KMvHE(center=False)`` makes of the training samples, up to
-        signs.
+    This is equation ``ker_solution``, a generalised eigenproblem with the block-diagonal K of ``repre_W``. K must be
+    positive definite, so no view may contain a sample twice. The paper does not name its kernel; this is the RBF,
+    which keeps neighbours the same in its feature space. Returns A_v of every view; ``K_v @ A_v`` are the training
+    samples as mapped by ``crossview.KMvHE(center=False)``, up to signs.
     """
     widths = [median_gamma(X, "rbf") for X in arrays] if gamma is None else np.broadcast_to(gamma, len(arrays))
     K = block_diag(*(rbf_kernel(X, gamma=width) for X, width in zip(arrays, widths, strict=True)))
@@ -119,7 +84,7 @@ def _alignment(
     n_within: int,
     n_between: int,
 ) -> Array:
-    """J + λ1 U + λ2 V, over all samples of all views: shape (nm, nm), view by view."""
+    """J + λ1 U + λ2 V over all samples, view by view: shape (nm, nm)."""
     n = len(arrays)
     patches = [_patches(X, np.asarray(y), beta, n_within, n_between) for X in arrays]
     U = sum(_aligned(n, i, i, *patches[i]) for i in range(n))
@@ -129,7 +94,7 @@ def _alignment(
 
 
 def _paired(m: int, n: int) -> Array:
-    """J of LE-paired, ``defined_J``: a sum over cyclic shifts of the views by whole blocks."""
+    """J of LE-paired (``defined_J``): a sum over cyclic shifts of the views by whole blocks."""
     identity = np.eye(n * m)
     J = np.zeros((n * m, n * m))
     for i in range(2, n + 1):
@@ -141,10 +106,7 @@ def _paired(m: int, n: int) -> Array:
 
 
 def _patches(X: Array, y: NDArray[Any], beta: float, n_within: int, n_between: int) -> tuple[Indices, Array]:
-    """The neighbours in the patch of every sample, by index in the view, and θ; both of shape (m, p1 + p2).
-
-    Where a class has too few samples, any take the place of those that are missing, with a θ of 0.
-    """
+    """Neighbours of every sample in its patch, and θ, both of shape (m, p1 + p2); θ is 0 if a class is too small."""
     distances = cdist(X, X, "sqeuclidean")
     same = y[:, None] == y
     within = np.where(same & ~np.eye(len(X), dtype=bool), distances, np.inf)
@@ -158,9 +120,9 @@ def _patches(X: Array, y: NDArray[Any], beta: float, n_within: int, n_between: i
 
 
 def _aligned(n: int, i: int, j: int, members: Indices, theta: Array) -> Array:
-    """The sum of S L S' over the patches that samples of view i have in view j: of ``defined_U``, or ``defined_V``.
+    """Sum of S L S' over the patches of view i's samples in view j (``defined_U``, ``defined_V``).
 
-    With ``L = E diag(θ) E'`` it is the product of all ``S E diag(θ)`` side by side with all ``S E`` side by side.
+    With ``L = E diag(θ) E'``, the sum is the product of all stacked ``S E diag(θ)`` with all stacked ``S E``.
     """
     m, p = members.shape
     F = np.hstack([i * m + np.arange(m)[:, None], j * m + members])

@@ -1,15 +1,15 @@
-"""The tables and figures of the paper's experiments, as cells to compute.
+"""The paper's tables and figures as cells to compute.
 
 J. Xu, S. Yu, X. You, M. Leng, X.-Y. Jing and C. L. P. Chen, Multi-view Hybrid Embedding: A Divide-and-Conquer Approach,
-IEEE Transactions on Cybernetics. Tables are numbered as there.
+IEEE Transactions on Cybernetics. Tables have the paper's numbers.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, TypeAlias
 
@@ -19,23 +19,23 @@ from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Panel, Place, committee_name
 from crossview.paper.timing import PAPER_CASES
 
-__all__ = ["EXPERIMENTS", "LETTER", "QUICK", "Effort", "Experiment", "Setting", "plan", "published"]
+__all__ = ["AS_PRINTED", "EXPERIMENTS", "QUICK", "Effort", "Experiment", "Setting", "plan", "published"]
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
-Maker: TypeAlias = "Callable[[Effort, Lacks], Experiment]"
-Draw: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"
+Planner: TypeAlias = "Callable[[str, Effort, Lacks], Experiment]"
+PanelMaker: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"
 
-LETTER = "by the letter of the paper"
-"""What rows end in that time the paper's algorithm as it is printed."""
+AS_PRINTED = "as printed in the paper"
+"""Suffix of the rows with training times of the paper's algorithm."""
 
-_REPEATS, _SPLITS = 10, 100
-_FEWER = ("MULDA", "MCCA")  # their directions are found one after another, which takes its time: a third of the draws
+_N_REPEATS, _N_SPLITS = 10, 100
+_SLOW = ("MULDA", "MCCA")  # they find directions one after another; their searches draw a third of the settings
 _MULTI_VIEW = ("MCCA", "MvDLA", "GMA", "MULDA", "MvDA", "MvMDA", "MvDA-VC", "MvHE", "KMvHE")
-_ROBUST = tuple(name for name in _MULTI_VIEW if name != "MCCA")  # MCCA does without labels
+_SUPERVISED = tuple(name for name in _MULTI_VIEW if name != "MCCA")
 
-# Where the paper's section on parameters finds both methods at their best: "λ1 in [1e-4, 1e-1] and λ2 in [1e-2, 1e-1]",
-# "λ1 in [1e-4, 5e-2] and λ2 in [1e-4, 1e-2]", a relatively large p2, and β of 0.1 and 1.1. Data of other kinds want
-# other values, for which `crossview.SEARCH_SPACES` is wider.
+# The ranges in which the paper's section on parameters finds both methods at their best: "λ1 in [1e-4, 1e-1] and λ2 in
+# [1e-2, 1e-1]", "λ1 in [1e-4, 5e-2] and λ2 in [1e-4, 1e-2]", a relatively large p2, and β of 0.1 and 1.1. Other kinds
+# of data need other values, so `crossview.SEARCH_SPACES` is wider.
 _DIMENSIONS = (5, 10, 20, 30, 40, 60)
 _SPACES: dict[str, dict[str, Sequence[float]]] = {
     "MvHE": {
@@ -57,7 +57,7 @@ _SPACES: dict[str, dict[str, Sequence[float]]] = {
     },
 }
 
-# The paper's default values, of which it varies one group after another.
+# The paper's defaults, from which it varies one group of parameters at a time.
 _DEFAULTS: dict[str, dict[str, float]] = {
     "MvHE": {"lambda_intra": 1e-2, "lambda_inter": 5e-2, "n_within": 1, "n_between": 15, "beta": 0.1},
     "KMvHE": {"lambda_intra": 5e-3, "lambda_inter": 1e-3, "n_within": 3, "n_between": 15, "beta": 1.1},
@@ -67,7 +67,7 @@ _PARTS = {"paired": "lambda_paired", "intra": "lambda_intra", "inter": "lambda_i
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper: its panels, and why some of it cannot be run."""
+    """A table or figure of the paper: its panels, and the reasons why parts of it cannot run."""
 
     name: str
     title: str
@@ -76,45 +76,32 @@ class Experiment:
 
     @property
     def cells(self) -> list[Cell]:
-        """All cells, of which several may be equal."""
+        """All cells; several may be equal."""
         return [place.cell for panel in self.panels for place in panel.places]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of a protocol is run.
+    """How much of a protocol to run."""
 
-    Parameters
-    ----------
-    repeats : int
-        How many random splits; the paper has 10.
-    draws : int, optional
-        How many combinations of parameters each search tries, drawn at random; None tries all.
-    pca : sequence of int
-        Dimensions of the PCA that are traversed.
-    coarse : bool
-        Whether figures have a few points only, in the place of the paper's.
-    methods : sequence of str
-        The methods that are run, where there is a choice.
-    cases : sequence of int
-        The cases of tables that have several; all when empty.
-    scoring : {"accuracy", "average_precision"}
-        What folds are scored by; the paper does not say.
-    members : int
-        With more than 1, tables of accuracy show every method as a committee of the best settings of its search, too.
-    seed : int
-        Seed of the splits.
-    """
-
-    repeats: int = _REPEATS
+    repeats: int = _N_REPEATS
+    """Number of random splits; the paper has 10."""
     draws: int | None = 48
+    """Number of parameter combinations that each search draws at random; None tries all."""
     pca: Sequence[int] = (20, 40, 80, 120, 160)
+    """PCA dimensions to traverse."""
     coarse: bool = False
+    """Whether figures show only a few of the paper's points."""
     methods: Sequence[str] = tuple(METHODS)
+    """Methods to run, where an experiment has a choice."""
     cases: Sequence[int] = ()
+    """Cases to run in tables that have several; all if empty."""
     scoring: str = "accuracy"
+    """Score of a fold, "accuracy" or "average_precision"; the paper does not name it."""
     members: int = 1
+    """If more than 1, accuracy tables also show each method as a committee of its best settings."""
     seed: int = 0
+    """Seed of the splits."""
 
 
 QUICK = Effort(repeats=2, draws=6, pca=(40, 160), coarse=True)
@@ -123,7 +110,7 @@ QUICK = Effort(repeats=2, draws=6, pca=(40, 160), coarse=True)
 
 @dataclass(frozen=True)
 class Setting:
-    """Data and how they are split: a column of a table, or a panel of a figure."""
+    """Data and training size: a column of a table, or a panel of a figure."""
 
     data: str
     n_train: int
@@ -132,12 +119,12 @@ class Setting:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the data are loaded with."""
+        """Options to load the data with."""
         return {} if self.case is None else {"case": self.case}
 
     @property
     def title(self) -> str:
-        """What the data are called in the paper."""
+        """Name of the data in the paper."""
         name = {"cmu-pie": "CMU PIE", "coil100": "COIL-100"}.get(self.data, self.data.upper())
         return name if self.case is None else f"{name}, case {self.case}"
 
@@ -147,32 +134,21 @@ class Setting:
 
 @cache
 def published() -> Mapping[str, Mapping[str, Any]]:
-    """The paper's tables: name → ``columns`` and ``rows``; an entry is mean, standard deviation and relative loss."""
+    """The paper's tables by name, as ``columns`` and ``rows``; an entry is mean, standard deviation, relative loss."""
     text = (files("crossview.paper") / "published.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, Any]] = json.loads(text)
     return tables
 
 
 def plan(name: str, effort: Effort, lacks: Lacks) -> Experiment:
-    """What has to be computed for a table or figure.
+    """List the cells of a table or figure that the available data allow.
 
-    Parameters
-    ----------
-    name : str
-        A key of `EXPERIMENTS`.
-    effort : Effort
-        How much of it.
-    lacks : callable
-        ``lacks(data, options)`` says why data cannot be loaded; None if they can.
-
-    Returns
-    -------
-    experiment : Experiment
-        What can be computed with the data that are there, and what cannot.
+    ``lacks(data, options)`` returns why data cannot be loaded, or None if they can.
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}: use one of {', '.join(EXPERIMENTS)}.")
-    return EXPERIMENTS[name](effort, lacks)
+    experiment = EXPERIMENTS[name](name, effort, lacks)
+    return replace(experiment, panels=tuple(panel for panel in experiment.panels if panel.places))
 
 
 def _cmu_pie(case: int) -> Setting:
@@ -185,10 +161,8 @@ def _coil(case: int) -> Setting:
 
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
     """One cell for every repeat."""
-    draws = effort.draws
-    if draws is not None and method in _FEWER:
-        draws = max(1, draws // 3)
-    how: dict[str, Any] = {
+    draws = max(1, effort.draws // 3) if effort.draws is not None and method in _SLOW else effort.draws
+    search: dict[str, Any] = {
         "pca": tuple(effort.pca),
         "n_iter": draws,
         "scoring": effort.scoring,
@@ -201,50 +175,43 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
             data=setting.data,
             method=method,
             options=setting.options,
-            # More splits than there are repeats: repeats that are added later find those before them computed.
-            split=Split("classes", n_train, max(effort.repeats, _SPLITS), effort.seed),
+            # A fixed number of splits, so that adding repeats later reuses the cells already computed.
+            split=Split("classes", n_train, max(effort.repeats, _N_SPLITS), effort.seed),
             repeat=repeat,
-            search=Search(**how),
+            search=Search(**search),
             seed=repeat,
             **changes,
         )
 
 
 def _places(row: str, column: str, setting: Setting, method: str, effort: Effort, **changes: Any) -> list[Place]:
-    """A method by itself and, where there are members, as a committee, both from the same searches."""
-    search = {**changes.pop("search", {}), "members": effort.members}
-    cells = list(_cells(setting, method, effort, search=search, **changes))
+    """A method and, if there are members, its committee, both from the same searches."""
+    cells = list(_cells(setting, method, effort, search={"members": effort.members}, **changes))
     places = [Place(row, column, cell) for cell in cells]
     if effort.members > 1:
         places += [Place(committee_name(row, effort.members), column, cell, "committee") for cell in cells]
     return places
 
 
-def _there(settings: Sequence[Setting], lacks: Lacks) -> tuple[list[Setting], tuple[str, ...]]:
-    """The settings whose data are there, and what is said of the others."""
-    reasons = {setting: lacks(setting.data, setting.options) for setting in settings}
+def _available(
+    settings: Sequence[Setting], lacks: Lacks, cases: Sequence[int] = ()
+) -> tuple[list[Setting], tuple[str, ...]]:
+    """Settings of these cases whose data are available, and the reasons why others cannot run."""
+    wanted = [setting for setting in settings if not cases or setting.case in (None, *cases)]
+    reasons = {setting: lacks(setting.data, setting.options) for setting in wanted}
     alike: dict[tuple[str, str], list[Setting]] = {}
     for setting, reason in reasons.items():
         if reason:
             alike.setdefault((setting.data, reason), []).append(setting)
-    missing = tuple(f"{_together(found)} cannot run: {reason}" for (_, reason), found in alike.items())
-    return [setting for setting in settings if not reasons[setting]], missing
-
-
-def _together(settings: Sequence[Setting]) -> str:
-    """Settings of one data set."""
-    if len(settings) == 1:
-        return str(settings[0])
-    return f"{settings[0].data} cases {', '.join(str(setting.case) for setting in settings)}"
-
-
-def _cases(settings: Sequence[Setting], effort: Effort) -> list[Setting]:
-    """Those that are wanted."""
-    return [setting for setting in settings if not effort.cases or setting.case in (None, *effort.cases)]
+    missing = []
+    for (data, reason), group in alike.items():
+        several = f"{data} cases {', '.join(str(setting.case) for setting in group)}"
+        missing.append(f"{group[0] if len(group) == 1 else several} cannot run: {reason}")
+    return [setting for setting in wanted if not reasons[setting]], tuple(missing)
 
 
 def _methods(setting: Setting, effort: Effort, among: Sequence[str] = tuple(METHODS)) -> list[str]:
-    """Those wanted that can do with so many views."""
+    """The requested methods that support the setting's number of views."""
     return [
         name
         for name in among
@@ -252,182 +219,153 @@ def _methods(setting: Setting, effort: Effort, among: Sequence[str] = tuple(METH
     ]
 
 
-def _comparison(name: str, title: str, settings: Sequence[Setting], kind: str = "accuracy") -> Maker:
+def _comparison(
+    name: str, effort: Effort, lacks: Lacks, title: str, settings: Sequence[Setting], kind: str = "accuracy"
+) -> Experiment:
     """All methods in several settings."""
-
-    def make(effort: Effort, lacks: Lacks) -> Experiment:
-        there, missing = _there(_cases(settings, effort), lacks)
-        rows: dict[str, tuple[str, dict[str, Any]]] = {method: (method, {}) for method in METHODS}
-        # The paper does not say how it applied these to several views.
-        rows |= {f"{method} per view": (method, {"pooled": False}) for method in ("LDA", "DLA")}
-        places = [
-            place
-            for row, (method, fixed) in rows.items()
-            for setting in there
-            if method in _methods(setting, effort)
-            for place in _places(
-                row,
-                str(setting) if kind == "pairs" else f"case {setting.case}",
-                setting,
-                method,
-                effort,
-                parameters=fixed,
-            )
-        ]
-        places.sort(key=lambda place: bool(place.part))
-        return Experiment(name, title, _panels(Panel(name, title, kind, tuple(places))), missing)
-
-    return make
+    available, missing = _available(settings, lacks, effort.cases)
+    rows: dict[str, tuple[str, dict[str, Any]]] = {method: (method, {}) for method in METHODS}
+    # The paper does not say how it applied these to several views.
+    rows |= {f"{method} per view": (method, {"pooled": False}) for method in ("LDA", "DLA")}
+    places: list[Place] = []
+    for row, (method, fixed) in rows.items():
+        for setting in available:
+            column = str(setting) if kind == "pairs" else f"case {setting.case}"
+            if method in _methods(setting, effort):
+                places += _places(row, column, setting, method, effort, parameters=fixed)
+    places.sort(key=lambda place: bool(place.part))
+    return Experiment(name, title, (Panel(name, title, kind, tuple(places)),), missing)
 
 
-def _ablation(name: str, title: str, settings: Sequence[Setting]) -> Maker:
+def _ablation(name: str, effort: Effort, lacks: Lacks, title: str, settings: Sequence[Setting]) -> Experiment:
     """MvHE with some of its three parts."""
-    rows = ("paired", "intra", "inter", "paired+intra", "paired+inter", "intra+inter", "paired+intra+inter")
-
-    def make(effort: Effort, lacks: Lacks) -> Experiment:
-        there, missing = _there(_cases(settings, effort), lacks)
-        places = []
-        for row in rows:
-            left_out = {weight: 0.0 for part, weight in _PARTS.items() if part not in row.split("+")}
-            places += [
-                Place(row, f"case {setting.case}", cell)
-                for setting in there
-                for cell in _cells(setting, "MvHE", effort, parameters=left_out)
-            ]
-        return Experiment(name, title, _panels(Panel(name, title, "accuracy", tuple(places))), missing)
-
-    return make
+    available, missing = _available(settings, lacks, effort.cases)
+    places: list[Place] = []
+    for row in ("paired", "intra", "inter", "paired+intra", "paired+inter", "intra+inter", "paired+intra+inter"):
+        left_out = {weight: 0.0 for part, weight in _PARTS.items() if part not in row.split("+")}
+        for setting in available:
+            cells = _cells(setting, "MvHE", effort, parameters=left_out)
+            places += [Place(row, f"case {setting.case}", cell) for cell in cells]
+    return Experiment(name, title, (Panel(name, title, "accuracy", tuple(places)),), missing)
 
 
-def _outliers(name: str, title: str, setting: Setting, shares: Sequence[int]) -> Maker:
-    """Accuracy after some of the training labels were permuted."""
-
-    def make(effort: Effort, lacks: Lacks) -> Experiment:
-        there, missing = _there([setting], lacks)
-        places = [
-            place
-            for one in there
-            for method in _methods(one, effort, _ROBUST)
-            for share in shares
-            for place in _places(method, str(share), one, method, effort, outliers=share / 100)
-        ]
-        panel = Panel(name, title, "outliers", tuple(places), x_label="labels permuted, %")
-        return Experiment(name, title, _panels(panel), missing)
-
-    return make
-
-
-def _times(name: str, title: str) -> Maker:
-    """Seconds that a fit takes, by this package and by the paper's algorithm to the letter."""
-
-    def make(effort: Effort, lacks: Lacks) -> Experiment:
-        places = []
-        wanted = {case: n for case, n in PAPER_CASES.items() if not effort.cases or case in effort.cases}
-        for case, n_views in wanted.items():
-            column, options = f"case {case}", {"n_views": n_views}
-            for method in [name for name in _MULTI_VIEW if name in effort.methods]:
-                fixed = {"n_components": 20, **_DEFAULTS.get(method, {})}
-                cell = Cell(data="paper-sizes", method=method, options=options, parameters=fixed, task="time")
-                places.append(Place(method, column, cell))
-            if "MCCA" in effort.methods:
-                joint = {"constraint": "joint", "n_components": 20}
-                cell = Cell(data="paper-sizes", method="MCCA", options=options, parameters=joint, task="time")
-                places.append(Place("MCCA, one constraint for all views", column, cell))
-            for method in [name for name in ("MvHE", "KMvHE") if name in effort.methods]:
-                fixed = {"n_components": 20, **_DEFAULTS[method]}
-                cell = Cell(data="paper-sizes", method=method, options=options, parameters=fixed, task="literal-time")
-                places.append(Place(f"{method} {LETTER}", column, cell))
-        return Experiment(name, title, _panels(Panel(name, title, "times", tuple(places))))
-
-    return make
-
-
-def _figure(name: str, title: str, draw: Draw, cmu_pie: bool = True, coil: bool = True) -> Maker:
-    """A figure of one panel for each data set; case 4 of CMU PIE takes the place of case 5, which needs more poses."""
-
-    def make(effort: Effort, lacks: Lacks) -> Experiment:
-        there, missing = _there([*([_cmu_pie(5)] if cmu_pie else []), *([_coil(2)] if coil else [])], lacks)
-        if cmu_pie and _cmu_pie(5) not in there and lacks("cmu-pie", {"case": 4}) is None:
-            there.insert(0, _cmu_pie(4))
-            missing += ("case 4 of cmu-pie is shown in the place of case 5",)
-        panels = [draw(f"{name}-{setting.data}", f"{title}: {setting.title}", setting, effort) for setting in there]
-        return Experiment(name, title, _panels(*panels), missing)
-
-    return make
-
-
-def _pca(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
-    # 25 to 525 at an interval of 25, and 20 to 600 at one of 20, in the paper.
-    step, most = (25, 525) if setting.data == "cmu-pie" else (20, 600)
-    dimensions = [2 * step, 4 * step, 12 * step] if effort.coarse else list(range(step, most + 1, step))
+def _outliers(
+    name: str, effort: Effort, lacks: Lacks, title: str, setting: Setting, shares: Sequence[int]
+) -> Experiment:
+    """Accuracy with a share of the training labels permuted."""
+    available, missing = _available([setting], lacks)
     places = [
-        Place(method, str(k), cell)
-        for method in _methods(setting, effort, ("PCA", *_MULTI_VIEW))
-        for k in dimensions
-        for cell in _cells(setting, method, effort, search={"pca": (k,)})
+        place
+        for method in (_methods(setting, effort, _SUPERVISED) if available else ())
+        for share in shares
+        for place in _places(method, str(share), setting, method, effort, outliers=share / 100)
     ]
-    return Panel(key, title, "curve", tuple(places), x_label="PCA dimension")
+    panel = Panel(name, title, "outliers", tuple(places), x_label="permuted labels, %")
+    return Experiment(name, title, (panel,), missing)
 
 
-def _train_size(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+def _times(name: str, effort: Effort, lacks: Lacks, title: str) -> Experiment:
+    """Training times of this package's implementation, and of the algorithm as printed in the paper."""
+    rows: list[tuple[str, str, Mapping[str, Any], str]] = []
+    rows += [(method, method, _DEFAULTS.get(method, {}), "time") for method in _MULTI_VIEW]
+    rows += [("MCCA, one constraint for all views", "MCCA", {"constraint": "joint"}, "time")]
+    rows += [(f"{method} {AS_PRINTED}", method, fixed, "literal-time") for method, fixed in _DEFAULTS.items()]
+    places = [
+        Place(
+            row,
+            f"case {case}",
+            Cell(
+                data="paper-sizes",
+                method=method,
+                options={"n_views": n_views},
+                parameters={"n_components": 20, **fixed},
+                task=task,
+            ),
+        )
+        for case, n_views in PAPER_CASES.items()
+        if not effort.cases or case in effort.cases
+        for row, method, fixed, task in rows
+        if method in effort.methods
+    ]
+    return Experiment(name, title, (Panel(name, title, "times", tuple(places)),))
+
+
+def _figure(
+    name: str, effort: Effort, lacks: Lacks, title: str, make_panel: PanelMaker, *, coil: bool = True
+) -> Experiment:
+    """One panel per data set. CMU PIE case 4 replaces case 5 if poses are missing."""
+    available, missing = _available([_cmu_pie(5), _coil(2)] if coil else [_cmu_pie(5)], lacks)
+    if _cmu_pie(5) not in available and lacks("cmu-pie", {"case": 4}) is None:
+        available.insert(0, _cmu_pie(4))
+        missing += ("cmu-pie case 4 is shown instead of case 5",)
+    panels = [make_panel(f"{name}-{one.data}", f"{title}: {one.title}", one, effort) for one in available]
+    return Experiment(name, title, tuple(panels), missing)
+
+
+def _by_pca_dimension(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+    # In the paper, 25 to 525 in steps of 25, and 20 to 600 in steps of 20.
+    step, most = (25, 525) if setting.data == "cmu-pie" else (20, 600)
+    dimensions = [2 * step, 4 * step, 12 * step] if effort.coarse else range(step, most + 1, step)
+    columns = {str(k): {"search": {"pca": (k,)}} for k in dimensions}
+    places = _grid(setting, effort, ("PCA", *_MULTI_VIEW), columns)
+    return Panel(key, title, "curve", places, x_label="PCA dimension")
+
+
+def _by_train_size(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
     first = 20 if setting.data == "cmu-pie" else 30
     sizes = [*range(first, setting.n_train, 15 if effort.coarse else 5), setting.n_train]
+    places = _grid(setting, effort, ("PCA", *_MULTI_VIEW), {str(n): {"n_train": n} for n in sizes})
+    return Panel(key, title, "curve", places, x_label="training classes")
+
+
+def _by_latent_dimension(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+    places = _grid(setting, effort, tuple(_DEFAULTS), {"": {"task": "dimensions"}})
+    return Panel(key, title, "dimensions", places, x_label="dimension of the common space")
+
+
+def _by_parameters(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
     places = [
-        Place(method, str(n), cell)
-        for method in _methods(setting, effort, ("PCA", *_MULTI_VIEW))
-        for n in sizes
-        for cell in _cells(setting, method, effort, n_train=n)
-    ]
-    return Panel(key, title, "curve", tuple(places), x_label="classes to train with")
-
-
-def _latent(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
-    places = [
-        Place(method, "", cell)
-        for method in _methods(setting, effort, ("MvHE", "KMvHE"))
-        for cell in _cells(setting, method, effort, task="dimensions")
-    ]
-    return Panel(key, title, "dimensions", tuple(places), x_label="dimension of the common space")
-
-
-def _parameters(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
-    places = [
-        Place(method, "", cell)
-        for method in _methods(setting, effort, ("MvHE", "KMvHE"))
-        for cell in _cells(setting, method, effort, task="parameters", parameters=_DEFAULTS[method])
+        place
+        for method, fixed in _DEFAULTS.items()
+        for place in _grid(setting, effort, (method,), {"": {"task": "parameters", "parameters": fixed}})
     ]
     return Panel(key, title, "parameters", tuple(places))
 
 
-def _plane(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
-    places = [
-        Place(method, "", next(_cells(setting, method, effort, parameters={"n_components": 2})))
-        for method in _methods(setting, effort, _MULTI_VIEW)
-    ]
-    return Panel(key, title, "embeddings", tuple(places))
+def _in_the_plane(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+    columns = {"": {"parameters": {"n_components": 2}}}
+    return Panel(key, title, "embeddings", _grid(setting, replace(effort, repeats=1), _MULTI_VIEW, columns))
 
 
-def _panels(*panels: Panel) -> tuple[Panel, ...]:
-    """Those in which there is something."""
-    return tuple(panel for panel in panels if panel.places)
+def _grid(
+    setting: Setting, effort: Effort, methods: Sequence[str], columns: Mapping[str, Mapping[str, Any]]
+) -> tuple[Place, ...]:
+    """Methods × columns, where each column changes the cells in its own way."""
+    return tuple(
+        Place(method, column, cell)
+        for method in _methods(setting, effort, methods)
+        for column, changes in columns.items()
+        for cell in _cells(setting, method, effort, **changes)
+    )
 
 
 _PIE_CASES = [_cmu_pie(case) for case in cmu_pie.CASES]
 _COIL_CASES = [_coil(case) for case in coil100.CASES]
 _TWO_SENSORS = [Setting("hfb", 60, 2), Setting("cufsf", 700, 2)]
+_PIE_SHARES, _COIL_SHARES = (0, 5, 10, 15, 20), (0, 10, 20, 30, 40)
 
-EXPERIMENTS: dict[str, Maker] = {
-    "table-1": _comparison("table-1", "Accuracy on HFB and CUFSF", _TWO_SENSORS, "pairs"),
-    "table-2": _ablation("table-2", "Parts of MvHE on CMU PIE", _PIE_CASES),
-    "table-3": _comparison("table-3", "Accuracy on CMU PIE", _PIE_CASES),
-    "table-4": _outliers("table-4", "Permuted labels, CMU PIE case 5", _cmu_pie(5), (0, 5, 10, 15, 20)),
-    "table-5": _times("table-5", "Training times at the sizes of CMU PIE"),
-    "table-6": _comparison("table-6", "Accuracy on COIL-100", _COIL_CASES),
-    "table-7": _outliers("table-7", "Permuted labels, COIL-100 case 2", _coil(2), (0, 10, 20, 30, 40)),
-    "figure-2d": _figure("figure-2d", "Embeddings in the plane", _plane, coil=False),
-    "figure-pca": _figure("figure-pca", "Accuracy against the PCA dimension", _pca),
-    "figure-dims": _figure("figure-dims", "Accuracy against the dimension of the common space", _latent),
-    "figure-train-size": _figure("figure-train-size", "Accuracy against the number of classes", _train_size),
-    "figure-parameters": _figure("figure-parameters", "Effect of the parameters", _parameters, coil=False),
+EXPERIMENTS: dict[str, Planner] = {
+    "table-1": partial(_comparison, title="Accuracy on HFB and CUFSF", settings=_TWO_SENSORS, kind="pairs"),
+    "table-2": partial(_ablation, title="Parts of MvHE on CMU PIE", settings=_PIE_CASES),
+    "table-3": partial(_comparison, title="Accuracy on CMU PIE", settings=_PIE_CASES),
+    "table-4": partial(_outliers, title="Permuted labels, CMU PIE case 5", setting=_cmu_pie(5), shares=_PIE_SHARES),
+    "table-5": partial(_times, title="Training times at the sizes of CMU PIE"),
+    "table-6": partial(_comparison, title="Accuracy on COIL-100", settings=_COIL_CASES),
+    "table-7": partial(_outliers, title="Permuted labels, COIL-100 case 2", setting=_coil(2), shares=_COIL_SHARES),
+    "figure-2d": partial(_figure, title="Embeddings in the plane", make_panel=_in_the_plane, coil=False),
+    "figure-pca": partial(_figure, title="Accuracy by PCA dimension", make_panel=_by_pca_dimension),
+    "figure-dims": partial(_figure, title="Accuracy by dimension of the common space", make_panel=_by_latent_dimension),
+    "figure-train-size": partial(_figure, title="Accuracy by number of training classes", make_panel=_by_train_size),
+    "figure-parameters": partial(_figure, title="Effect of the parameters", make_panel=_by_parameters, coil=False),
 }
-"""Name → what makes its plan, in the paper's order."""
+"""Name → planner, in the paper's order."""

@@ -20,19 +20,7 @@ Load = Callable[[str, Mapping[str, Any]], Dataset]
 
 
 def reproduction_report(experiments: Sequence[Experiment], results: Results, load: Load, command: str) -> Report:
-    """The paper's tables and figures, published beside measured.
-
-    Parameters
-    ----------
-    experiments : sequence of Experiment
-        What was to be run.
-    results : mapping of Cell to Record
-        The results.
-    load : callable
-        Gives the data of a cell, by name and options.
-    command : str
-        What made them.
-    """
+    """Compose the report. ``load(data, options)`` returns the data of a cell; `command` is the one that was run."""
     sections = []
     for experiment in experiments:
         found: list[Item] = []
@@ -40,21 +28,22 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
             found += _plane(panel, results, load) if panel.kind == "embeddings" else items(panel, results)
             if panel.kind in ("accuracy", "pairs"):
                 found += _best_matches(panel, results, load)
-        sections.append(Section(_head(experiment), found, "\n\n".join(experiment.missing)))
+        sections.append(Section(_heading(experiment), found, "\n\n".join(experiment.missing)))
     cells = [cell for experiment in experiments for cell in experiment.cells]
     sections.append(environment_section(cells))
     return Report(
         "Multi-view Hybrid Embedding: the paper's experiments",
         "Tables and figures of J. Xu et al., Multi-view Hybrid Embedding: A Divide-and-Conquer Approach, IEEE "
-        "Transactions on Cybernetics, measured next to published. Splits are random and not the paper's; parameters "
-        "were chosen on training classes only, but for the PCA dimension where a table says so. Few repeats or draws "
-        "tell little: the splits of one seed may be better or worse by some points than those of another.",
+        "Transactions on Cybernetics, measured next to published. Splits are random and differ from the paper's. "
+        "Parameters were chosen on training classes only, except for the PCA dimension where a table says so. Results "
+        "with few repeats or draws are uncertain: means over the splits of two seeds can differ by several points.",
         sections,
         command,
     )
 
 
 def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
+    """Embeddings in two dimensions."""
     shown: dict[str, MappedSamples] = {}
     data = None
     for place in panel.places:
@@ -65,7 +54,7 @@ def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
 
 
 def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
-    """Matches by the best method of the first column, in its first split."""
+    """Matches of the best method in the first split of the first column."""
     accuracy = entries(panel, results, lambda r: r["score"])
     first = {row: place for row, place in first_places(panel, panel.columns[0]).items() if has_result(results, place)}
     best = next(iter(ranked_rows(accuracy, first)), None)
@@ -76,12 +65,12 @@ def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
     if data.image_shape is None:
         return []
     shown = {best: map_test_samples(place, results[place.cell].result or {}, data)}
-    caption = f"Test samples of the first split of {panel.columns[0]}, by its best method."
+    caption = f"Test samples of the first split of {panel.columns[0]}, matched by its best method."
     return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
 
 
-def _head(experiment: Experiment) -> str:
-    """The title, with the number that tables have in the paper, or the name that figures have here."""
+def _heading(experiment: Experiment) -> str:
+    """The title, with the paper's number for tables and this package's name for figures."""
     kind, _, number = experiment.name.partition("-")
     if kind == "table":
         return f"Table {number} of the paper: {experiment.title}"

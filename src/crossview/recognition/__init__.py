@@ -1,1 +1,1 @@
-"""From a common space to recognition: metrics."""
+"""Splits, parameter search, committees and the matcher."""

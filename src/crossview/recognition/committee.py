@@ -1,4 +1,4 @@
-"""Several embeddings as one."""
+"""Combine several embeddings into one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ __all__ = ["Committee", "unit_length"]
 
 
 class Committee(Embedding):
-    r"""An embedding made of embeddings: the members' latent samples of unit length, side by side.
+    r"""Concatenate the latent samples of several embeddings, each scaled to unit length.
 
-    The squared distance of two samples in the common space is the sum over the members of :math:`2 - 2 \cos \alpha_r`,
-    where :math:`\alpha_r` is the angle between the samples in the space of member r: every member has the same say,
-    and votes by how sure it is. Members should be good by themselves and differ from each other, as the best different
-    settings of a search do: ``EmbeddingSearchCV(..., members=8)`` or ``crossview.tune(..., members=8)`` chooses them.
+    The squared distance between two samples in the common space is the sum of :math:`2 - 2 \cos \alpha_r` over the
+    members, where :math:`\alpha_r` is the angle between the samples in the space of member r. Members thus have equal
+    weight, and clear decisions count more than close ones. Members should be accurate and differ from each other, like
+    the best different settings of a search: ``EmbeddingSearchCV(..., members=8)`` or ``crossview.tune(..., members=8)``
+    selects them.
 
     Parameters
     ----------
@@ -35,9 +36,9 @@ class Committee(Embedding):
     Attributes
     ----------
     members_ : list of estimator
-        Fitted.
+        The fitted members.
     view_names_ : list of str
-        The views' names.
+        Names of the views.
     n_features_ : tuple of int
         D_v of every view.
 
@@ -67,22 +68,22 @@ class Committee(Embedding):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Views of the same m samples; a row of NaN is a sample that a view has not seen.
+            Views of the same m samples. A row of NaN marks a sample that is missing in that view.
         y : array-like of shape (m,)
             One class label per sample; ignored by unsupervised members.
 
         Returns
         -------
         self : Committee
-            Fitted.
+            The fitted committee.
         """
         if not isinstance(self.members, list | tuple) or not self.members:
-            raise ValueError("members must be a list of one or more embeddings.")
+            raise ValueError("members must be a list of one or more embeddings: pass for example [MvDA(), MvHE()].")
         checked = Views(views)
         return self._of([clone(member).fit(checked, y) for member in self.members], checked)
 
     def _of(self, fitted: list[Any], views: Views) -> Self:
-        """The committee of members that are fitted already."""
+        """Use members that are already fitted."""
         self.members_ = fitted
         self._remember(views)
         return self
@@ -95,13 +96,7 @@ class Committee(Embedding):
 
 
 def unit_length(Z: Array) -> Array:
-    """Samples scaled to unit length; one of length zero stays as it is, and so does one of NaN.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (m, d)
-        The samples.
-    """
+    """Scale samples to unit length, leaving rows of zeros and of NaN as they are."""
     seen = ~np.isnan(Z).any(axis=1)
     scaled = Z.copy()
     if seen.any():

@@ -1,4 +1,4 @@
-"""Enrol a gallery in one view, and recognise probes of another."""
+"""Enrol a gallery from one view and recognise probes from another."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class CrossViewClassifier(BaseEstimator):
     Parameters
     ----------
     embedding : estimator
-        The embedding, a pipeline that ends in one, or a search for one.
+        An embedding, a pipeline that ends in one, or a search for one.
     n_neighbors : int
-        How many nearest gallery samples vote; where votes are even, the nearest one's class is taken.
+        Number of nearest gallery samples that vote. Ties go to the class of the nearest sample.
     metric : {"euclidean", "cosine"}, optional
-        The distance; when left out, the one that a search has chosen, otherwise Euclidean.
+        The distance. The default is the one that a search chose, or else Euclidean.
     unknown_label : optional
-        What to call a probe that is further from the gallery than the threshold; -1, or "unknown" where classes are
-        strings, when left out.
+        Label of probes that are farther from the gallery than the threshold. The default is -1, or "unknown" if the
+        classes are strings.
 
     Attributes
     ----------
     embedding_ : estimator
-        Fitted.
+        The fitted embedding.
     gallery_ : ndarray of shape (g, d)
         Enrolled samples in the common space.
     gallery_labels_ : ndarray of shape (g,)
         Their classes.
     threshold_ : float or None
-        Distance beyond which a probe is unknown, once calibrated.
+        Distance beyond which a probe is unknown; None before calibration.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class CrossViewClassifier(BaseEstimator):
         self.unknown_label = unknown_label
 
     def fit(self, views: ViewInput, y: ArrayLike) -> Self:
-        """Learn the common space. The gallery is empty afterwards.
+        """Learn the common space and empty the gallery.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class CrossViewClassifier(BaseEstimator):
         Returns
         -------
         self : CrossViewClassifier
-            Fitted.
+            The fitted matcher.
         """
         check_count(self.n_neighbors, "n_neighbors", least=1)
         if self.metric is not None:
@@ -93,30 +93,30 @@ class CrossViewClassifier(BaseEstimator):
         return self
 
     def enroll(self, X: ArrayLike, y: ArrayLike, view: int | str, *, replace: bool = False) -> Self:
-        """Add samples to the gallery. Its samples may come from several views.
+        """Add samples to the gallery, which may hold samples of several views.
 
         Parameters
         ----------
         X : array-like of shape (g, D_v)
-            Samples as the view sees them.
+            Samples of the view.
         y : array-like of shape (g,)
-            Their classes, which need not be among those of training.
+            Their classes, which need not occur in the training data.
         view : int or str
             The view, by position or name.
         replace : bool
-            Empty the gallery first.
+            Whether to empty the gallery first.
 
         Returns
         -------
         self : CrossViewClassifier
-            With the larger gallery, and without a threshold, which was for the smaller one.
+            The matcher. Its threshold is reset, because it depends on the gallery.
         """
         latent, labels = self._latent(X, view), column_or_1d(y)
         if len(labels) != len(latent):
             raise ValueError(f"y has {len(labels)} labels for {len(latent)} samples: give one label per row.")
         if hasattr(self, "gallery_") and not replace:
             if (labels.dtype.kind in "OU") != (self.gallery_labels_.dtype.kind in "OU"):
-                raise ValueError("the gallery's labels are strings, or numbers, but not both: give labels of its kind.")
+                raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
             latent = np.concatenate([self.gallery_, latent])
             labels = np.concatenate([self.gallery_labels_, labels])
         self.gallery_, self.gallery_labels_ = latent, labels
@@ -126,21 +126,21 @@ class CrossViewClassifier(BaseEstimator):
     def kneighbors(
         self, X: ArrayLike, view: int | str, n_neighbors: int | None = None
     ) -> tuple[Array, NDArray[np.intp]]:
-        """The gallery samples nearest to probes.
+        """Find the gallery samples nearest to each probe.
 
         Parameters
         ----------
         X : array-like of shape (t, D_v)
-            Probes as the view sees them.
+            Probes from the view.
         view : int or str
             The view, by position or name.
         n_neighbors : int, optional
-            How many; as many as vote when left out.
+            Number of neighbours. The default is the number that vote.
 
         Returns
         -------
         distances : ndarray of shape (t, n_neighbors)
-            Ascending.
+            Distances, in ascending order.
         indices : ndarray of int, shape (t, n_neighbors)
             Rows of ``gallery_``, in the order of enrolment.
         """
@@ -153,19 +153,19 @@ class CrossViewClassifier(BaseEstimator):
         return nearest(distances_in_chunks(gallery, probes, chosen_metric(self)), k)
 
     def predict(self, X: ArrayLike, view: int | str) -> NDArray[Any]:
-        """The classes of probes; the unknown label beyond the threshold, once that is calibrated.
+        """Predict the classes of probes. After calibration, probes beyond the threshold get the unknown label.
 
         Parameters
         ----------
         X : array-like of shape (t, D_v)
-            Probes as the view sees them.
+            Probes from the view.
         view : int or str
             The view, by position or name.
 
         Returns
         -------
         labels : ndarray of shape (t,)
-            Their classes.
+            Predicted classes.
         """
         distances, indices = self.kneighbors(X, view)
         labels = self.gallery_labels_[indices]
@@ -180,21 +180,21 @@ class CrossViewClassifier(BaseEstimator):
         return predicted
 
     def rank(self, X: ArrayLike, view: int | str, k: int = 5) -> tuple[NDArray[Any], Array]:
-        """The k nearest classes of every probe, each as near as its nearest sample.
+        """Rank the k nearest classes of each probe. The distance to a class is that to its nearest sample.
 
         Parameters
         ----------
         X : array-like of shape (t, D_v)
-            Probes as the view sees them.
+            Probes from the view.
         view : int or str
             The view, by position or name.
         k : int
-            How many classes, at most those in the gallery.
+            Number of classes, at most the number in the gallery.
 
         Returns
         -------
         labels : ndarray of shape (t, k)
-            Classes, the nearest first.
+            Classes, nearest first.
         distances : ndarray of shape (t, k)
             Their distances.
         """
@@ -209,24 +209,24 @@ class CrossViewClassifier(BaseEstimator):
     def calibrate(self, X: ArrayLike, y: ArrayLike, view: int | str, false_match_rate: float = 0.01) -> Self:
         """Set the threshold beyond which a probe is unknown.
 
-        Every calibration probe stands for someone who is not enrolled: samples of its own class are passed over, and
-        the threshold is where the wanted share of the probes still has a match.
+        Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is set so
+        that the given share of probes still finds a match.
 
         Parameters
         ----------
         X : array-like of shape (t, D_v)
-            Probes as the view sees them, not used in training.
+            Probes from the view that were not used in training.
         y : array-like of shape (t,)
             Their classes, enrolled or not.
         view : int or str
             The view, by position or name.
         false_match_rate : float
-            Share of probes of classes that are not enrolled that may be matched nevertheless.
+            Share of probes from classes outside the gallery that may still be matched.
 
         Returns
         -------
         self : CrossViewClassifier
-            With ``threshold_``.
+            The calibrated matcher.
         """
         if not 0.0 <= false_match_rate < 1.0:
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
@@ -239,19 +239,19 @@ class CrossViewClassifier(BaseEstimator):
             closest.append(others.min(axis=1))
         impostors = np.sort(np.concatenate(closest))
         if not np.isfinite(impostors).all():
-            raise ValueError("the gallery has one class only: enrol others before calibrating.")
+            raise ValueError("the gallery has only one class: enrol others before calibrating.")
         allowed = int(false_match_rate * len(impostors))
-        # The largest distance at which no more than the allowed number of impostors are at or within it.
+        # The largest distance that accepts at most the allowed number of impostors.
         self.threshold_ = float(np.nextafter(impostors[allowed], -np.inf))
         return self
 
     def score(self, X: ArrayLike, y: ArrayLike, view: int | str) -> float:
-        """Share of probes that are given their class.
+        """Return the share of probes that are recognised correctly.
 
         Parameters
         ----------
         X : array-like of shape (t, D_v)
-            Probes as the view sees them.
+            Probes from the view.
         y : array-like of shape (t,)
             Their classes.
         view : int or str
@@ -260,7 +260,7 @@ class CrossViewClassifier(BaseEstimator):
         Returns
         -------
         accuracy : float
-            The share.
+            Rank-1 accuracy.
         """
         return float(np.mean(self.predict(X, view) == column_or_1d(y)))
 
@@ -268,7 +268,7 @@ class CrossViewClassifier(BaseEstimator):
         check_is_fitted(self, "embedding_")
         latent = transform_view(self.embedding_, X, view)
         if np.isnan(latent).any():
-            raise ValueError("samples with NaN were not seen by this view: leave them out.")
+            raise ValueError("rows of NaN are missing in this view: leave them out.")
         return latent
 
     def _gallery(self) -> Array:
@@ -283,13 +283,7 @@ class CrossViewClassifier(BaseEstimator):
 
 
 def chosen_metric(model: Any) -> str:
-    """The distance for a model's common space: what a matcher was given or a search has found; else the Euclidean.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    """
+    """Return the distance that suits a fitted model: the matcher's, the one a search chose, or else Euclidean."""
     if isinstance(model, CrossViewClassifier):
         return model.metric or chosen_metric(model.embedding_)
     return model.best_metric_ if isinstance(model, EmbeddingSearchCV) else "euclidean"

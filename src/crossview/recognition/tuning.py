@@ -1,4 +1,4 @@
-"""The standard pipeline of every method, and where to look for its parameters."""
+"""Standard pipelines of all methods, and the parameter values to search."""
 
 from __future__ import annotations
 
@@ -16,20 +16,13 @@ from crossview.views import ViewInput, Views
 __all__ = ["search_space", "standard_pipeline", "tune"]
 
 _SCALINGS = ("feature", "view")
-_PCA = (20, 40, 80, 160)
-_ALL_UP_TO = 320  # features of the widest view up to which no reduction at all is among what is tried
+_PCA_DIMENSIONS = (20, 40, 80, 160)
+_MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
 
 
 def standard_pipeline(method: str) -> Pipeline:
-    """Scaler, PCA and a method, with its default parameters.
+    """Return a scaler, a PCA and a method, all with default parameters.
 
-    Parameters
-    ----------
-    method : str
-        A name in `crossview.METHODS`.
-
-    Examples
-    --------
     >>> [name for name, _ in standard_pipeline("MvDA-VC").steps]
     ['viewscaler', 'viewpca', 'mvdavc']
     """
@@ -46,42 +39,27 @@ def search_space(
     pca: Sequence[float | None] | None = None,
     scaling: Sequence[str | None] = _SCALINGS,
 ) -> dict[str, list[Any]]:
-    """Values to try for the parameters of a method's standard pipeline.
+    """Return the values to try for a method's standard pipeline, by parameter name.
 
-    Parameters
-    ----------
-    method : str
-        A name in `crossview.METHODS`.
-    n_features : sequence of int
-        Widths of the views.
-    own : mapping of str to sequence, optional
-        Values for the method's own parameters; ``crossview.SEARCH_SPACES[method]`` when left out.
-    pca : sequence of int, float or None, optional
-        Values for the number of principal components per view; 20, 40, 80 and 160 when left out. Those that no view is
-        wide enough for are replaced by None, which keeps all components, unless views have hundreds of features.
-    scaling : sequence of {"feature", "view", None}
-        Ways of scaling to try.
+    `own` are values for the method's own parameters, by default ``crossview.SEARCH_SPACES[method]``; `pca` are numbers
+    of principal components per view. Numbers that exceed the width of every view are replaced by None, which keeps all
+    components, unless views have hundreds of features.
 
-    Returns
-    -------
-    space : dict of str to list
-        By the names that ``set_params`` knows them by.
-
-    Examples
-    --------
     >>> search_space("MvDA", [64, 6], own={"reg": [0.1]})
     {'viewscaler__by': ['feature', 'view'], 'viewpca__n_components': [None, 20, 40], 'mvda__reg': [0.1]}
     """
     widest = max(n_features)
-    numbers: list[float | None] = [k for k in (_PCA if pca is None else pca) if k is None or k < widest]
-    if None not in numbers and (pca is None or len(numbers) < len(pca)) and (widest <= _ALL_UP_TO or not numbers):
+    tried = _PCA_DIMENSIONS if pca is None else pca
+    numbers: list[float | None] = [k for k in tried if k is None or k < widest]
+    dropped = pca is None or len(numbers) < len(pca)
+    if None not in numbers and dropped and (widest <= _MAX_WIDTH_WITHOUT_PCA or not numbers):
         numbers.insert(0, None)
     name = METHODS[method].__name__.lower()
     values = SEARCH_SPACES[method] if own is None else own
     return {
         "viewscaler__by": list(scaling),
         "viewpca__n_components": numbers,
-        **{f"{name}__{parameter}": list(tried) for parameter, tried in values.items()},
+        **{f"{name}__{parameter}": list(choices) for parameter, choices in values.items()},
     }
 
 
@@ -94,7 +72,7 @@ def tune(
     n_iter: int | None = 30,
     **options: Any,
 ) -> EmbeddingSearchCV:
-    """Search for the parameters of any method of the comparison, of the scaling and PCA before it, and for a distance.
+    """Search for the parameters of a method, of the scaling and PCA before it, and for the distance after it.
 
     Parameters
     ----------
@@ -105,17 +83,17 @@ def tune(
     y : array-like of shape (m,)
         One class label per sample.
     param_grid : dict or list of dict, optional
-        Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``; by default
-        both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``.
+        Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
+        covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``.
     n_iter : int, optional
-        How many settings to draw; None tries all.
+        Number of settings to draw; None tries all.
     **options
         Further parameters of `EmbeddingSearchCV`, such as ``cv``, ``members`` and ``progress``.
 
     Returns
     -------
     search : EmbeddingSearchCV
-        Fitted.
+        The fitted search.
 
     Examples
     --------

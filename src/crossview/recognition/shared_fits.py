@@ -1,0 +1,108 @@
+"""Fit many candidates of a pipeline, each step once for all candidates that share its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from crossview.views import Views
+
+__all__ = ["Params", "SharedFit", "shared_fits"]
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SharedFit:
+    """Candidates that share all steps before the embedding, and all parameters of it that are costly to change.
+
+    `steps` are fitted and the embedding is not. `error` says why one of the steps cannot be fitted.
+    """
+
+    steps: tuple[Any, ...]
+    embedding: Any
+    candidates: list[int]
+    params: list[Params]
+    train: Views
+    y: NDArray[Any]
+    test: Views
+    error: ValueError | None = None
+
+    def fit(self) -> Iterator[tuple[int, Any]]:
+        """Yield each candidate with its fitted embedding, or with the error that prevents the fit."""
+        if self.error is not None:
+            yield from ((candidate, self.error) for candidate in self.candidates)
+        else:
+            fits = _fit_each(self.embedding, self.params, self.train, self.y)
+            yield from zip(self.candidates, fits, strict=True)
+
+
+def shared_fits(
+    steps: Sequence[Any],
+    params: Sequence[Sequence[Params]],
+    candidates: list[int],
+    train: Views,
+    y: NDArray[Any],
+    test: Views,
+    fitted: tuple[Any, ...] = (),
+) -> Iterator[SharedFit]:
+    """Fit the steps before the embedding, each once for all candidates that share it.
+
+    `params` has one dict per candidate and step. `fitted` are the first steps; `train` and `test` have passed them.
+    """
+    i, step = len(fitted), steps[len(fitted)]
+    is_embedding = i == len(steps) - 1
+    cheap = {*step._refits, "n_components"} if is_embedding else {*step._refits}
+
+    costly = {c: {name: value for name, value in params[c][i].items() if name not in cheap} for c in candidates}
+    changes = {c: {name: value for name, value in params[c][i].items() if name in cheap} for c in candidates}
+    for group in _group(candidates, costly):
+        model = clone(step).set_params(**costly[group[0]])
+        if is_embedding:
+            yield SharedFit(fitted, model, group, [changes[c] for c in group], train, y, test)
+            continue
+        equal = _group(group, changes)
+        fits = _fit_each(model, [changes[same[0]] for same in equal], train, y)
+        for same, fit in zip(equal, fits, strict=True):
+            if isinstance(fit, ValueError):
+                yield SharedFit(fitted, model, same, [], train, y, test, fit)
+            else:
+                mapped = fit.transform(train), y, fit.transform(test)
+                yield from shared_fits(steps, params, same, *mapped, (*fitted, fit))
+
+
+def _fit_each(model: Any, params: Sequence[Params], views: Views, y: NDArray[Any]) -> Iterator[Any]:
+    """Yield the model fitted with each of the parameters, or the error that prevents the fit."""
+    try:
+        refit = model._refitter(views, y, params)
+    except ValueError as error:
+        yield from [error] * len(params)
+        return
+    for one in params:
+        try:
+            fit = refit(one)
+        except ValueError as error:
+            fit = error
+        yield fit
+
+
+def _group(candidates: Sequence[int], params: Mapping[int, Params]) -> list[list[int]]:
+    """Group candidates with equal parameters."""
+    groups: dict[Any, list[int]] = {}
+    for candidate in candidates:
+        groups.setdefault(_key(params[candidate]), []).append(candidate)
+    return list(groups.values())
+
+
+def _key(params: Params) -> tuple[Any, ...]:
+    """Make a hashable key. Values that are not plain, such as arrays, are compared by identity."""
+    plain = (str, bool, int, float, np.generic, type(None))
+    return tuple(
+        (name, type(value).__name__, value if isinstance(value, plain) else id(value))
+        for name, value in sorted(params.items())
+    )
