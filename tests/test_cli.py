@@ -158,15 +158,15 @@ def test_datasets(tmp_path):
     ("arguments", "message"),
     [
         (("fit", "nowhere", "-o", "m"), "nowhere is neither a data set"),
-        (("fit", "coil100", "-o", "m"), "coil100 is read from a copy of your own: say by --data"),
-        (("fit", "DATA", "-o", "m", "--case", "3"), "has no cases: leave --case out"),
-        (("fit", "digits", "-o", "m", "-p", "reg"), "given as NAME=VALUE, got 'reg'"),
+        (("fit", "coil100", "-o", "m"), "coil100 is not included: pass the folder that contains coil-100/ with --data"),
+        (("fit", "DATA", "-o", "m", "--case", "3"), "has no cases: leave out --case"),
+        (("fit", "digits", "-o", "m", "-p", "reg"), "must be NAME=VALUE, got 'reg'"),
         (("fit", "digits", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
         (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
         (("inspect", "nowhere"), "nowhere"),
-        (("datasets", "--data", "nowhere"), "there is no folder nowhere"),
+        (("datasets", "--data", "nowhere"), "nowhere is not a folder"),
         (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
-        (("match", "MODEL", "DATA", "DATA", "--gallery-view", "top", "--probe-view", "photo"), "no view 'top', only"),
+        (("match", "MODEL", "DATA", "DATA", "--gallery-view", "top", "--probe-view", "photo"), "unknown view 'top': the data have"),
         (("match", "MODEL", "DATA", "DATA", "--gallery-view", "photo", "--probe-view", "sketch", "-k", "99"), "-k 99"),
     ],
 )
@@ -261,6 +261,6 @@ def test_a_pickle_is_not_a_model(tmp_path):
 
 def test_wrong_usage_is_status_2():
     assert (
-        "'Magic' is no method: choose among PCA"
+        "unknown method 'Magic': use one of PCA"
         in run("fit", "digits", "-o", "m", "--method", "Magic", status=1).stderr
     )

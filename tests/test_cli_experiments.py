@@ -108,19 +108,19 @@ def test_what_methods_need_of_views_is_told(tmp_path):
     ("arguments", "message"),
     [
         (["compare", "nowhere"], "nowhere is neither a data set"),
-        (["compare", "--methods", "mvhe,mvda vc"], "'mvda vc' is no method: choose among PCA"),
-        (["compare", "--methods", "Magic"], "'Magic' is no method: choose among PCA"),
-        (["compare", "--methods", ","], "--methods names none"),
+        (["compare", "--methods", "mvhe,mvda vc"], "unknown method 'mvda vc': use one of PCA"),
+        (["compare", "--methods", "Magic"], "unknown method 'Magic': use one of PCA"),
+        (["compare", "--methods", ","], "--methods is empty"),
         (["compare", "--split", "coins"], "--split must be classes, samples or auto"),
-        (["compare", "--pca", "ten"], "--pca must be numbers parted by commas"),
+        (["compare", "--pca", "ten"], "--pca must be numbers separated by commas"),
         (["compare", "--case", "2"], "digits has no cases"),
-        (["compare", "coil100"], "say by --data which folder holds coil-100/"),
+        (["compare", "coil100"], "pass the folder that contains coil-100/ with --data"),
         (["compare", "--train", "2000"], "2000"),
         (["compare", "--scheduler", "there"], "scheduler must be an address such as tcp://"),
         (["reproduce", "table-8"], "unknown experiment 'table-8': use one of table-1"),
-        (["reproduce", "table-6", "--cases", "one"], "--cases must be numbers parted by commas"),
-        (["reproduce", "table-6"], "none of it can run with the data that are here"),
-        (["reproduce", "table-6", "--cases", "9"], "by --cases 1 to 8 of CMU PIE or 1 to 4 of COIL-100"),
+        (["reproduce", "table-6", "--cases", "one"], "--cases must be numbers separated by commas"),
+        (["reproduce", "table-6"], "nothing can run without data"),
+        (["reproduce", "table-6", "--cases", "9"], "choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"),
     ],
 )
 def test_wrong_input_is_told_in_a_line(arguments, message, tmp_path):
@@ -136,9 +136,9 @@ def test_methods_may_be_written_in_other_ways():
 def test_what_cannot_be_compared_is_refused_before_the_work(tmp_path):
     np.savez(tmp_path / "one.npz", a=ARRAYS[0], y=Y)
     np.savez(tmp_path / "same.npz", a=ARRAYS[0], b=ARRAYS[1], y=np.zeros(96, dtype=int))
-    assert "there is one view, 'a'" in run("compare", tmp_path / "one.npz", "-o", tmp_path / "o", status=1).stderr
+    assert "got one: 'a'" in run("compare", tmp_path / "one.npz", "-o", tmp_path / "o", status=1).stderr
     assert (
-        "all samples are of one class" in run("compare", tmp_path / "same.npz", "-o", tmp_path / "o", status=1).stderr
+        "all samples belong to one class" in run("compare", tmp_path / "same.npz", "-o", tmp_path / "o", status=1).stderr
     )
     assert not (tmp_path / "o").exists()
 

@@ -1,4 +1,4 @@
-"""The command line's frame: the application, its consoles, options that commands share, and errors in one line."""
+"""The application, its consoles, shared options, and errors in one line."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ out, err = Console(), Console(stderr=True)
 
 
 def method_name(given: str) -> str:
-    """A method as it is called here, however it is written."""
+    """The name of a method, whatever its case and hyphens."""
     known = {name.lower().replace("-", ""): name for name in cv.METHODS}
     try:
         return known[given.lower().replace("-", "")]
     except KeyError:
-        raise ValueError(f"{given!r} is no method: choose among {', '.join(cv.METHODS)}.") from None
+        raise ValueError(f"unknown method {given!r}: use one of {', '.join(cv.METHODS)}.") from None
 
 
 MethodOption = Annotated[str, typer.Option("--method", help=f"{', '.join(cv.METHODS)}.")]
@@ -64,19 +64,19 @@ DataArgument = Annotated[
     ),
 ]
 FolderOption = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder that holds coil-100/, cmu-pie/ and so on.")
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder that contains coil-100/, cmu-pie/ and so on.")
 ]
 SizeOption = Annotated[
     str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 48x48.")
 ]
 CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
 
 
 @app.callback()
 def _main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version, and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         print(cv.__version__)
@@ -85,7 +85,7 @@ def _main(
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """What a user can mend is said in one line, and ends with status 1."""
+    """Report errors that a user can fix in one line, with exit status 1."""
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
@@ -95,17 +95,17 @@ def one_line_errors() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """Text in which brackets mean nothing to rich."""
+    """Text with square brackets escaped for rich."""
     return text.replace("[", "\\[")
 
 
 def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any]:
-    """What the data that a command names are loaded with."""
+    """Options for the loader of a command's data."""
     source = SOURCES.get(data)
     options: dict[str, Any] = {}
     if case is not None:
         if source is None or not source.cases:
-            raise ValueError(f"{data} has no cases: leave --case out.")
+            raise ValueError(f"{data} has no cases: leave out --case.")
         options["case"] = case
     if size is not None:
         if source is not None or not Path(data).is_dir():
@@ -120,14 +120,14 @@ def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any
 def open_data(
     data: str, folder: Path | None, case: int | None = None, size: str | None = None, labelled: bool = True
 ) -> cv.datasets.Dataset:
-    """The data that a command names; those to learn from must have labels."""
+    """Load a command's data; training data must have labels."""
     source = SOURCES.get(data)
     if source is not None and source.folder is not None and folder is None:
-        raise ValueError(f"{data} is read from a copy of your own: say by --data which folder holds {source.folder}/.")
+        raise ValueError(f"{data} is not included: pass the folder that contains {source.folder}/ with --data.")
     return open_dataset(data, folder, labelled=labelled, **data_options(data, case, size))
 
 
 def check_output(path: Path) -> None:
-    """Find out before the work is done that its result could not be kept."""
+    """Refuse an output file that cannot be written, before any work is done."""
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to: create it first.")
+        raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")

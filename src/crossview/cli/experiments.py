@@ -1,4 +1,4 @@
-"""Does it work, and how does it compare? On data of one's own, and on the paper's."""
+"""Commands that run experiments: `compare` and `reproduce`."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ _CORES = int(cpu_count())
 _MOST_COLUMNS = 6  # of a table in a terminal; the page has wider ones
 
 MethodsOption = Annotated[
-    str | None, typer.Option(metavar="A,B,…", help=f"Methods, of {', '.join(cv.METHODS)}; all when left out.")
+    str | None, typer.Option(metavar="A,B,…", help=f"Methods to run: {', '.join(cv.METHODS)}; by default all.")
 ]
 ScoringOption = Annotated[
-    str, typer.Option(metavar="accuracy|average_precision", help="What folds are scored by in searches.")
+    str, typer.Option(metavar="accuracy|average_precision", help="Score used to choose parameters.")
 ]
 MembersOption = Annotated[
-    int, typer.Option(min=1, help="Members of a committee of the best settings of a search; 1 for no committees.")
+    int, typer.Option(min=1, help="Size of the committees of best settings; 1 for no committees.")
 ]
 WorkersOption = Annotated[int, typer.Option(min=1, help="Processes, each with one thread; 1 starts no others.")]
 SchedulerOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Compute on the Dask cluster with this scheduler instead.")
 ]
-RetryOption = Annotated[bool, typer.Option("--retry", help="Compute again what failed before.")]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Retry what failed before.")]
 OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results and the report are kept.")
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results and the report.")
 ]
 StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write figures as SVG, PNG and PDF, too.")]
 
@@ -84,7 +84,7 @@ def compare(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Where results and the report are kept; crossview-compare/DATASET when left out.",
+            help="Folder for results and the report; by default crossview-compare/DATASET.",
         ),
     ] = None,
     methods: MethodsOption = None,
@@ -93,13 +93,13 @@ def compare(
         str,
         typer.Option(
             metavar="classes|samples|auto",
-            help="Whether classes to test with are others than those to train with (classes), or the same (samples); "
-            "by default the former if there are 20 classes or more.",
+            help="Test on classes that were not trained on (classes), or on further samples of the same classes "
+            "(samples). By default classes if there are 20 or more.",
         ),
     ] = "auto",
     train: Annotated[
         float | None,
-        typer.Option(min=0, help="Classes, or samples of every class, to train with; a share if below 1."),
+        typer.Option(min=0, help="Number of training classes, or of training samples per class; below 1, their share."),
     ] = None,
     scaling: Annotated[
         str,
@@ -116,10 +116,10 @@ def compare(
             "and all of them if no view has more than 320 features.",
         ),
     ] = None,
-    draws: Annotated[int, typer.Option(min=0, help="Settings that a search tries; 0 tries all.")] = _DRAWS,
+    draws: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = _DRAWS,
     members: MembersOption = 8,
     committees: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Methods to show as committees, too; 'all' for all of them.")
+        str, typer.Option(metavar="A,B,…", help="Methods also shown as committees; 'all' for all.")
     ] = _COMMITTEES,
     scoring: ScoringOption = "accuracy",
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
@@ -142,7 +142,7 @@ def compare(
         output = output or Path("crossview-compare") / Path(data).stem
         _check_comparable(loaded)
         how = Split(*_split(loaded, split, train), repeats, seed)
-        how.rows(np.asarray(loaded.y), 0)  # so that a split that cannot be made is told before the work
+        how.rows(np.asarray(loaded.y), 0)  # fail early if the split is impossible
         search = Search(
             pca=_dimensions(pca),
             scaling=_scalings(scaling),
@@ -163,19 +163,17 @@ def compare(
 @app.command()
 def reproduce(
     context: typer.Context,
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME…", help=f"Of {', '.join(EXPERIMENTS)}; 'all' for all of them.")
-    ],
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"{', '.join(EXPERIMENTS)}, or 'all'.")],
     folder: FolderOption = None,
     output: OutputOption = Path("crossview-reproduce"),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids, fewer points.")] = False,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; the paper has 10.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids and fewer points.")] = False,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; by default 10, as in the paper.")] = None,
     draws: Annotated[
-        int | None, typer.Option(min=0, help="Combinations that a search tries; 0 tries all. By default 48.")
+        int | None, typer.Option(min=0, help="Settings tried per search; 0 tries all. By default 48.")
     ] = None,
     methods: MethodsOption = None,
     cases: Annotated[
-        str | None, typer.Option(metavar="1,2,…", help="Cases of tables that have several; all when left out.")
+        str | None, typer.Option(metavar="1,2,…", help="Cases of tables with several; by default all.")
     ] = None,
     members: MembersOption = 1,
     scoring: ScoringOption = "accuracy",
@@ -186,11 +184,11 @@ def reproduce(
     static: StaticOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the paper's experiments, and write a report of measured next to published figures.
+    """Run the paper's experiments and report measured next to published figures.
 
-    Data sets are read from copies of your own in the folder that --data names; what is absent is named, and the rest is
-    run. If interrupted, run the same command again to resume. Results are shared by all commands with one
-    --output; every choice of names has its report, in a folder of that name.
+    Pass the folder that contains your copies of the data sets with --data. Missing data sets are named, and everything
+    else runs. If interrupted, run the same command again to resume. Commands with the same --output share results;
+    each choice of names has its own report.
     """
     with one_line_errors():
         effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring, members=members, seed=seed)
@@ -201,8 +199,10 @@ def reproduce(
             where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
             err.print(f"{plain(reason)} ({where})", highlight=False, soft_wrap=True, style="yellow")
         if not any(experiment.cells for experiment in experiments):
-            hint = "" if cases is None else ", and by --cases 1 to 8 of CMU PIE or 1 to 4 of COIL-100"
-            raise ValueError(f"none of it can run with the data that are here: say by --data where yours are{hint}.")
+            hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
+            raise ValueError(
+                f"nothing can run without data: pass the folder that contains your data sets with --data{hint}."
+            )
         store = _folder(output) / "results.db"
         results: dict[Cell, Record] = {}
         for alone in (False, True):
@@ -227,7 +227,7 @@ def _methods(given: str | None) -> list[str]:
         return list(cv.METHODS)
     chosen = dict.fromkeys(method_name(name.strip()) for name in given.split(",") if name.strip())
     if not chosen:
-        raise ValueError(f"--methods names none: choose among {', '.join(cv.METHODS)}.")
+        raise ValueError(f"--methods is empty: use one or more of {', '.join(cv.METHODS)}.")
     return list(chosen)
 
 
@@ -249,11 +249,11 @@ def _numbers(given: str, option: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in given.split(","))
     except ValueError:
-        raise ValueError(f"{option} must be numbers parted by commas, got {given!r}.") from None
+        raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
 
 
 def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[str, float]:
-    """What to split, and how much of it to train with."""
+    """What to split, and how much of it to train on."""
     _, counts = np.unique(data.y, return_counts=True)
     if kind not in ("auto", "classes", "samples"):
         raise ValueError(f"--split must be classes, samples or auto, got {kind!r}.")
@@ -267,9 +267,9 @@ def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[s
 
 def _check_comparable(data: cv.datasets.Dataset) -> None:
     if len(data.views.names) < 2:
-        raise ValueError(f"there is one view, {data.views.names[0]!r}: matching across views needs two or more.")
+        raise ValueError(f"matching needs two views or more, got one: {data.views.names[0]!r}.")
     if len(np.unique(data.y)) < 2:
-        raise ValueError("all samples are of one class, in which every match is right: use two classes or more.")
+        raise ValueError("all samples belong to one class: use data with two classes or more.")
 
 
 def _folder(path: Path) -> Path:
@@ -278,7 +278,7 @@ def _folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"{path} cannot be made: choose another --output ({error.strerror}).") from error
+        raise OSError(f"cannot create {path}: choose another --output ({error.strerror}).") from error
     return path
 
 
@@ -292,7 +292,7 @@ class _ConsoleHandler(logging.Handler):
 def _run(
     cells: Sequence[Cell], load: Loader, store: Path, workers: int, scheduler: str | None, retry: bool
 ) -> dict[Cell, Record]:
-    """Compute what is not yet known, with a bar that says how long it will take."""
+    """Compute what is not stored yet, with a progress bar."""
     if not cells:
         return {}
     columns = (
@@ -344,7 +344,7 @@ def _write(report: Report, folder: Path, static: bool) -> Path:
 def _finish(
     tables: Sequence[ResultTable], results: dict[Cell, Record], page: Path, as_json: bool, summary: str = ""
 ) -> None:
-    """Print what was found, and where the report is."""
+    """Print the results and the path of the report."""
     unfinished = [record for record in results.values() if record.status == "failed"]
     failed = [record for record in unfinished if (record.error or {}).get("type") != NotApplicableError.__name__]
     if as_json:
@@ -361,20 +361,23 @@ def _finish(
                 out.print(_console_table(table))
         if summary:
             out.print(plain(summary), highlight=False)
-        for line in dict.fromkeys(_told(record) for record in unfinished if record not in failed):
+        for line in dict.fromkeys(_failure(record) for record in unfinished if record not in failed):
             out.print(f"Not applicable: {plain(line)}", highlight=False, soft_wrap=True)
         out.print(f"report: {page}", highlight=False, markup=False, soft_wrap=True)
     if failed:
-        kinds = dict.fromkeys(map(_told, failed))
-        err.print(f"{len(failed)} of {len(results)} computations failed; --retry tries again:", style="yellow")
+        kinds = dict.fromkeys(map(_failure, failed))
+        err.print(
+            f"{len(failed)} of {len(results)} computations failed. Run again with --retry to retry them:",
+            style="yellow",
+        )
         for line in kinds:
             err.print(f"  {plain(line)}", highlight=False, soft_wrap=True)
     if results and len(unfinished) == len(results):
         raise typer.Exit(1)
 
 
-def _told(record: Record) -> str:
-    """Which method could not be run, and why."""
+def _failure(record: Record) -> str:
+    """Which method failed, and why."""
     return f"{record.cell['method']}: {(record.error or {}).get('message', '')}"
 
 

@@ -1,4 +1,4 @@
-"""From data files to a saved model, to embeddings, to ranked matches, without writing Python."""
+"""Commands that make and apply models: `datasets`, `fit`, `tune`, `embed`, `match` and `inspect`."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ __all__ = ["datasets", "embed", "fit", "inspect", "match", "tune"]
 
 @app.command()
 def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
-    """List what can be loaded, where from, and what is present here."""
+    """List the data sets that can be loaded by name."""
     with one_line_errors():
         if data is not None and not data.is_dir():
-            raise NotADirectoryError(f"there is no folder {data}: say by --data which one holds coil-100/ and so on.")
+            raise NotADirectoryError(
+                f"{data} is not a folder: pass the folder that contains coil-100/ and so on with --data."
+            )
     rows = []
     for name, source in SOURCES.items():
         here = source.folder is None or (data is not None and (data / source.folder).is_dir())
@@ -58,13 +60,13 @@ def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps(rows))
         return
-    table = Table("name", "what", "read from", "here")
+    table = Table("name", "description", "read from", "available")
     for row in rows:
         place = "–" if row["folder"] is None else f"DIR/{row['folder']}"
         table.add_row(str(row["name"]), str(row["what"]), place, "yes" if row["present"] else "no")
     out.print(table)
     if data is None:
-        out.print("Say where DIR is by --data DIR. Other data: an .npz file, tables, or images in folders.")
+        out.print("Pass DIR with --data. You can also load an .npz file, a folder of tables, or a folder of images.")
 
 
 @app.command()
@@ -79,13 +81,13 @@ def fit(
         str, typer.Option(metavar="feature|view|none", help="Scale every feature, whole views, or nothing.")
     ] = "feature",
     pca: Annotated[
-        int | None, typer.Option(min=1, help="Reduce every view to at most so many principal components first.")
+        int | None, typer.Option(min=1, help="Keep at most this many principal components of every view.")
     ] = None,
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
 ) -> None:
-    """Fit a method with given parameters, and save the model."""
+    """Fit a method with given parameters and save the model."""
     with one_line_errors():
         check_output(output)
         method = method_name(method)
@@ -106,18 +108,18 @@ def tune(
     method: MethodOption = "KMvHE",
     draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
     folds: Annotated[
-        int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples for so many.")
+        int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
     ] = 5,
     folds_of: Annotated[
         str,
         typer.Option(
             metavar="classes|samples|auto",
-            help="What folds are made of: classes, if you will match classes that are not in DATA, or samples, if you "
-            "will match further samples of the same classes. By default classes if there are four for every fold.",
+            help="What folds are made of: classes, to match classes that are not in DATA, or samples, to match further "
+            "samples of the same classes. By default classes if there are at least four per fold.",
         ),
     ] = "auto",
     members: Annotated[
-        int, typer.Option(min=1, help="Make a committee of so many of the best settings; 1 for the best alone.")
+        int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
@@ -126,7 +128,7 @@ def tune(
     size: SizeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Search for a method's parameters by cross-validation, fit the best, and save the model."""
+    """Choose a method's parameters by cross-validation and save the best model."""
     with one_line_errors():
         check_output(output)
         method = method_name(method)
@@ -174,15 +176,15 @@ def embed(
     case: CaseOption = None,
     size: SizeOption = None,
 ) -> None:
-    """Map samples into the common space of a saved model. They need no labels."""
+    """Map samples into the common space of a saved model. Labels are not needed."""
     with one_line_errors():
         _check_suffix(output, (".npz", ".csv", ".parquet"))
         fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False)
         ids, labels = _identities(loaded), _labels(loaded)
-        latents = {name: _latents(fitted, loaded, name) for name in loaded.view_names}
+        latents = {name: transform_view(fitted, loaded.views[name], name) for name in loaded.view_names}
         if output.suffix == ".npz":
             stream = io.BytesIO()
-            # What `load_arrays` reads: labels and identities only where there are some.
+            # In the format of `load_arrays`.
             arrays: dict[str, Any] = {**latents}
             arrays |= {} if labels is None else {"y": loaded.y}
             arrays |= {} if loaded.ids is None else {"id": loaded.ids}
@@ -204,23 +206,23 @@ def embed(
 @app.command()
 def match(
     model: ModelArgument,
-    gallery: Annotated[str, typer.Argument(metavar="GALLERY", help="Data whose samples are to be found.")],
-    probes: Annotated[str, typer.Argument(metavar="PROBES", help="Data whose samples are looked up; may be the same.")],
-    gallery_view: Annotated[str, typer.Option(help="The view in which the gallery was recorded.")],
-    probe_view: Annotated[str, typer.Option(help="The view in which the probes were recorded.")],
+    gallery: Annotated[str, typer.Argument(metavar="GALLERY", help="Data to search.")],
+    probes: Annotated[str, typer.Argument(metavar="PROBES", help="Data to look up; may be the same.")],
+    gallery_view: Annotated[str, typer.Option(help="The view of the gallery.")],
+    probe_view: Annotated[str, typer.Option(help="The view of the probes.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv or .parquet file; printed if left out."),
+        typer.Option("--output", "-o", metavar="FILE", help="A .csv or .parquet file; by default, print CSV."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many matches of every probe.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Matches per probe.")] = 5,
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
 ) -> None:
     """Rank the samples of a gallery, seen from one view, for probes seen from another.
 
-    Samples are called by the identities that tables give them, images by class/name, and others by their row, from 0
-    on. Labels are shown where there are some; probes need none.
+    Samples are identified by the ids of tables, by class/name of images, and otherwise by their row, starting at 0.
+    Labels are optional.
     """
     with one_line_errors():
         if output is not None:
@@ -243,15 +245,15 @@ def match(
         else:
             _write_rows(rows, output)
         first = [row for row in rows if row["rank"] == 1]
-        told = [(str(row.get("probe_label", "")), str(row.get("match_label", ""))) for row in first]
-        right = [probe == found for probe, found in told if probe and found]
+        labels = [(str(row.get("probe_label", "")), str(row.get("match_label", ""))) for row in first]
+        right = [probe == found for probe, found in labels if probe and found]
         sentence = f", first match of the probe's class: {np.mean(right):.1%}" if right else ""
         err.print(f"{len(first)} probes{sentence}", highlight=False)
 
 
 @app.command()
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Say what is in a saved model."""
+    """Describe a saved model."""
     with one_line_errors():
         loaded = cv.load(model)
         try:
@@ -287,12 +289,12 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 
 def _parameters(given: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE, where the value is JSON, or text if it is none."""
+    """Parse NAME=VALUE, where the value is JSON or, failing that, text."""
     parameters = {}
     for item in given:
         name, equals, value = item.partition("=")
         if not equals:
-            raise ValueError(f"a parameter is given as NAME=VALUE, got {item!r}.")
+            raise ValueError(f"--parameter must be NAME=VALUE, got {item!r}.")
         try:
             parameters[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -300,28 +302,19 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
     return parameters
 
 
-def _latents(model: Any, data: cv.datasets.Dataset, view: str) -> Any:
-    X = data.views[view]
-    seen = ~np.isnan(X).all(axis=1)
-    latent = transform_view(model, X[seen], view)
-    spread = np.full((len(X), latent.shape[1]), np.nan)
-    spread[seen] = latent
-    return spread
-
-
 def _identities(data: cv.datasets.Dataset) -> list[Any]:
-    """What samples are called: by the source, or by their row."""
+    """Ids of samples: those of the source, or their rows."""
     return list(range(len(data.y))) if data.ids is None else data.ids.tolist()
 
 
 def _labels(data: cv.datasets.Dataset) -> list[Any] | None:
-    """The classes of all samples, empty where one is not known; None if none is."""
+    """Labels of samples, empty where unknown; None if all are."""
     labels: list[Any] = data.y.tolist()
     return labels if any(str(label) for label in labels) else None
 
 
 def _described(data: cv.datasets.Dataset, role: str) -> list[dict[str, Any]]:
-    """What is said of every sample: its identity, and its label where samples have some."""
+    """Id, and label if there are any, of every sample."""
     labels = _labels(data)
     if labels is None:
         return [{role: identity} for identity in _identities(data)]
@@ -329,10 +322,10 @@ def _described(data: cv.datasets.Dataset, role: str) -> list[dict[str, Any]]:
 
 
 def _seen(model: Any, data: cv.datasets.Dataset, view: str) -> tuple[Any, Any]:
-    """The rows of the data that a view has seen, and these in the common space."""
+    """Rows that a view has seen, and their latent samples."""
     if view not in data.view_names:
-        raise ValueError(f"the data have no view {view!r}, only {', '.join(map(repr, data.view_names))}.")
-    latents = _latents(model, data, view)
+        raise ValueError(f"unknown view {view!r}: the data have {', '.join(map(repr, data.view_names))}.")
+    latents = transform_view(model, data.views[view], view)
     rows = np.flatnonzero(~np.isnan(latents).any(axis=1))
     return rows, latents[rows]
 
