@@ -166,7 +166,10 @@ def test_datasets(tmp_path):
         (("inspect", "nowhere"), "nowhere"),
         (("datasets", "--data", "nowhere"), "nowhere is not a folder"),
         (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
-        (("match", "MODEL", "DATA", "DATA", "--gallery-view", "top", "--probe-view", "photo"), "unknown view 'top': the data have"),
+        (
+            ("match", "MODEL", "DATA", "DATA", "--gallery-view", "top", "--probe-view", "photo"),
+            "unknown view 'top': the data have",
+        ),
         (("match", "MODEL", "DATA", "DATA", "--gallery-view", "photo", "--probe-view", "sketch", "-k", "99"), "-k 99"),
     ],
 )

@@ -138,7 +138,8 @@ def test_what_cannot_be_compared_is_refused_before_the_work(tmp_path):
     np.savez(tmp_path / "same.npz", a=ARRAYS[0], b=ARRAYS[1], y=np.zeros(96, dtype=int))
     assert "got one: 'a'" in run("compare", tmp_path / "one.npz", "-o", tmp_path / "o", status=1).stderr
     assert (
-        "all samples belong to one class" in run("compare", tmp_path / "same.npz", "-o", tmp_path / "o", status=1).stderr
+        "all samples belong to one class"
+        in run("compare", tmp_path / "same.npz", "-o", tmp_path / "o", status=1).stderr
     )
     assert not (tmp_path / "o").exists()
 
