@@ -51,7 +51,8 @@ def read_file(path: Path) -> bytes:
 
 def unreadable(path: Path, error: OSError) -> OSError:
     """The error to raise for a file or folder that the system does not let us read."""
-    return OSError(f"{path} cannot be read ({error.strerror}): check that it is a file and that you may read it.")
+    reason = error.strerror or one_line(error)
+    return OSError(f"{path} cannot be read ({reason}): check that it is a file and that you may read it.")
 
 
 def one_line(error: Exception) -> str:
