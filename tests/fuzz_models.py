@@ -37,7 +37,11 @@ USED = set()  # what may be used nevertheless
 VALUES = [None, True, 0, 1, -1, 2, 3, 10**7, 10**8, 2**63, 10**30, 0.5, -0.0, 1e308, float("nan"), float("inf")]
 VALUES += ["", "a", "rbf", "precomputed", "passthrough", "view0", "$", "\x1b[2J", "\ud800", "x" * 1000, [], {}, [[]]]
 VALUES += [{"$": name} for name in ("MvHE", "Pipeline", "tuple", "array", "os.system", "builtins.eval", "__class__")]
-VALUES += [{"$": "Kernel", "params": {"kernel": "rbf"}, "fitted": {}}, {"$": "range", "items": [10**6]}]
+VALUES += [
+    {"$": "Kernel", "params": {"kernel": "rbf"}, "fitted": {}},
+    {"$": "range", "items": [10**6]},
+    {"$": "range", "items": [10**18]},
+]
 VALUES += [{"$": "tuple", "items": [10**7, 10**7]}, {"$": "float64", "items": [1.5]}, {"$": "str", "items": ["a"]}]
 
 
