@@ -188,7 +188,7 @@ def pair_centred(arrays, mask):
 
 
 def pair_products(arrays, mask):
-    """Σ x_i x_j' over all pairs of views of a sample, and Σ x x' / (n - 1) over the pairs of each view."""
+    """Σ x_i x_j' over all pairs of views of a sample, and Σ x x' / (n - 1) over those of each view. Centred views."""
     m, n = mask.shape
     pairs = [[np.zeros((A.shape[1], B.shape[1])) for B in arrays] for A in arrays]
     own = [np.zeros((A.shape[1], A.shape[1])) for A in arrays]
