@@ -4,12 +4,7 @@ The code builds everything that the paper writes down: selection matrices, align
 views, and block-diagonal data. A sum of products over the samples of a view becomes one product of stacked matrices,
 and only the required eigenvectors are computed; the work is the same. Views are complete and not centred. Rows are
 samples, so the paper's :math:`X A X^\top` reads :math:`X^\top A X`. Equations are cited by their labels in the paper's
-source. Parameters are those of `crossview.MvHE` and `crossview.KMvHE`.
-
-References
-----------
-.. [1] J. Xu, S. Yu, X. You, M. Leng, X.-Y. Jing, C. L. P. Chen, "Multi-view Hybrid Embedding: A Divide-and-Conquer
-   Approach", IEEE Transactions on Cybernetics.
+source, which `crossview.MvHE` cites in full. Parameters are those of `crossview.MvHE` and `crossview.KMvHE`.
 """
 
 from __future__ import annotations

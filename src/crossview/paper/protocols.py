@@ -212,11 +212,8 @@ def _available(
 
 def _methods(setting: Setting, effort: Effort, among: Sequence[str] = tuple(METHODS)) -> list[str]:
     """The requested methods that support the setting's number of views."""
-    return [
-        name
-        for name in among
-        if name in effort.methods and (setting.n_views == 2 or not METHODS[name]._needs_two_views)
-    ]
+    wanted = [name for name in among if name in effort.methods]
+    return [name for name in wanted if setting.n_views == 2 or not METHODS[name]._needs_two_views]
 
 
 def _comparison(
@@ -270,35 +267,23 @@ def _times(name: str, effort: Effort, lacks: Lacks, title: str) -> Experiment:
     rows += [(method, method, _DEFAULTS.get(method, {}), "time") for method in _MULTI_VIEW]
     rows += [("MCCA, one constraint for all views", "MCCA", {"constraint": "joint"}, "time")]
     rows += [(f"{method} {AS_PRINTED}", method, fixed, "literal-time") for method, fixed in _DEFAULTS.items()]
-    places = [
-        Place(
-            row,
-            f"case {case}",
-            Cell(
-                data="paper-sizes",
-                method=method,
-                options={"n_views": n_views},
-                parameters={"n_components": 20, **fixed},
-                task=task,
-            ),
-        )
-        for case, n_views in PAPER_CASES.items()
-        if not effort.cases or case in effort.cases
-        for row, method, fixed, task in rows
-        if method in effort.methods
-    ]
+    places = []
+    for case, n_views in PAPER_CASES.items():
+        for row, method, fixed, task in rows:
+            if method in effort.methods and (not effort.cases or case in effort.cases):
+                options, parameters = {"n_views": n_views}, {"n_components": 20, **fixed}
+                cell = Cell(data="paper-sizes", method=method, options=options, parameters=parameters, task=task)
+                places.append(Place(row, f"case {case}", cell))
     return Experiment(name, title, (Panel(name, title, "times", tuple(places)),))
 
 
-def _figure(
-    name: str, effort: Effort, lacks: Lacks, title: str, make_panel: PanelMaker, *, coil: bool = True
-) -> Experiment:
+def _figure(name: str, effort: Effort, lacks: Lacks, title: str, panel: PanelMaker, *, coil: bool = True) -> Experiment:
     """One panel per data set. CMU PIE case 4 replaces case 5 if poses are missing."""
     available, missing = _available([_cmu_pie(5), _coil(2)] if coil else [_cmu_pie(5)], lacks)
     if _cmu_pie(5) not in available and lacks("cmu-pie", {"case": 4}) is None:
         available.insert(0, _cmu_pie(4))
         missing += ("cmu-pie case 4 is shown instead of case 5",)
-    panels = [make_panel(f"{name}-{one.data}", f"{title}: {one.title}", one, effort) for one in available]
+    panels = [panel(f"{name}-{one.data}", f"{title}: {one.title}", one, effort) for one in available]
     return Experiment(name, title, tuple(panels), missing)
 
 
@@ -362,10 +347,10 @@ EXPERIMENTS: dict[str, Planner] = {
     "table-5": partial(_times, title="Training times at the sizes of CMU PIE"),
     "table-6": partial(_comparison, title="Accuracy on COIL-100", settings=_COIL_CASES),
     "table-7": partial(_outliers, title="Permuted labels, COIL-100 case 2", setting=_coil(2), shares=_COIL_SHARES),
-    "figure-2d": partial(_figure, title="Embeddings in the plane", make_panel=_in_the_plane, coil=False),
-    "figure-pca": partial(_figure, title="Accuracy by PCA dimension", make_panel=_by_pca_dimension),
-    "figure-dims": partial(_figure, title="Accuracy by dimension of the common space", make_panel=_by_latent_dimension),
-    "figure-train-size": partial(_figure, title="Accuracy by number of training classes", make_panel=_by_train_size),
-    "figure-parameters": partial(_figure, title="Effect of the parameters", make_panel=_by_parameters, coil=False),
+    "figure-2d": partial(_figure, title="Embeddings in the plane", panel=_in_the_plane, coil=False),
+    "figure-pca": partial(_figure, title="Accuracy by PCA dimension", panel=_by_pca_dimension),
+    "figure-dims": partial(_figure, title="Accuracy by dimension of the common space", panel=_by_latent_dimension),
+    "figure-train-size": partial(_figure, title="Accuracy by number of training classes", panel=_by_train_size),
+    "figure-parameters": partial(_figure, title="Effect of the parameters", panel=_by_parameters, coil=False),
 }
 """Name → planner, in the paper's order."""

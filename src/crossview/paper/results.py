@@ -123,7 +123,7 @@ def _outliers(panel: Panel, results: Results) -> list[Item]:
         row: [_with_loss(one, clean=found[0].mean) for one in found]
         for row, found in _entries(panel, results, _score).items()
     }
-    losses = {row: _line(panel.columns, [e.loss for e in found]) for row, found in rows.items()}
+    losses = _lines(panel, rows, loss=True)
     heads = [f"{share} %" for share in panel.columns]
     caption = f"{_MEAN_CAPTION} The loss is relative to the accuracy with clean labels."
     return [
@@ -214,16 +214,15 @@ def _mean_curve(x: Sequence[float], scores: Sequence[Sequence[float]]) -> Curve:
     return Curve(x, percent.mean(axis=0).tolist(), percent.std(axis=0).tolist())
 
 
-def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]]) -> dict[str, Curve]:
-    """A curve of mean and standard deviation for every row."""
-    return {row: _line(panel.columns, [e.mean for e in found], [e.sd for e in found]) for row, found in rows.items()}
-
-
-def _line(columns: Sequence[str], y: Sequence[float | None], sds: Sequence[float | None] | None = None) -> Curve:
-    """A curve over numeric columns, without missing points."""
-    known = [(k, float(columns[k]), value) for k, value in enumerate(y) if value is not None]
-    spread = None if sds is None else [sds[k] or 0.0 for k, _, _ in known]
-    return Curve([x for _, x, _ in known], [value for _, _, value in known], spread)
+def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]], *, loss: bool = False) -> dict[str, Curve]:
+    """A curve of every row over numeric columns, without missing points: mean and standard deviation, or loss."""
+    curves = {}
+    for row, found in rows.items():
+        points = zip(panel.columns, [one.loss if loss else one.mean for one in found], found, strict=True)
+        known = [(float(column), value, one.sd or 0.0) for column, value, one in points if value is not None]
+        x, y, sds = ([point[k] for point in known] for k in range(3))
+        curves[row] = Curve(x, y, None if loss else sds)
+    return curves
 
 
 def _score(result: Mapping[str, Any]) -> float:

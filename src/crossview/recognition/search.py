@@ -24,7 +24,7 @@ from crossview._validation import check_choice, check_count, check_labels
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.exceptions import NotApplicableError
 from crossview.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
-from crossview.recognition.committee import Committee, unit_length
+from crossview.recognition.committee import Committee
 from crossview.recognition.shared_fits import Params, SharedFit, shared_fits
 from crossview.recognition.splits import folds
 from crossview.views import ViewInput, Views
@@ -185,9 +185,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.best_metric_ = "euclidean"
             self.best_score_ = self._committee_score(checked, labels, splits)
         if self.refit:
-            fitted = self.fit_rows(self.members_, checked, labels)
-            members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
-            self.best_estimator_ = fitted[0] if len(fitted) == 1 else Committee(members)._of(fitted, checked)
+            self.best_estimator_ = self._fit_best(checked, labels)
         return self
 
     def pipeline(self, params: Mapping[str, Any]) -> Any:
@@ -218,13 +216,18 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             One fitted estimator per row.
         """
         check_is_fitted(self, "cv_results_")
-        labels = column_or_1d(y)
-        every = np.arange(len(labels))
-        fitted = [steps for steps, _ in self._fit_rows(rows, Views(views), labels, every, every[:1])]
-        if not isinstance(self.estimator, Pipeline):
-            return [steps[0] for steps in fitted]
+        checked, labels = Views(views), column_or_1d(y)
+        candidates = [self._candidate(self.cv_results_["params"][row]) for row in rows]
         names = [prefix.removesuffix("__") for prefix, _ in self._steps()]
-        return [Pipeline(list(zip(names, steps, strict=True))) for steps in fitted]
+        is_pipeline = isinstance(self.estimator, Pipeline)
+        fitted: dict[int, Any] = {}
+        for shared in self._shared_fits(checked, checked[:1], labels, candidates):
+            for number, embedding in shared.fit():
+                if isinstance(embedding, ValueError):
+                    raise embedding
+                steps = list(zip(names, (*shared.steps, embedding), strict=True))
+                fitted[number] = Pipeline(steps) if is_pipeline else embedding
+        return [fitted[number] for number in range(len(rows))]
 
     def transform(self, views: ViewInput) -> Any:
         """Map samples into the common space of the best estimator.
@@ -331,7 +334,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         jobs = (
             delayed(_score)(fold, shared, y[test], candidates, self.metrics, self.scoring)
             for fold, (train, test) in enumerate(splits)
-            for shared in self._shared_fits(views, y, train, test, candidates)
+            for shared in self._shared_fits(*self._parts(views, train, test), y[train], candidates)
         )
         failures: list[ValueError] = []
         total = len(splits) * len(candidates)
@@ -352,22 +355,24 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             warnings.warn(message, FitFailedWarning, stacklevel=3)
         return scores
 
-    def _shared_fits(
-        self, views: Views, y: NDArray[Any], train: Indices, test: Indices, candidates: Sequence[_Candidate]
-    ) -> Iterator[SharedFit]:
-        """Fits of the candidates to the training rows, grouped by what they share."""
-        parts = [views[train], views[test]]
+    def _parts(self, views: Views, train: Indices, test: Indices) -> tuple[Views, Views]:
+        """Training and test samples. Columns of kernel matrices are training samples."""
+        known, new = views[train], views[test]
         if get_tags(self.estimator).input_tags.pairwise:
-            # Columns of kernel matrices are training samples.
-            columns = [[np.ascontiguousarray(X[:, train]) for X in part.arrays] for part in parts]
-            parts = [Views._trusted(X, part.names, part.mask) for X, part in zip(columns, parts, strict=True)]
+            known, new = (_select_columns(part, train) for part in (known, new))
+        return known, new
+
+    def _shared_fits(
+        self, train: Views, test: Views, y: NDArray[Any], candidates: Sequence[_Candidate]
+    ) -> Iterator[SharedFit]:
+        """Fits of the candidates, grouped by what they share."""
         prefixes, steps = zip(*self._steps(), strict=True)
         name = self._components_name
         params = [
             _by_step({**c.params, name: max(c.dimensions)} if name in c.params else c.params, prefixes)
             for c in candidates
         ]
-        return shared_fits(steps, params, list(range(len(candidates))), parts[0], y[train], parts[1])
+        return shared_fits(steps, params, list(range(len(candidates))), train, y, test)
 
     def _store_results(self, scores: list[Array], candidates: list[_Candidate]) -> Indices:
         """Fill ``cv_results_``; return the candidate of each of its rows."""
@@ -411,24 +416,23 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Mean score of the committee over the folds."""
         scores = []
         for train, test in splits:
-            fitted = self._fit_rows(self.members_, views, y, train, test)
-            latents = [steps[-1].transform(samples).arrays for steps, samples in fitted]
-            joined = [np.hstack([unit_length(Z) for Z in parts]) for parts in zip(*latents, strict=True)]
-            scores.append(_SCORERS[self.scoring](joined, y[test], [joined[0].shape[1]], "euclidean")[0])
+            known, new = self._parts(views, train, test)
+            committee = self._fit_best(known, y[train])
+            latents = committee.transform(new)
+            scores.append(_SCORERS[self.scoring](latents, y[test], [committee.n_components_], "euclidean")[0])
         return float(np.mean(scores))
 
-    def _fit_rows(
-        self, rows: Sequence[int], views: Views, y: NDArray[Any], train: Indices, test: Indices
-    ) -> list[tuple[tuple[Any, ...], Views]]:
-        """Fitted steps of every row, and the test samples as they reach the last step."""
-        candidates = [self._candidate(self.cv_results_["params"][row]) for row in rows]
-        found: dict[int, tuple[tuple[Any, ...], Views]] = {}
-        for shared in self._shared_fits(views, y, train, test, candidates):
-            for number, fitted in shared.fit():
-                if isinstance(fitted, ValueError):
-                    raise fitted
-                found[number] = ((*shared.steps, fitted), shared.test)
-        return [found[number] for number in range(len(rows))]
+    def _fit_best(self, views: Views, y: NDArray[Any]) -> Any:
+        """Fit the best estimator, or the committee of the best."""
+        fitted = self.fit_rows(self.members_, views, y)
+        if len(fitted) == 1:
+            return fitted[0]
+        members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
+        return Committee(members)._of(fitted, views)
+
+
+def _select_columns(views: Views, columns: Indices) -> Views:
+    return Views._trusted([np.ascontiguousarray(X[:, columns]) for X in views.arrays], views.names, views.mask)
 
 
 def _by_step(params: Params, prefixes: Sequence[str]) -> list[Params]:
