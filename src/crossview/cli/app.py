@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import crossview as cv
 from crossview.datasets.opening import SOURCES, open_dataset
@@ -96,7 +97,7 @@ def one_line_errors() -> Iterator[None]:
 
 def plain(text: str) -> str:
     """Text in which brackets mean nothing to rich."""
-    return text.replace("[", "\\[")
+    return escape(text)
 
 
 def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any]:
