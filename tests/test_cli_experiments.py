@@ -173,8 +173,9 @@ def test_an_output_may_have_any_name(data, tmp_path, monkeypatch):
     for name in ("x[/]", "[bold]", "x\\[/]"):
         result = run("compare", data, "-o", name, *SMALL, "--methods", "PCA")
         assert f"report: {name}/report.html" in result.stdout
-    (tmp_path / "[i]").touch()
-    assert "error: [i] is a file" in run("compare", data, "-o", "[i]", *SMALL, status=1).stderr
+    for name in ("[i]", "\\[i]"):
+        (tmp_path / name).touch()
+        assert f"error: {name} is a file" in run("compare", data, "-o", name, *SMALL, status=1).stderr
 
 
 def test_a_folder_in_use_is_told_of(data, tmp_path):

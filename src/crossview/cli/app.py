@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import crossview as cv
 from crossview.datasets.registry import SOURCES, open_dataset
@@ -95,8 +96,8 @@ def one_line_errors() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """Text with square brackets escaped for rich."""
-    return text.replace("[", "\\[")
+    """Text escaped for rich."""
+    return escape(text)
 
 
 def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any]:

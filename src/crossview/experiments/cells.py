@@ -130,11 +130,16 @@ class Search(_Described):
     def __post_init__(self) -> None:
         if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"metrics must be a sequence of different distances, got {self.metrics!r}.")
-        for metric in self.metrics:
-            check_choice(metric, "metrics", ("euclidean", "cosine"))
-        check_choice(self.cv, "cv", ("auto", "classes", "samples"))
-        check_choice(self.scoring, "scoring", ("accuracy", "average_precision"))
+        for name, values, known in (
+            ("metrics", self.metrics, ("euclidean", "cosine")),
+            ("scaling", [by for by in self.scaling if by is not None], ("feature", "view")),
+            ("cv", [self.cv], ("auto", "classes", "samples")),
+            ("scoring", [self.scoring], ("accuracy", "average_precision")),
+        ):
+            for value in values:
+                check_choice(value, name, known)
         check_count(self.n_folds, "n_folds", least=2)
+        check_count(self.members, "members", least=1)
         if self.n_iter is not None:
             check_count(self.n_iter, "n_iter", least=1)
             _set(self, n_iter=int(self.n_iter))
@@ -145,10 +150,6 @@ class Search(_Described):
                 if k is not None and not (isinstance(k, float) and 0 < k < 1):
                     check_count(k, "pca", least=1)
             _set(self, pca=tuple(sorted({plain(k) for k in self.pca}, key=lambda k: k or 0)))
-        for by in self.scaling:
-            if by is not None:
-                check_choice(by, "scaling", ("feature", "view"))
-        check_count(self.members, "members", least=1)
         if self.grid is not None:
             grid = _frozen_options(self.grid, "grid")
             for name, values in grid:
@@ -231,7 +232,7 @@ class Cell(_Described):
 
 
 def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
-    """The key that a result is stored under: a digest of everything that determines it.
+    """The key of a result: the SHA-256 of the cell, the values that it tries, the data, and the method's revision.
 
     Parameters
     ----------
@@ -242,12 +243,6 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
     n_features : sequence of int
         Widths of the views.
 
-    Returns
-    -------
-    digest : str
-        SHA-256, as hexadecimal digits, of the cell, the values that its search tries, the data, and the revision of the
-        method.
-
     Examples
     --------
     >>> a = Cell(data="digits", method="GMA", parameters={"mu": 1.0, "reg": 0.1})
@@ -255,32 +250,15 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
     >>> key(a, "", [64, 64]) == key(b, "", [64, 64]) != key(a, "other data", [64, 64])
     True
     """
-    content = {
-        "format": _FORMAT,
-        "cell": cell.to_dict(),
-        "space": space(cell, n_features),
-        "data": fingerprint,
-        "revision": METHODS[cell.method]._revision,
-    }
+    revision = METHODS[cell.method]._revision
+    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
 def fingerprint(data: Dataset) -> str:
-    """A digest of the content of a data set.
-
-    Parameters
-    ----------
-    data : Dataset
-        The samples, the mask, the names of views, and the classes count; memory layout does not.
-
-    Returns
-    -------
-    digest : str
-        SHA-256, as hexadecimal digits.
-    """
+    """The SHA-256 of the samples, mask, names of views, and classes of a data set, whatever their memory layout."""
     views = data.views
-    labels = np.asarray(data.y)
-    head = {"names": views.names, "shapes": [X.shape for X in views.arrays], "y": labels.tolist()}
+    head = {"names": views.names, "shapes": [X.shape for X in views.arrays], "y": np.asarray(data.y).tolist()}
     digest = hashlib.sha256(json.dumps(head, default=str).encode())
     digest.update(np.packbits(np.ascontiguousarray(views.mask)).tobytes())
     for X, seen in zip(views.arrays, views.mask.T, strict=True):

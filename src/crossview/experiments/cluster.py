@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
-import re
 import signal
 import uuid
 from collections import deque
@@ -16,17 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["calls_on_cluster", "check_address"]
+__all__ = ["calls_on_cluster"]
 
 _CONNECT_TIMEOUT = 10.0  # seconds
 
 _log = logging.getLogger(__name__)
-
-
-def check_address(scheduler: str | None) -> None:
-    """Refuse what cannot be the address of a scheduler."""
-    if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
-        raise ValueError(f"scheduler must be an address such as tcp://192.0.2.7:8786, got {scheduler!r}.")
 
 
 def calls_on_cluster(
@@ -76,13 +69,11 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
         logger.setLevel(logging.CRITICAL)
         # Local workers that die are started again. Dask gives up those that are not there 15 seconds after a death.
         stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}))
-        quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": "localhost:0"}
-        alone = {"threads_per_worker": 1, "memory_limit": 0}  # no limit: a cell may need more than a worker's share
+        options = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL, "dashboard_address": "localhost:0"}
+        options |= {"memory_limit": 0}  # no limit: a cell may need more than a worker's share
         try:
-            if scheduler is None:
-                local = LocalCluster(n_workers=workers, preload=[__name__], **quiet, **alone)
-                stack.enter_context(local)
-            target = local if scheduler is None else scheduler
+            local = LocalCluster(n_workers=workers, preload=[__name__], **options) if scheduler is None else None
+            target = scheduler if local is None else stack.enter_context(local)
             client = stack.enter_context(Client(target, timeout=_CONNECT_TIMEOUT, set_as_default=False))
         except RuntimeError as error:
             fix = "keep what the script does under if __name__ == '__main__':, or use one worker"

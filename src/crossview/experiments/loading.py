@@ -15,15 +15,9 @@ __all__ = ["Loader"]
 
 @dataclass
 class Loader:
-    """Loads data by name or path, each once.
+    """Loads data by name or path, each once."""
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Folder that contains data sets which are not part of crossview, such as ``coil-100/``.
-    """
-
-    folder: Path | None = None
+    folder: Path | None = None  # which contains data sets that are not part of crossview, such as coil-100/
     loaded: dict[str, Dataset] = field(default_factory=dict, repr=False)
 
     def __call__(self, data: str, options: Mapping[str, Any]) -> Dataset:

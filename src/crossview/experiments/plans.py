@@ -23,28 +23,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Panel:
-    """A table, or one frame of a figure.
+    """A table, or one frame of a figure."""
 
-    Parameters
-    ----------
-    key : str
-        Its name, for links and files.
-    title, caption : str
-        What it shows.
-    kind : {"accuracy", "pairs", "outliers", "times", "curve", "dimensions", "parameters", "embeddings"}
-        How results are combined.
-    places : tuple of Place
-        Its content.
-    x_label : str
-        Meaning of columns that are numbers.
-    """
-
-    key: str
+    key: str  # its name, for links and files
     title: str
-    kind: str
+    kind: str  # how results are combined: see `crossview.report` and `crossview.paper`
     places: tuple[Place, ...]
     caption: str = ""
-    x_label: str = ""
+    x_label: str = ""  # meaning of columns that are numbers
 
     @property
     def rows(self) -> list[str]:

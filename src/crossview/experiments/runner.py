@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 import traceback
@@ -21,7 +22,7 @@ from crossview._validation import check_count
 from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, fingerprint, key
-from crossview.experiments.cluster import calls_on_cluster, check_address
+from crossview.experiments.cluster import calls_on_cluster
 from crossview.experiments.environment import environment
 from crossview.experiments.store import PathLike, Record, Store
 from crossview.experiments.tasks import run_cell
@@ -97,20 +98,23 @@ def run(
     ['done', 'done']
     """
     check_count(workers, "workers", least=1)
-    check_address(scheduler)
+    if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
+        raise ValueError(f"scheduler must be an address such as tcp://192.0.2.7:8786, got {scheduler!r}.")
     with contextlib.ExitStack() as stack:
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
         loaded: Loaded = {}
         planned = [_task(cell, *_data(cell, load, loaded)) for cell in cells]
         tasks = {task.key: task for task in planned}
-        known = {name: record for name in tasks if (record := store.get(name)) is not None}
-        records = {name: record for name, record in known.items() if not (retry_failed and record.status == "failed")}
+        records = {record.key: record for record in map(store.get, tasks) if record is not None}
+        if retry_failed:
+            records = {name: record for name, record in records.items() if record.status == "done"}
         left = {name: task for name, task in tasks.items() if name not in records}
         workers = min(workers, len(left))
         if left and (workers > 1 or scheduler is not None):
             loaded.clear()  # workers load data themselves
-            computed = _on_cluster(left, load, compute, workers, scheduler)
+            call = partial(_attempt_on_worker, load=load, compute=compute)
+            computed = _on_cluster(call, left, workers, scheduler)
         else:
             computed = (_attempt(task, load, compute, loaded) for task in left.values())
         for record in stack.enter_context(contextlib.closing(computed)):
@@ -171,10 +175,7 @@ def _attempt_on_worker(task: _Task, load: Load, compute: Compute) -> Record:
         return _attempt(task, load, compute, _loaded)
 
 
-def _on_cluster(
-    tasks: Mapping[str, _Task], load: Load, compute: Compute, workers: int, scheduler: str | None
-) -> Generator[Record]:
-    call = partial(_attempt_on_worker, load=load, compute=compute)
+def _on_cluster(call: Any, tasks: dict[str, _Task], workers: int, scheduler: str | None) -> Generator[Record]:
     for name, record in calls_on_cluster(call, tasks, workers, scheduler):
         if record is None:
             message = "workers were killed while they computed this, perhaps for lack of memory: try fewer workers."

@@ -61,18 +61,12 @@ class Record:
         The cell, as `Cell.to_dict` returns it.
     status : {"done", "failed"}
         How it ended.
-    result : dict or None
-        Its result, if it is done.
-    error : dict or None
-        ``type``, ``message`` and ``traceback`` of the error, if it failed.
-    seconds : float
-        How long it took.
-    created : float
-        When it ended, in seconds since 1970.
-    version : str
-        The version of crossview that computed it.
-    environment : dict
-        Versions of Python and of packages, and the platform.
+    result, error : dict or None
+        The result, or the ``type``, ``message`` and ``traceback`` of the error.
+    seconds, created : float
+        How long it took, and when it ended, in seconds since 1970.
+    version, environment : str, dict
+        Versions of crossview, and of Python, other packages and the platform, that computed it.
     """
 
     key: str
@@ -125,9 +119,6 @@ class Store:
 
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM results")[0][0])
-
-    def __repr__(self) -> str:
-        return f"Store({str(self.path)!r})"
 
     def close(self) -> None:
         """Close the file, and release the lock."""

@@ -14,17 +14,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
+from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, plain, space
-from crossview.metrics import (
-    chance_accuracy,
-    cmc,
-    cross_view_accuracy,
-    mean_accuracy,
-    mean_average_precision,
-    skipped_probes,
-)
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
 from crossview.recognition.tuning import standard_pipeline
@@ -156,8 +149,8 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
             result |= more(tuned)
         tested = tuned.views[tuned.test]
         result |= {
-            "chance": chance_accuracy(tested, tuned.tested),
-            "skipped": int(skipped_probes(tested, tuned.tested).sum()),
+            "chance": metrics.chance_accuracy(tested, tuned.tested),
+            "skipped": int(metrics.skipped_probes(tested, tuned.tested).sum()),
             "probes": int(tested.mask.sum() * (tested.shape[1] - 1)),
         }
     return {
@@ -187,7 +180,7 @@ def _score(tuned: Tuned, row: int, fitted: Any) -> dict[str, Any]:
     """Accuracy of one row of a search's results on new samples."""
     results = tuned.search.cv_results_
     return {
-        "score": mean_accuracy(tuned.latents(fitted), tuned.tested, str(results["metric"][row])),
+        "score": metrics.mean_accuracy(tuned.latents(fitted), tuned.tested, str(results["metric"][row])),
         "best_params": _params(tuned.search, row),
         "metric": str(results["metric"][row]),
         "best_score": float(results["mean_test_score"][row]),
@@ -196,11 +189,11 @@ def _score(tuned: Tuned, row: int, fitted: Any) -> dict[str, Any]:
 
 def _matching(latents: Views, y: NDArray[Any], metric: str) -> dict[str, Any]:
     """How well samples are matched in a common space."""
-    accuracy = cross_view_accuracy(latents, y, metric)
+    accuracy = metrics.cross_view_accuracy(latents, y, metric)
     return {
         "score": float(np.nanmean(accuracy)),
         "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
-        "average_precision": mean_average_precision(latents, y, metric),
+        "average_precision": metrics.mean_average_precision(latents, y, metric),
         "cmc": _mean_cmc(latents, y, metric).tolist(),
     }
 
@@ -242,7 +235,7 @@ def _best_with(search: EmbeddingSearchCV, metric: str | None = None, **fixed: An
 def _mean_cmc(latents: Views, y: NDArray[Any], metric: str) -> Array:
     samples = [(X[seen], y[seen]) for X, seen in zip(latents.arrays, latents.mask.T, strict=True) if seen.any()]
     curves = [
-        cmc(*gallery, *probes, _MAX_RANK, metric)
+        metrics.cmc(*gallery, *probes, _MAX_RANK, metric)
         for gallery, probes in permutations(samples, 2)
         if np.isin(probes[1], gallery[1]).any()
     ]
