@@ -12,6 +12,7 @@ import pytest
 import typer
 from commands import run
 
+import crossview as cv
 from crossview.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -48,6 +49,17 @@ def parse(arguments):
     with click.Context(typer.main.get_command(app)) as context:
         name, command, rest = context.command.resolve_command(context, arguments)
         command.make_context(name, rest)
+
+
+def test_the_method_in_contributing_is_an_embedding():
+    names: dict[str, object] = {}
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    data = cv.datasets.load_digits()
+    model = names["IndicatorRegression"]().fit(data.views[:900], data.y[:900])
+    assert model.score(data.views[900:], data.y[900:]) > 0.4
 
 
 def test_links_lead_somewhere():
