@@ -97,11 +97,14 @@ def storm(path, n, kills, seed):
     """Kill a run at random moments, and begin it again; tell what was committed when."""
     moments = random.Random(seed)
     for turn in range(kills):
+        target = computed(os.environ["FAKE_LOG"]).total() + moments.randrange(8)
         begun = os.fork()
         if begun == 0:
             run(cells(n), load, path, compute=compute)
             os._exit(0)
-        time.sleep(moments.uniform(0.0, 0.2))
+        while computed(os.environ["FAKE_LOG"]).total() < target:
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0.0, 0.05))
         os.kill(begun, signal.SIGKILL)
         _, status = os.waitpid(begun, 0)
         tell("killed", int(os.WIFSIGNALED(status)))

@@ -417,14 +417,15 @@ def test_workers_whose_client_is_killed_end(path, log, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_run_that_is_killed_twenty_times_ends_as_one_that_is_not(tmp_path, log, monkeypatch):
-    # Twenty moments of 0.2 s at most are 200 cells at most, even if nothing but sleeping took time.
+    # Each is killed within 0.05 s of its 7th cell at the latest: 20 of them cannot compute 300.
     monkeypatch.setenv("FAKE_SLEEP", "0.02")
-    n, path = 205, tmp_path / "killed.db"
+    n, path = 300, tmp_path / "killed.db"
     subprocess.run([sys.executable, str(SCRIPT), "storm", str(path), str(n), "20", "0"], check=True)
     kills = [number for _, number in fakes.told(log, "killed")]
     assert kills == [1] * 20  # none had ended by itself
     before = len(fakes.table(path))
     assert 0 < before < n
+    monkeypatch.setenv("FAKE_SLEEP", "0")
     run(fakes.cells(n), fakes.load, path, compute=fakes.compute)
 
     committed = set()
@@ -438,7 +439,6 @@ def test_a_run_that_is_killed_twenty_times_ends_as_one_that_is_not(tmp_path, log
     # A kill costs one cell at most.
     assert sum(fakes.computed(log).values()) <= n + 20
 
-    monkeypatch.setenv("FAKE_SLEEP", "0")
     run(fakes.cells(n), fakes.load, tmp_path / "undisturbed.db", compute=fakes.compute)
     assert fakes.table(path) == fakes.table(tmp_path / "undisturbed.db")
     assert len(fakes.table(path)) == n
