@@ -109,7 +109,7 @@ def test_the_search_space_of_a_method_changes_the_key(monkeypatch):
 def test_the_standard_numbers_of_components_are_part_of_the_key(monkeypatch):
     standard = dataclasses.replace(CELL, search=Search())
     before = key(standard, "f", WIDE), key(CELL, "f", WIDE)
-    monkeypatch.setattr("crossview.recognition.tuning._PCA", (20, 50))
+    monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", (20, 50))
     assert key(standard, "f", WIDE) != before[0]
     assert key(CELL, "f", WIDE) == before[1]  # which lists its own
 
