@@ -111,7 +111,6 @@ def test_what_methods_need_of_views_is_told(tmp_path):
         (["compare", "--methods", "mvhe,mvda vc"], "unknown method 'mvda vc': use one of PCA"),
         (["compare", "--methods", "Magic"], "unknown method 'Magic': use one of PCA"),
         (["compare", "--methods", ","], "--methods is empty"),
-        (["compare", "--split", "coins"], "--split must be classes, samples or auto"),
         (["compare", "--pca", "ten"], "--pca must be numbers separated by commas"),
         (["compare", "--case", "2"], "digits has no cases"),
         (["compare", "coil100"], "pass the folder that contains coil-100/ with --data"),

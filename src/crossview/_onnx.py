@@ -56,9 +56,9 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
 
     Notes
     -----
-    Linear maps, and all steps before them, become one product in single precision, after what is to be subtracted has
-    been. Kernel values are computed in double precision inside the graph, since the coefficients of a kernel's values
-    can be so large that single precision leaves nothing of their sum.
+    Linear maps, and all steps before them, become one subtraction and one product in single precision. Kernel values
+    are computed in double precision: their coefficients can be so large that single precision leaves nothing of the
+    sum.
 
     Examples
     --------
@@ -69,7 +69,10 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     cv.export_onnx(model, "left", f"{folder}/left.onnx")
     """
-    onnx = _onnx()
+    try:
+        onnx = import_module("onnx")
+    except ImportError as error:
+        raise ImportError("export to ONNX needs onnx: pip install 'crossview[onnx]'.") from error
     members = _members(model)
     first = members[0][0]
     names: list[str] = first.view_names_
@@ -79,12 +82,9 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     graph = _Graph(onnx, np.float64 if double else np.float32)
     latents = [_latent(graph, steps, v) for steps in members]
     committee = isinstance(unwrap(model)[-1], Committee)
-    if committee:
-        latent = graph.node("Concat", *(graph.normalised(latent) for latent in latents), axis=1)
-    else:
-        latent = latents[0]
+    latent = graph.node("Concat", *map(graph.normalised, latents), axis=1) if committee else latents[0]
     width = sum(steps[-1]._n_outputs(v) for steps in members)
-    proto = graph.proto(latent, first.n_features_[v], width, __version__)
+    proto = graph.proto(latent, first.n_features_[v], width)
     estimators = [[type(step).__name__ for step in steps] for steps in members]
     metadata = {
         "crossview_version": __version__,
@@ -95,15 +95,6 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     onnx.helper.set_model_props(proto, metadata)
     onnx.checker.check_model(proto, full_check=True)
     write_atomically(path, proto.SerializeToString())
-
-
-def _onnx() -> Any:
-    try:
-        for module in ("checker", "helper", "numpy_helper"):
-            import_module(f"onnx.{module}")
-        return import_module("onnx")
-    except ImportError as error:
-        raise ImportError("export to ONNX needs onnx: pip install 'crossview[onnx]'.") from error
 
 
 def _members(model: Any) -> list[list[Any]]:
@@ -118,10 +109,8 @@ def _members(model: Any) -> list[list[Any]]:
     members = [[*before, *embedding] for embedding in embeddings]
     for step in (step for member in members for step in member[:-1]):
         if type(step) not in (ViewScaler, ViewPCA, ViewKernel):
-            raise ValueError(
-                f"{type(step).__name__} cannot be exported as a step before the embedding: ViewScaler, ViewPCA and "
-                "ViewKernel can."
-            )
+            what = f"{type(step).__name__} cannot be exported as a step before the embedding"
+            raise ValueError(f"{what}: ViewScaler, ViewPCA and ViewKernel can.")
     if any(isinstance(step, ViewKernel) for member in members for step in member[:-2]):
         raise ValueError("ViewKernel can only be exported right before the embedding: make it the last step before it.")
     return members
@@ -141,19 +130,21 @@ def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
         W = KernelMap.coefficients(step.factors_[v], W)
     else:
         kernel, landmarks, offset = None, None, np.zeros(W.shape[1])
-    affine = _Affine.nothing(steps[0].n_features_[v])
+    D = steps[0].n_features_[v]
+    affine = _Affine(np.zeros((1, D)), np.ones(D), np.ones(D))
     for step in before:
-        affine = affine.then(*_preprocessing(step, v))
-    if kernel is None:
-        latent = graph.affine(graph.input, affine.then(embedding.means_[v], W))
-    else:
-        _check_kernel(kernel)
-        if kernel.kernel == "linear":
-            origin = np.zeros(landmarks.shape[1]) if kernel.origin is None else kernel.origin
-            latent = graph.affine(graph.input, affine.then(origin, (landmarks - origin).T @ W))
+        if isinstance(step, ViewScaler):
+            matrix, inverse = 1.0 / step.scales_[v], step.scales_[v]
         else:
-            values = graph.kernel(graph.affine(graph.input, affine), kernel, landmarks)
-            latent = graph.node("MatMul", values, graph.constant(W))
+            matrix, inverse = step.components_[v].T, step.components_[v]
+        affine = affine.then(step.means_[v], matrix, inverse)
+    if kernel is None:
+        latent = graph.affine(affine.then(embedding.means_[v], W))
+    elif kernel.kernel == "linear":
+        origin = np.zeros(landmarks.shape[1]) if kernel.origin is None else kernel.origin
+        latent = graph.affine(affine.then(origin, (landmarks - origin).T @ W))
+    else:
+        latent = graph.node("MatMul", graph.kernel(graph.affine(affine), kernel, landmarks), graph.constant(W))
     return graph.node("Sub", latent, graph.constant(offset)) if offset.any() else latent
 
 
@@ -170,52 +161,17 @@ class _Affine:
 
     What later steps subtract is carried back to the origin, so that it is gone before anything is multiplied: in single
     precision, a difference of large products would have few digits left.
-
-    Parameters
-    ----------
-    origin : ndarray of shape (1, D)
-        What is subtracted.
-    matrix : ndarray of shape (D, k), or (D,) for a diagonal one
-        What the difference is multiplied by.
-    inverse : ndarray of shape (k, D), or (D,), optional
-        What ``inverse @ matrix`` is the identity for. None for a map that nothing comes after.
     """
 
-    origin: Array
-    matrix: Array
-    inverse: Array | None
-
-    @classmethod
-    def nothing(cls, D: int) -> _Affine:
-        """The map that leaves samples of D features as they are."""
-        return cls(np.zeros((1, D)), np.ones(D), np.ones(D))
+    origin: Array  # (1, D)
+    matrix: Array  # (D, k), or (D,) for a diagonal one
+    inverse: Array | None  # ``inverse @ matrix`` is the identity; None for a map that nothing comes after
 
     def then(self, origin: Array, matrix: Array, inverse: Array | None = None) -> _Affine:
         """Both maps, one after the other."""
         assert self.inverse is not None
         back = None if inverse is None else _times(inverse, self.inverse)
         return _Affine(self.origin + _times(origin[None], self.inverse), _times(self.matrix, matrix), back)
-
-
-def _preprocessing(step: ViewScaler | ViewPCA, v: int) -> tuple[Array, Array, Array]:
-    """Origin, matrix and inverse of a step before the embedding."""
-    if isinstance(step, ViewScaler):
-        return step.means_[v], 1.0 / step.scales_[v], step.scales_[v]
-    return step.means_[v], step.components_[v].T, step.components_[v]
-
-
-def _check_kernel(kernel: Kernel) -> None:
-    """Refuse kernels that ONNX cannot compute."""
-    if kernel.kernel in _KERNELS:
-        return
-    names = ", ".join(map(repr, _KERNELS))
-    if kernel.precomputed:
-        raise ValueError(
-            "a model with a precomputed kernel takes kernel values, not samples, and cannot be exported: fit it with "
-            f"one of the kernels {names}."
-        )
-    what = f"the kernel {kernel.kernel!r}" if isinstance(kernel.kernel, str) else "a function for its kernel"
-    raise ValueError(f"a model with {what} cannot be exported: fit it with one of the kernels {names}.")
 
 
 @dataclass
@@ -238,16 +194,14 @@ class _Graph:
 
     def constant(self, value: Any, dtype: DTypeLike | None = None) -> str:
         name = f"constant_{len(self.constants)}"
-        array: NDArray[Any] = np.ascontiguousarray(value, dtype=self.dtype if dtype is None else dtype)
-        # Numbers would have become vectors of one.
-        array = array.reshape(np.shape(value))
+        array: NDArray[Any] = np.asarray(value, dtype=self.dtype if dtype is None else dtype, order="C")
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
-    def affine(self, x: str, affine: _Affine) -> str:
+    def affine(self, affine: _Affine) -> str:
         # What is subtracted is rounded to the graph's precision; what rounding leaves of it is subtracted then.
         # Otherwise features far from zero would lose as many digits as their mean is larger than their spread.
-        rounded = affine.origin.astype(self.dtype)
+        x, rounded = self.input, affine.origin.astype(self.dtype)
         for part in (rounded, affine.origin - rounded):
             if part.any():
                 x = self.node("Sub", x, self.constant(part))
@@ -257,14 +211,21 @@ class _Graph:
 
     def kernel(self, x: str, kernel: Kernel, landmarks: Array) -> str:
         """Kernel values of samples against landmarks."""
+        if kernel.kernel not in _KERNELS:
+            named = f"the kernel {kernel.kernel!r}" if isinstance(kernel.kernel, str) else "a function for its kernel"
+            what = "a precomputed kernel takes kernel values, not samples, and" if kernel.precomputed else named
+            fix = f"fit it with one of the kernels {', '.join(map(repr, _KERNELS))}"
+            raise ValueError(f"a model with {what} cannot be exported: {fix}.")
         gamma = 1.0 / landmarks.shape[1] if kernel.gamma is None else kernel.gamma
         if kernel.origin is not None:
             x, landmarks = self.node("Sub", x, self.constant(kernel.origin)), landmarks - kernel.origin
         match kernel.kernel:
             case "rbf":
-                return self.node("Exp", self.scaled(self.squared_distances(x, landmarks), -gamma))
+                distances = self.squared_distances(x, landmarks)
+                return self.node("Exp", self.node("Mul", distances, self.constant(-gamma)))
             case "laplacian":
-                return self.node("Exp", self.scaled(self.city_block_distances(x, landmarks), -gamma))
+                distances = self.city_block_distances(x, landmarks)
+                return self.node("Exp", self.node("Mul", distances, self.constant(-gamma)))
             case "cosine":
                 return self.products(self.normalised(x), normalize(landmarks))
             case "sigmoid":
@@ -273,45 +234,40 @@ class _Graph:
                 base = self.shifted_products(x, landmarks, gamma, kernel.coef0)
                 return self.node("Pow", base, self.constant(kernel.degree))
 
-    def scaled(self, x: str, factor: float) -> str:
-        return self.node("Mul", x, self.constant(factor))
-
     def products(self, x: str, landmarks: Array) -> str:
         return self.node("MatMul", x, self.constant(landmarks.T))
 
     def shifted_products(self, x: str, landmarks: Array, gamma: float, shift: float) -> str:
         return self.node("Add", self.products(x, gamma * landmarks), self.constant(shift))
 
-    def sum(self, x: str, axis: int, *, keepdims: bool) -> str:
-        return self.node("ReduceSum", x, self.constant([axis], np.int64), keepdims=int(keepdims))
+    def sum(self, x: str, axis: int, keepdims: int = 0) -> str:
+        return self.node("ReduceSum", x, self.constant([axis], np.int64), keepdims=keepdims)
+
+    def squares(self, x: str) -> str:
+        return self.sum(self.node("Mul", x, x), 1, keepdims=1)
 
     def squared_distances(self, x: str, landmarks: Array) -> str:
-        squares = self.sum(self.node("Mul", x, x), 1, keepdims=True)
-        others = self.constant(np.einsum("ij,ij->i", landmarks, landmarks))
-        distances = self.node("Sub", self.node("Add", squares, others), self.products(x, 2.0 * landmarks))
+        squares = self.node("Add", self.squares(x), self.constant(np.einsum("ij,ij->i", landmarks, landmarks)))
+        distances = self.node("Sub", squares, self.products(x, 2.0 * landmarks))
         return self.node("Max", distances, self.constant(0.0))
 
     def city_block_distances(self, x: str, landmarks: Array) -> str:
-        apart = self.node(
-            "Sub", self.node("Unsqueeze", x, self.constant([1], np.int64)), self.constant(landmarks[None])
-        )
-        return self.sum(self.node("Abs", apart), 2, keepdims=False)
+        rows = self.node("Unsqueeze", x, self.constant([1], np.int64))
+        apart = self.node("Sub", rows, self.constant(landmarks[None]))
+        return self.sum(self.node("Abs", apart), 2)
 
     def normalised(self, x: str) -> str:
-        lengths = self.node("Sqrt", self.sum(self.node("Mul", x, x), 1, keepdims=True))
-        # As scikit-learn has it, what has no length stays as it is.
+        lengths = self.node("Sqrt", self.squares(x))
+        # As in scikit-learn, what has no length stays as it is.
         none = self.node("Less", lengths, self.constant(10.0 * np.finfo(np.float64).eps))
         return self.node("Div", x, self.node("Where", none, self.constant(1.0), lengths))
 
-    def proto(self, output: str, n_inputs: int, n_outputs: int, version: str) -> Any:
+    def proto(self, output: str, n_inputs: int, n_outputs: int) -> Any:
         """The model whose output is the given one."""
         if sum(len(constant.raw_data) for constant in self.constants) >= _LARGEST:
             raise ValueError("the graph would be larger than the 2 GiB that ONNX allows: fit with fewer n_landmarks.")
         helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
-        if self.dtype == np.float32:
-            self.nodes.append(helper.make_node("Identity", [output], ["latent"]))
-        else:
-            self.nodes.append(helper.make_node("Cast", [output], ["latent"], to=kind))
+        self.nodes.append(helper.make_node("Cast", [output], ["latent"], to=kind))
         graph = helper.make_graph(
             self.nodes,
             "crossview",
@@ -324,5 +280,5 @@ class _Graph:
             opset_imports=[helper.make_opsetid("", _OPSET)],
             ir_version=_IR_VERSION,
             producer_name="crossview",
-            producer_version=version,
+            producer_version=__version__,
         )

@@ -173,17 +173,9 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
 
 
 def unwrap(model: Any) -> list[Any]:
-    """The transformers that samples go through, one after another: the steps of a pipeline, or an embedding alone.
+    """The transformers that samples go through: the steps of a pipeline, or an embedding alone.
 
-    Parameters
-    ----------
-    model : estimator
-        An embedding, a pipeline, a fitted search for one (scikit-learn's searches included), or a fitted matcher.
-
-    Returns
-    -------
-    steps : list of estimator
-        The last one is the embedding, or the committee.
+    Takes an embedding, a pipeline, a fitted search for one (scikit-learn's searches included), or a fitted matcher.
     """
     if isinstance(model, Pipeline):
         return [inner for _, step in model.steps if step not in (None, "passthrough") for inner in unwrap(step)]

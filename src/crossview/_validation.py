@@ -81,10 +81,8 @@ def _check_connected(views: Views) -> None:
 def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[np.bool_] | None = None) -> Indices:
     """Classes coded from 0, of which there are at least two, also among the samples that the mask leaves."""
     if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None: give one class label "
-            "per sample."
-        )
+        what = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        raise ValueError(f"{what}: give one class label per sample.")
     labels = column_or_1d(y, warn=True)
     if len(labels) != m:
         raise ValueError(f"y has {len(labels)} labels, but the views have {m} samples: give one label per row.")
@@ -104,16 +102,11 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
     classes, codes = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(
-            f"y has one class only ({classes[0]}): {type(estimator).__name__} needs at least 2 classes to tell apart."
-        )
     left = labels if mask is None else labels[mask.any(axis=1)]
     if (left == left[0]).all():
-        raise ValueError(
-            f"the samples that two views or more have seen are of one class only ({left[0]}): "
-            f"{type(estimator).__name__} needs at least 2 classes to tell apart."
-        )
+        what = "y has" if len(classes) < 2 else "the samples that two views or more have seen are of"
+        need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
+        raise ValueError(f"{what} one class only ({left[0]}): {need}.")
     return codes.astype(np.intp)
 
 
@@ -144,10 +137,9 @@ def check_weight(value: object, name: str, *, positive: bool = False) -> None:
 
 def check_two_views(views: Views, estimator: object) -> None:
     """Refuse more than two views."""
-    if views.shape[1] != 2:
-        raise NotApplicableError(
-            f"{type(estimator).__name__} takes 2 views, got {views.shape[1]}: use crossview.MCCA for more than two."
-        )
+    if (n := views.shape[1]) != 2:
+        what = f"{type(estimator).__name__} takes 2 views, got {n}"
+        raise NotApplicableError(f"{what}: use crossview.MCCA for more than two.")
 
 
 def check_equal_widths(views: Views, estimator: object) -> None:
@@ -155,9 +147,8 @@ def check_equal_widths(views: Views, estimator: object) -> None:
     if len(set(views.n_features)) > 1:
         name = type(estimator).__name__
         fix = f"use {name}(pooled=False) for one map per view" if hasattr(estimator, "pooled") else "use crossview.MvHE"
-        raise NotApplicableError(
-            f"{name} needs views of equal width, got {', '.join(map(str, views.n_features))} features: {fix}."
-        )
+        widths = ", ".join(map(str, views.n_features))
+        raise NotApplicableError(f"{name} needs views of equal width, got {widths} features: {fix}.")
 
 
 def per_view(value: float | Sequence[float], name: str, n: int, *, positive: bool = False) -> list[float]:
@@ -173,8 +164,6 @@ def per_view(value: float | Sequence[float], name: str, n: int, *, positive: boo
 def spreadsheet_safe(value: object) -> object:
     """A cell for a CSV file: text that a spreadsheet would run as a formula gets an apostrophe in front.
 
-    Examples
-    --------
     >>> [spreadsheet_safe(value) for value in ("=1+1", "@SUM(A1)", "-a", "-5", "a-b", -1.5)]
     ["'=1+1", "'@SUM(A1)", "'-a", '-5', 'a-b', -1.5]
     """

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 import crossview as cv
 from crossview.datasets.registry import SOURCES, open_dataset
 
-__all__ = [
-    "CaseOption",
-    "DataArgument",
-    "FolderOption",
-    "JsonOption",
-    "MethodOption",
-    "ModelArgument",
-    "SizeOption",
-    "app",
-    "check_output",
-    "data_options",
-    "err",
-    "method_name",
-    "one_line_errors",
-    "open_data",
-    "out",
-    "plain",
-]
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+
+class _Commands(TyperGroup):
+    """Reports errors that a user can fix in one line, with exit status 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # typer ends quietly when a reader of the output has seen enough
+            raise
+        except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
+            text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+            err.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+            raise typer.Exit(1) from error
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="Match across views: the gallery was recorded by one sensor, pose or modality, the probe by another.",
     invoke_without_command=True,
     no_args_is_help=True,
@@ -41,7 +40,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # in which lines of a paragraph flow
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out, err = Console(), Console(stderr=True)
 
 
 def method_name(given: str) -> str:
@@ -53,8 +51,15 @@ def method_name(given: str) -> str:
         raise ValueError(f"unknown method {given!r}: use one of {', '.join(cv.METHODS)}.") from None
 
 
-MethodOption = Annotated[str, typer.Option("--method", help=f"{', '.join(cv.METHODS)}.")]
+def _check_output(path: Path) -> Path:
+    """Refuse an output file that cannot be written, before any work is done."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")
+    return path
 
+
+Unit = StrEnum("Unit", ["auto", "classes", "samples"])
+MethodOption = Annotated[str, typer.Option("--method", callback=method_name, help=f"{', '.join(cv.METHODS)}.")]
 DataArgument = Annotated[
     str,
     typer.Argument(
@@ -72,6 +77,9 @@ SizeOption = Annotated[
 ]
 CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OutputOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", callback=_check_output, help="Where to write the model.")
+]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
 
 
@@ -82,22 +90,6 @@ def _main(
     if version:
         print(cv.__version__)
         raise typer.Exit
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Report errors that a user can fix in one line, with exit status 1."""
-    try:
-        yield
-    except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
-        text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
-        err.print(f"[bold red]error:[/] {plain(text)}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from error
-
-
-def plain(text: str) -> str:
-    """Text escaped for rich."""
-    return escape(text)
 
 
 def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any]:
@@ -126,9 +118,3 @@ def open_data(
     if source is not None and source.folder is not None and folder is None:
         raise ValueError(f"{data} is not included: pass the folder that contains {source.folder}/ with --data.")
     return open_dataset(data, folder, labelled=labelled, **data_options(data, case, size))
-
-
-def check_output(path: Path) -> None:
-    """Refuse an output file that cannot be written, before any work is done."""
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")

@@ -5,31 +5,33 @@ from __future__ import annotations
 import json
 import logging
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from joblib import cpu_count
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import MofNCompleteColumn, Progress
 from rich.table import Table
 
 import crossview as cv
 from crossview.cli.app import (
     CaseOption,
+    DataArgument,
     FolderOption,
     JsonOption,
     SizeOption,
+    Unit,
     app,
     data_options,
     err,
     method_name,
-    one_line_errors,
     open_data,
     out,
-    plain,
 )
 from crossview.exceptions import NotApplicableError
 from crossview.experiments import Cell, Record, Search, Split, Store, run
@@ -42,17 +44,14 @@ from crossview.report.formatting import absent, best_two
 
 __all__ = ["compare", "reproduce"]
 
-_DRAWS = 32
-_COMMITTEES = "MvHE,KMvHE"
 _CORES = int(cpu_count())
 _MOST_COLUMNS = 6  # of a table in a terminal; the page has wider ones
 
 MethodsOption = Annotated[
     str | None, typer.Option(metavar="A,B,…", help=f"Methods to run: {', '.join(cv.METHODS)}; by default all.")
 ]
-ScoringOption = Annotated[
-    str, typer.Option(metavar="accuracy|average_precision", help="Score used to choose parameters.")
-]
+Scoring = StrEnum("Scoring", ["accuracy", "average_precision"])
+ScoringOption = Annotated[Scoring, typer.Option(help="Score used to choose parameters.")]
 MembersOption = Annotated[
     int, typer.Option(min=1, help="Size of the committees of best settings; 1 for no committees.")
 ]
@@ -62,7 +61,13 @@ SchedulerOption = Annotated[
 ]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Retry what failed before.")]
 OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for results and the report.")
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Folder for results and the report; by default crossview-compare/DATA, or crossview-reproduce.",
+    ),
 ]
 StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write figures as SVG, PNG and PDF, too.")]
 
@@ -70,33 +75,17 @@ StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write 
 @app.command()
 def compare(
     context: typer.Context,
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="[DATASET]",
-            help="A data set's name (see `crossview datasets`), an .npz file, a table, or a folder of tables or of "
-            "images.",
-        ),
-    ] = "digits",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder for results and the report; by default crossview-compare/DATASET.",
-        ),
-    ] = None,
+    data: DataArgument = "digits",
+    output: OutputOption = None,
     methods: MethodsOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
     split: Annotated[
-        str,
+        Unit,
         typer.Option(
-            metavar="classes|samples|auto",
             help="Test on classes that were not trained on (classes), or on further samples of the same classes "
             "(samples). By default classes if there are 20 or more.",
         ),
-    ] = "auto",
+    ] = Unit.auto,
     train: Annotated[
         float | None,
         typer.Option(min=0, help="Number of training classes, or of training samples per class; below 1, their share."),
@@ -116,12 +105,12 @@ def compare(
             "and all of them if no view has more than 320 features.",
         ),
     ] = None,
-    draws: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = _DRAWS,
+    draws: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = 32,
     members: MembersOption = 8,
     committees: Annotated[
         str, typer.Option(metavar="A,B,…", help="Methods also shown as committees; 'all' for all.")
-    ] = _COMMITTEES,
-    scoring: ScoringOption = "accuracy",
+    ] = "MvHE,KMvHE",
+    scoring: ScoringOption = Scoring.accuracy,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
     workers: WorkersOption = _CORES,
     scheduler: SchedulerOption = None,
@@ -136,28 +125,20 @@ def compare(
 
     If interrupted, run the same command again to resume.
     """
-    with one_line_errors():
-        chosen = _methods(methods)
-        loaded = open_data(data, folder, case, size)
-        output = output or Path("crossview-compare") / Path(data).stem
-        _check_comparable(loaded)
-        how = Split(*_split(loaded, split, train), repeats, seed)
-        how.rows(np.asarray(loaded.y), 0)  # fail early if the split is impossible
-        search = Search(
-            pca=_dimensions(pca),
-            scaling=_scalings(scaling),
-            n_iter=draws or None,
-            scoring=scoring,
-            members=members,
-        )
-        together = _methods(None if committees.lower() == "all" else committees)
-        panel = comparison(data, data_options(data, case, size), chosen, how, search, together)
-        store = _folder(output) / "results.db"
-        load = Loader(folder)
-        results = _run([place.cell for place in panel.places], load, store, workers, scheduler, retry)
-        tables = comparison_tables(panel, results)
-        page = _write(comparison_report(panel, results, loaded, _command(context)), output, static)
-        _finish(tables, results, page, as_json, comparison_summary(panel, results))
+    chosen = _methods(methods)
+    loaded = open_data(data, folder, case, size)
+    output = output or Path("crossview-compare") / Path(data).stem
+    _check_comparable(loaded)
+    how = Split(*_split(loaded, split.value, train), repeats, seed)
+    how.rows(np.asarray(loaded.y), 0)  # fail early if the split is impossible
+    search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
+    together = _methods(None if committees.lower() == "all" else committees)
+    panel = comparison(data, data_options(data, case, size), chosen, how, search, together)
+    store = _folder(output) / "results.db"
+    results = _run([place.cell for place in panel.places], Loader(folder), store, workers, scheduler, retry)
+    tables = comparison_tables(panel, results)
+    page = _write(comparison_report(panel, results, loaded, _command(context)), output, static)
+    _finish(tables, results, page, as_json, comparison_summary(panel, results))
 
 
 @app.command()
@@ -165,7 +146,7 @@ def reproduce(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"{', '.join(EXPERIMENTS)}, or 'all'.")],
     folder: FolderOption = None,
-    output: OutputOption = Path("crossview-reproduce"),
+    output: OutputOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids and fewer points.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; by default 10, as in the paper.")] = None,
     draws: Annotated[
@@ -176,7 +157,7 @@ def reproduce(
         str | None, typer.Option(metavar="1,2,…", help="Cases of tables with several; by default all.")
     ] = None,
     members: MembersOption = 1,
-    scoring: ScoringOption = "accuracy",
+    scoring: ScoringOption = Scoring.accuracy,
     workers: WorkersOption = _CORES,
     scheduler: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits.")] = 0,
@@ -190,28 +171,28 @@ def reproduce(
     else runs. If interrupted, run the same command again to resume. Commands with the same --output share results;
     each choice of names has its own report.
     """
-    with one_line_errors():
-        effort = replace(_effort(quick, repeats, draws, methods, cases), scoring=scoring, members=members, seed=seed)
-        load = PaperLoader(folder)
-        wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
-        experiments = [plan(name, effort, load.lacks) for name in wanted]
-        for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
-            where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
-            err.print(f"{plain(reason)} ({where})", highlight=False, soft_wrap=True, style="yellow")
-        if not any(experiment.cells for experiment in experiments):
-            hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
-            raise ValueError(
-                f"nothing can run without data: pass the folder that contains your data sets with --data{hint}."
-            )
-        store = _folder(output) / "results.db"
-        results: dict[Cell, Record] = {}
-        for alone in (False, True):
-            cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
-            # Times are measured here, while nothing else runs.
-            results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
-        report = reproduction_report(experiments, results, load, _command(context))
-        page = _write(report, output / ("all" if "all" in names else "+".join(wanted)), static)
-        _finish(_tables(report), results, page, as_json)
+    effort = _effort(quick, repeats, draws, methods, cases)
+    effort = replace(effort, scoring=scoring.value, members=members, seed=seed)
+    load = PaperLoader(folder)
+    wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
+    experiments = [plan(name, effort, load.lacks) for name in wanted]
+    for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
+        where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
+        err.print(f"{escape(reason)} ({where})", soft_wrap=True, style="yellow")
+    if not any(experiment.cells for experiment in experiments):
+        hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
+        raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
+    output = output or Path("crossview-reproduce")
+    store = _folder(output) / "results.db"
+    results: dict[Cell, Record] = {}
+    for alone in (False, True):
+        cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
+        # Times are measured here, while nothing else runs.
+        results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
+    report = reproduction_report(experiments, results, load, _command(context))
+    page = _write(report, output / ("all" if "all" in names else "+".join(wanted)), static)
+    tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
+    _finish(tables, results, page, as_json)
 
 
 def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | None, cases: str | None) -> Effort:
@@ -255,8 +236,6 @@ def _numbers(given: str, option: str) -> tuple[int, ...]:
 def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[str, float]:
     """What to split, and how much of it to train on."""
     _, counts = np.unique(data.y, return_counts=True)
-    if kind not in ("auto", "classes", "samples"):
-        raise ValueError(f"--split must be classes, samples or auto, got {kind!r}.")
     if kind == "auto":
         kind = "classes" if len(counts) >= 20 else "samples"
     if train is None:
@@ -286,7 +265,7 @@ class _ConsoleHandler(logging.Handler):
     """Prints log messages one per line, above the progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        err.print(self.format(record), highlight=False, markup=False, soft_wrap=True)
+        err.print(self.format(record), markup=False, soft_wrap=True)
 
 
 def _run(
@@ -295,21 +274,14 @@ def _run(
     """Compute what is not stored yet, with a progress bar."""
     if not cells:
         return {}
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     with Store(store) as opened, Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("computing", total=len(set(cells)))
 
         def tell(done: int, total: int, cell: Cell, record: Record) -> None:
             bar.update(task, completed=done, total=total, description=f"{cell.method}, split {cell.repeat + 1}")
             if not err.is_terminal and 10 * done // total > 10 * (done - 1) // total:
-                err.print(f"{done} of {total} computed", highlight=False)
+                err.print(f"{done} of {total} computed")
 
         try:
             records = run(
@@ -360,18 +332,15 @@ def _finish(
             if len(table.columns) <= _MOST_COLUMNS:
                 out.print(_console_table(table))
         if summary:
-            out.print(plain(summary), highlight=False)
+            out.print(escape(summary))
         for line in dict.fromkeys(_failure(record) for record in unfinished if record not in failed):
-            out.print(f"Not applicable: {plain(line)}", highlight=False, soft_wrap=True)
-        out.print(f"report: {page}", highlight=False, markup=False, soft_wrap=True)
+            out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
+        out.print(f"report: {page}", markup=False, soft_wrap=True)
     if failed:
-        kinds = dict.fromkeys(map(_failure, failed))
-        err.print(
-            f"{len(failed)} of {len(results)} computations failed. Run again with --retry to retry them:",
-            style="yellow",
-        )
-        for line in kinds:
-            err.print(f"  {plain(line)}", highlight=False, soft_wrap=True)
+        number = f"{len(failed)} of {len(results)}"
+        err.print(f"{number} computations failed. Run again with --retry to retry them:", style="yellow")
+        for line in dict.fromkeys(map(_failure, failed)):
+            err.print(f"  {escape(line)}", soft_wrap=True)
     if results and len(unfinished) == len(results):
         raise typer.Exit(1)
 
@@ -382,14 +351,13 @@ def _failure(record: Record) -> str:
 
 
 def _console_table(table: ResultTable) -> Table:
-    shown = Table(title=plain(table.title))
+    shown = Table(title=escape(table.title))
     shown.add_column(table.row_head)
     for column in table.columns:
-        shown.add_column(plain(column), justify="right")
+        shown.add_column(escape(column), justify="right")
     best = best_two(table)
     for row, found in table.rows.items():
-        cells = [_cell(entry, table, best[k].get(row)) for k, entry in enumerate(found)]
-        shown.add_row(plain(row), *cells)
+        shown.add_row(escape(row), *(_cell(entry, table, best[k].get(row)) for k, entry in enumerate(found)))
     return shown
 
 
@@ -406,26 +374,18 @@ def _cell(entry: Entry, table: ResultTable, place: int | None) -> str:
     return {1: f"[bold green]{text}[/]", 2: f"[underline]{text}[/]"}.get(place or 0, text)
 
 
-def _tables(report: Report) -> list[ResultTable]:
-    return [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
-
-
 def _command(context: typer.Context) -> str:
     """The command as it was given."""
     words: list[str] = ["crossview", str(context.info_name)]
     for parameter in context.command.params:
-        source = None if parameter.name is None else context.get_parameter_source(parameter.name)
+        source = context.get_parameter_source(parameter.name or "")
         if source is None or source.name != "COMMANDLINE":
             continue
         value = context.params[parameter.name]
         if parameter.param_type_name == "argument":
-            words += [str(v) for v in _several(value)]
+            words += map(str, value if isinstance(value, list | tuple) else [value])
         elif isinstance(value, bool):
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
         else:
             words += [parameter.opts[0], str(value)]
     return shlex.join(words)
-
-
-def _several(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list | tuple) else [value]

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.markup import escape
 from rich.table import Table
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -26,15 +28,13 @@ from crossview.cli.app import (
     JsonOption,
     MethodOption,
     ModelArgument,
+    OutputOption,
     SizeOption,
+    Unit,
     app,
-    check_output,
     err,
-    method_name,
-    one_line_errors,
     open_data,
     out,
-    plain,
 )
 from crossview.datasets.registry import SOURCES
 from crossview.persistence import write_atomically
@@ -42,28 +42,25 @@ from crossview.recognition.matcher import chosen_metric
 
 __all__ = ["datasets", "embed", "fit", "inspect", "match", "tune"]
 
+_Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
+
 
 @app.command()
 def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
     """List the data sets that can be loaded by name."""
-    with one_line_errors():
-        if data is not None and not data.is_dir():
-            raise NotADirectoryError(
-                f"{data} is not a folder: pass the folder that contains coil-100/ and so on with --data."
-            )
-    rows = []
+    if data is not None and not data.is_dir():
+        raise NotADirectoryError(f"{data} is not a folder: pass the one that contains coil-100/ and so on with --data.")
+    rows, table = [], Table("name", "description", "read from", "available")
     for name, source in SOURCES.items():
         here = source.folder is None or (data is not None and (data / source.folder).is_dir())
         rows.append(
             {"name": name, "what": source.what, "folder": source.folder, "present": here, "cases": source.cases}
         )
+        place = "–" if source.folder is None else f"DIR/{source.folder}"
+        table.add_row(name, source.what, place, "yes" if here else "no")
     if as_json:
         print(json.dumps(rows))
         return
-    table = Table("name", "description", "read from", "available")
-    for row in rows:
-        place = "–" if row["folder"] is None else f"DIR/{row['folder']}"
-        table.add_row(str(row["name"]), str(row["what"]), place, "yes" if row["present"] else "no")
     out.print(table)
     if data is None:
         out.print("Pass DIR with --data. You can also load an .npz file, a folder of tables, or a folder of images.")
@@ -72,14 +69,12 @@ def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
 @app.command()
 def fit(
     data: DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.")],
+    output: OutputOption,
     method: MethodOption = "KMvHE",
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the method.")
     ] = None,
-    scaling: Annotated[
-        str, typer.Option(metavar="feature|view|none", help="Scale every feature, whole views, or nothing.")
-    ] = "feature",
+    scaling: Annotated[_Scaling, typer.Option(help="Scale every feature, whole views, or nothing.")] = _Scaling.feature,
     pca: Annotated[
         int | None, typer.Option(min=1, help="Keep at most this many principal components of every view.")
     ] = None,
@@ -88,36 +83,30 @@ def fit(
     size: SizeOption = None,
 ) -> None:
     """Fit a method with given parameters and save the model."""
-    with one_line_errors():
-        check_output(output)
-        method = method_name(method)
-        loaded = open_data(data, folder, case, size)
-        if scaling not in ("feature", "view", "none"):
-            raise ValueError(f"--scaling must be feature, view or none, got {scaling!r}.")
-        model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
-        scaler = cv.ViewScaler(None if scaling == "none" else scaling)
-        pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
-        cv.save(pipeline, output)
-        err.print(f"{method} fitted on {plain(repr(loaded.views))}: {output}", highlight=False)
+    loaded = open_data(data, folder, case, size)
+    model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
+    scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
+    pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
+    cv.save(pipeline, output)
+    err.print(f"{method} fitted on {escape(f'{loaded.views!r}: {output}')}")
 
 
 @app.command()
 def tune(
     data: DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.")],
+    output: OutputOption,
     method: MethodOption = "KMvHE",
     draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
     folds: Annotated[
         int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
     ] = 5,
     folds_of: Annotated[
-        str,
+        Unit,
         typer.Option(
-            metavar="classes|samples|auto",
             help="What folds are made of: classes, to match classes that are not in DATA, or samples, to match further "
             "samples of the same classes. By default classes if there are at least four per fold.",
         ),
-    ] = "auto",
+    ] = Unit.auto,
     members: Annotated[
         int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
@@ -129,42 +118,38 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Choose a method's parameters by cross-validation and save the best model."""
-    with one_line_errors():
-        check_output(output)
-        method = method_name(method)
-        loaded = open_data(data, folder, case, size)
-        search = cv.tune(
-            method,
-            loaded.views,
-            loaded.y,
-            n_iter=draws or None,
-            n_folds=folds,
-            cv=folds_of,
-            members=members,
-            n_jobs=workers,
-            random_state=seed,
-            progress=err.is_terminal,
+    loaded = open_data(data, folder, case, size)
+    search = cv.tune(
+        method,
+        loaded.views,
+        loaded.y,
+        n_iter=draws or None,
+        n_folds=folds,
+        cv=folds_of.value,
+        members=members,
+        n_jobs=workers,
+        random_state=seed,
+        progress=err.is_terminal,
+    )
+    cv.save(search, output)
+    found = {
+        "method": method,
+        "score": search.best_score_,
+        "folds_of": search.folds_of_,
+        "metric": search.best_metric_,
+        "parameters": search.best_params_,
+        "members": [search.cv_results_["params"][row] for row in search.members_],
+    }
+    if as_json:
+        print(json.dumps(found, default=float))
+    else:
+        chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
+        who = method if members == 1 else f"{method} × {len(search.members_)}"
+        out.print(
+            f"{who}: accuracy {search.best_score_:.1%} in cross-validation over {search.n_splits_} folds of "
+            f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {escape(chosen)}\n"
+            f"saved as {escape(str(output))}"
         )
-        cv.save(search, output)
-        found = {
-            "method": str(method),
-            "score": search.best_score_,
-            "folds_of": search.folds_of_,
-            "metric": search.best_metric_,
-            "parameters": search.best_params_,
-            "members": [search.cv_results_["params"][row] for row in search.members_],
-        }
-        if as_json:
-            print(json.dumps(found, default=float))
-        else:
-            chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
-            who = method if members == 1 else f"{method} × {len(search.members_)}"
-            out.print(
-                f"{who}: accuracy {search.best_score_:.1%} in cross-validation over {search.n_splits_} folds of "
-                f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {plain(chosen)}",
-                highlight=False,
-            )
-            out.print(f"saved as {output}", highlight=False)
 
 
 @app.command()
@@ -177,30 +162,25 @@ def embed(
     size: SizeOption = None,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
-    with one_line_errors():
-        _check_suffix(output, (".npz", ".csv", ".parquet"))
-        fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False)
-        ids, labels = _identities(loaded), _labels(loaded)
-        latents = {name: transform_view(fitted, loaded.views[name], name) for name in loaded.view_names}
-        if output.suffix == ".npz":
-            stream = io.BytesIO()
-            # In the format of `load_arrays`.
-            arrays: dict[str, Any] = {**latents}
-            arrays |= {} if labels is None else {"y": loaded.y}
-            arrays |= {} if loaded.ids is None else {"id": loaded.ids}
-            np.savez(stream, **arrays)
-            write_atomically(output, stream.getvalue())
-        else:
-            rows = [
-                {"view": name, "id": ids[k]}
-                | ({} if labels is None else {"label": labels[k]})
-                | {f"z{c + 1}": value for c, value in enumerate(z)}
-                for name, Z in latents.items()
-                for k, z in enumerate(Z)
-                if not np.isnan(z).any()
-            ]
-            _write_rows(rows, output)
-        err.print(f"{len(loaded.y)} samples, seen as {plain(', '.join(latents))}: {output}", highlight=False)
+    _check_suffix(output, (".npz", ".csv", ".parquet"))
+    fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False)
+    latents = {name: transform_view(fitted, loaded.views[name], name) for name in loaded.view_names}
+    if output.suffix == ".npz":
+        stream = io.BytesIO()
+        # In the format of `load_arrays`.
+        arrays: dict[str, Any] = {**latents, "y": loaded.y if _labelled(loaded) else None, "id": loaded.ids}
+        np.savez(stream, **{name: values for name, values in arrays.items() if values is not None})
+        write_atomically(output, stream.getvalue())
+    else:
+        described = _described(loaded, "id", "label")
+        rows = [
+            {"view": name, **described[k], **{f"z{c + 1}": value for c, value in enumerate(z)}}
+            for name, Z in latents.items()
+            for k, z in enumerate(Z)
+            if not np.isnan(z).any()
+        ]
+        _write_rows(rows, output)
+    err.print(f"{len(loaded.y)} samples, seen as {escape(', '.join(latents) + f': {output}')}")
 
 
 @app.command()
@@ -224,68 +204,66 @@ def match(
     Samples are identified by the ids of tables, by class/name of images, and otherwise by their row, starting at 0.
     Labels are optional.
     """
-    with one_line_errors():
-        if output is not None:
-            _check_suffix(output, (".csv", ".parquet"))
-        fitted = cv.load(model)
-        known, new = (open_data(data, folder, case, size, labelled=False) for data in (gallery, probes))
-        known_rows, G = _seen(fitted, known, gallery_view)
-        new_rows, P = _seen(fitted, new, probe_view)
-        if k > len(G):
-            raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
-        names, found = _described(new, "probe"), _described(known, "match")
-        distances, nearest = cv.metrics.nearest(cv.metrics.distances_in_chunks(G, P, chosen_metric(fitted)), k)
-        rows = [
-            {**names[probe], "rank": rank + 1, **found[known_rows[g]], "distance": float(distances[row, rank])}
-            for row, probe in enumerate(new_rows)
-            for rank, g in enumerate(nearest[row])
-        ]
-        if output is None:
-            print(_csv(rows), end="")
-        else:
-            _write_rows(rows, output)
-        first = [row for row in rows if row["rank"] == 1]
-        labels = [(str(row.get("probe_label", "")), str(row.get("match_label", ""))) for row in first]
-        right = [probe == found for probe, found in labels if probe and found]
-        sentence = f", first match of the probe's class: {np.mean(right):.1%}" if right else ""
-        err.print(f"{len(first)} probes{sentence}", highlight=False)
+    if output is not None:
+        _check_suffix(output, (".csv", ".parquet"))
+    fitted = cv.load(model)
+    known, new = (open_data(data, folder, case, size, labelled=False) for data in (gallery, probes))
+    known_rows, G = _seen(fitted, known, gallery_view)
+    new_rows, P = _seen(fitted, new, probe_view)
+    if k > len(G):
+        raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
+    names, found = _described(new, "probe", "probe_label"), _described(known, "match", "match_label")
+    distances, nearest = cv.metrics.nearest(cv.metrics.distances_in_chunks(G, P, chosen_metric(fitted)), k)
+    rows = [
+        {**names[probe], "rank": rank + 1, **found[known_rows[g]], "distance": float(distances[row, rank])}
+        for row, probe in enumerate(new_rows)
+        for rank, g in enumerate(nearest[row])
+    ]
+    if output is None:
+        print(_csv(rows), end="")
+    else:
+        _write_rows(rows, output)
+    first = [row for row in rows if row["rank"] == 1]
+    labels = [(str(row.get("probe_label", "")), str(row.get("match_label", ""))) for row in first]
+    right = [probe == found for probe, found in labels if probe and found]
+    sentence = f", first match of the probe's class: {np.mean(right):.1%}" if right else ""
+    err.print(f"{len(first)} probes{sentence}")
 
 
 @app.command()
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Describe a saved model."""
-    with one_line_errors():
-        loaded = cv.load(model)
-        try:
-            best = unwrap(loaded)
-            for step in best:
-                check_is_fitted(step)
-        except NotFittedError:
-            what = f"{model} holds a {type(loaded).__name__} that is not fitted"
-            raise ValueError(f"{what}: fit it, then save it again.") from None
-        steps = unwrap(best[-1].members_[0]) if isinstance(best[-1], cv.Committee) else best
-        search = getattr(loaded, "embedding_", loaded)
-        facts: dict[str, Any] = {
-            "model": type(loaded).__name__,
-            "steps": [type(step).__name__ for step in steps],
-            "views": dict(zip(best[0].view_names_, best[0].n_features_, strict=True)),
-            "components": getattr(best[-1], "n_components_", None),
-            "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
-        }
-        if isinstance(best[-1], cv.Committee):
-            facts["members"] = len(best[-1].members_)
-        if isinstance(search, cv.EmbeddingSearchCV):
-            facts |= {"metric": search.best_metric_, "folds_of": search.folds_of_}
-            facts[search.scoring] = round(float(search.best_score_), 4)
-        if isinstance(loaded, cv.CrossViewClassifier):
-            facts |= {"gallery": len(getattr(loaded, "gallery_", ())), "threshold": _jsonable(loaded.threshold_)}
-        if as_json:
-            print(json.dumps(facts))
-            return
-        table = Table(show_header=False, box=None)
-        for name, value in facts.items():
-            table.add_row(name, plain(_sentence(value)))
-        out.print(table)
+    loaded = cv.load(model)
+    try:
+        best = unwrap(loaded)
+        for step in best:
+            check_is_fitted(step)
+    except NotFittedError:
+        what = f"{model} holds a {type(loaded).__name__} that is not fitted"
+        raise ValueError(f"{what}: fit it, then save it again.") from None
+    steps = unwrap(best[-1].members_[0]) if isinstance(best[-1], cv.Committee) else best
+    search = getattr(loaded, "embedding_", loaded)
+    facts: dict[str, Any] = {
+        "model": type(loaded).__name__,
+        "steps": [type(step).__name__ for step in steps],
+        "views": dict(zip(best[0].view_names_, best[0].n_features_, strict=True)),
+        "components": getattr(best[-1], "n_components_", None),
+        "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
+    }
+    if isinstance(best[-1], cv.Committee):
+        facts["members"] = len(best[-1].members_)
+    if isinstance(search, cv.EmbeddingSearchCV):
+        facts |= {"metric": search.best_metric_, "folds_of": search.folds_of_}
+        facts[search.scoring] = round(float(search.best_score_), 4)
+    if isinstance(loaded, cv.CrossViewClassifier):
+        facts |= {"gallery": len(getattr(loaded, "gallery_", ())), "threshold": _jsonable(loaded.threshold_)}
+    if as_json:
+        print(json.dumps(facts))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        table.add_row(name, escape(_sentence(value)))
+    out.print(table)
 
 
 def _parameters(given: Sequence[str]) -> dict[str, Any]:
@@ -302,23 +280,17 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
     return parameters
 
 
-def _identities(data: cv.datasets.Dataset) -> list[Any]:
-    """Ids of samples: those of the source, or their rows."""
-    return list(range(len(data.y))) if data.ids is None else data.ids.tolist()
+def _labelled(data: cv.datasets.Dataset) -> bool:
+    """Whether any sample has a label; it is empty where unknown."""
+    return any(map(str, data.y.tolist()))
 
 
-def _labels(data: cv.datasets.Dataset) -> list[Any] | None:
-    """Labels of samples, empty where unknown; None if all are."""
-    labels: list[Any] = data.y.tolist()
-    return labels if any(str(label) for label in labels) else None
-
-
-def _described(data: cv.datasets.Dataset, role: str) -> list[dict[str, Any]]:
-    """Id, and label if there are any, of every sample."""
-    labels = _labels(data)
-    if labels is None:
-        return [{role: identity} for identity in _identities(data)]
-    return [{role: identity, f"{role}_label": label} for identity, label in zip(_identities(data), labels, strict=True)]
+def _described(data: cv.datasets.Dataset, identity: str, label: str) -> list[dict[str, Any]]:
+    """The id of every sample, or its row, and its label if any has one, by the given names."""
+    columns = {identity: list(range(len(data.y))) if data.ids is None else data.ids.tolist()}
+    if _labelled(data):
+        columns[label] = data.y.tolist()
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _seen(model: Any, data: cv.datasets.Dataset, view: str) -> tuple[Any, Any]:

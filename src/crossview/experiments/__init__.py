@@ -5,15 +5,4 @@ from crossview.experiments.runner import run
 from crossview.experiments.store import Record, Store, StoreError
 from crossview.experiments.tasks import run_cell
 
-__all__ = [
-    "Cell",
-    "Record",
-    "Search",
-    "Split",
-    "Store",
-    "StoreError",
-    "fingerprint",
-    "key",
-    "run",
-    "run_cell",
-]
+__all__ = ["Cell", "Record", "Search", "Split", "Store", "StoreError", "fingerprint", "key", "run", "run_cell"]

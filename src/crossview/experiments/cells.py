@@ -57,22 +57,10 @@ class _Described:
 
 @dataclass(frozen=True, eq=False)
 class Split(_Described):
-    """How to split samples into those to train with and those to test with.
+    """How to split samples into those to train with and those to test with: `ClassSplit`, or `SampleSplit`."""
 
-    Parameters
-    ----------
-    kind : {"classes", "samples"}
-        By `crossview.ClassSplit`, the paper's protocol, or by `crossview.SampleSplit`.
-    n_train : int or float
-        Number of classes, or of samples per class, to train with; a share if below 1.
-    n_repeats : int
-        Number of splits.
-    seed : int
-        Their seed.
-    """
-
-    kind: str = "classes"
-    n_train: float = 0.7
+    kind: str = "classes"  # the paper's protocol; or "samples"
+    n_train: float = 0.7  # number of classes, or of samples per class; a share if below 1
     n_repeats: int = 10
     seed: int = 0
 
@@ -93,39 +81,17 @@ class Split(_Described):
 
 @dataclass(frozen=True, eq=False)
 class Search(_Described):
-    """How to tune a method; see `crossview.tune`.
+    """How to tune a method; see `crossview.tune` and `crossview.EmbeddingSearchCV`."""
 
-    Parameters
-    ----------
-    pca : sequence of int, float or None, optional
-        Numbers of principal components per view to try; None keeps all. By default those of `crossview.tune`.
-    scaling : sequence of {"feature", "view", None}
-        Ways of scaling to try.
-    n_iter : int, optional
-        Number of candidates to draw; None tries all.
-    n_folds : int
-        Number of folds.
-    metrics : sequence of {"euclidean", "cosine"}
-        Distances to try. The first of those with equal scores wins.
-    cv : {"auto", "classes", "samples"}
-        What to split into folds; ``"auto"`` follows the cell's split.
-    grid : mapping of str to sequence, optional
-        Values of the method's parameters to try; by default those in ``crossview.SEARCH_SPACES``.
-    scoring : {"accuracy", "average_precision"}
-        How to score folds.
-    members : int
-        If above 1, also score a committee of the best settings, of this size.
-    """
-
-    pca: Sequence[float | None] | None = None
+    pca: Sequence[float | None] | None = None  # numbers of components to try; by default those of `crossview.tune`
     scaling: Sequence[str | None] = ("feature", "view")
-    n_iter: int | None = None
+    n_iter: int | None = None  # number of candidates to draw; None tries all
     n_folds: int = 5
-    metrics: Sequence[str] = ("euclidean", "cosine")
-    cv: str = "auto"
-    grid: Options | None = None
+    metrics: Sequence[str] = ("euclidean", "cosine")  # the first of those with equal scores wins
+    cv: str = "auto"  # what to split into folds; by default what the cell splits
+    grid: Options | None = None  # values of parameters to try; by default those in `crossview.SEARCH_SPACES`
     scoring: str = "accuracy"
-    members: int = 1
+    members: int = 1  # if above 1, also score a committee of the best settings, of this size
 
     def __post_init__(self) -> None:
         if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
@@ -164,50 +130,23 @@ class Search(_Described):
 class Cell(_Described):
     """One result of an experiment, described by everything that determines it.
 
-    Parameters
-    ----------
-    data : str
-        Name of the data set, for the function that loads it.
-    method : str
-        A name in `crossview.METHODS`.
-    options : mapping of str to object, or pairs
-        Options for loading the data, such as the case of COIL-100. Values here and below are numbers, strings, True,
-        False, None, and sequences of them; the order of names does not matter.
-    split : Split
-        How to split samples into those to train with and those to test with.
-    repeat : int
-        Which of the splits to use, from 0.
-    parameters : mapping of str to object, or pairs
-        Parameters of the method that are fixed.
-    search : Search
-        How to search for the others.
-    outliers : float
-        Share of the training labels that `crossview.permute_labels` permutes.
-    seed : int
-        Seed of the permutation, the folds, and the draw of candidates.
-    task : str
-        What to compute; `crossview.experiments.run_cell` knows ``"accuracy"``.
+    Values of options and parameters are numbers, strings, True, False, None, and sequences of them.
 
-    Examples
-    --------
     >>> cell = Cell(data="coil100", options={"case": 1}, method="MvDA", parameters={"reg": 0.1}, repeat=3)
     >>> cell == Cell.from_dict(cell.to_dict())
     True
-    >>> Cell(data="coil100", method="MvDA", repeat=10)
-    Traceback (most recent call last):
-    ValueError: repeat=10 of 10 splits: choose 0 to 9, or a Split of more repeats.
     """
 
-    data: str
-    method: str
-    options: Options = ()
+    data: str  # for the function that loads it
+    method: str  # a name in `crossview.METHODS`
+    options: Options = ()  # for loading the data
     split: Split = field(default_factory=Split)
-    repeat: int = 0
-    parameters: Options = ()
+    repeat: int = 0  # which of the splits to use
+    parameters: Options = ()  # those of the method that are fixed; the search chooses the others
     search: Search = field(default_factory=Search)
-    outliers: float = 0.0
-    seed: int = 0
-    task: str = "accuracy"
+    outliers: float = 0.0  # share of the training labels that `crossview.permute_labels` permutes
+    seed: int = 0  # of the permutation, the folds, and the draw of candidates
+    task: str = "accuracy"  # what to compute
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, str) or not self.data:
@@ -232,24 +171,7 @@ class Cell(_Described):
 
 
 def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
-    """The key of a result: the SHA-256 of the cell, the values that it tries, the data, and the method's revision.
-
-    Parameters
-    ----------
-    cell : Cell
-        The cell.
-    fingerprint : str
-        Of the data, by `fingerprint`.
-    n_features : sequence of int
-        Widths of the views.
-
-    Examples
-    --------
-    >>> a = Cell(data="digits", method="GMA", parameters={"mu": 1.0, "reg": 0.1})
-    >>> b = Cell(data="digits", method="GMA", parameters={"reg": 0.1, "mu": 1.0})
-    >>> key(a, "", [64, 64]) == key(b, "", [64, 64]) != key(a, "other data", [64, 64])
-    True
-    """
+    """The key of a result: the SHA-256 of the cell, the values that it tries, the data, and the method's revision."""
     revision = METHODS[cell.method]._revision
     content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import platform
 import re
 import threading
 import time
@@ -14,6 +15,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from typing import Any, TypeAlias
 
 from threadpoolctl import threadpool_limits
@@ -23,11 +25,11 @@ from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, fingerprint, key
 from crossview.experiments.cluster import calls_on_cluster
-from crossview.experiments.environment import environment
-from crossview.experiments.store import PathLike, Record, Store
+from crossview.experiments.store import Record, Store
 from crossview.experiments.tasks import run_cell
+from crossview.persistence import PathLike
 
-__all__ = ["run"]
+__all__ = ["environment", "run"]
 
 Load: TypeAlias = Callable[[str, dict[str, Any]], Dataset]
 Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]
@@ -49,53 +51,17 @@ def run(
     retry_failed: bool = False,
     compute: Compute = run_cell,
 ) -> list[Record]:
-    """Compute the cells that a store lacks, and return the records of all.
+    """Compute the cells that a store lacks, and return the records of all, in the order of the cells.
 
-    If interrupted or killed, run the same again to resume. Linear algebra uses one thread per process, so results are
-    the same to the last digit wherever they are computed.
+    If interrupted or killed, run the same again to resume. A cell that fails, or whose workers keep dying, does not
+    stop the others: its record has an error instead of a result. Linear algebra uses one thread per process, so results
+    are the same to the last digit wherever they are computed.
 
-    Parameters
-    ----------
-    cells : iterable of Cell
-        The cells.
-    load : callable
-        ``load(data, options)`` returns the `Dataset` that a cell names by its ``data`` and ``options``, the latter as a
-        dict. Every process calls it once per data set, and it must return the same each time.
-    store : Store, str or path
-        Where to keep results.
-    workers : int
-        Number of processes. With 1, cells are computed in this process. More are started by `dask.distributed`; a
-        script must then run under ``if __name__ == "__main__":``.
-    scheduler : str, optional
-        Address of a `dask.distributed` scheduler, such as ``"tcp://192.0.2.7:8786"``, whose workers to use instead.
-        They need the same crossview, access to the data, and preferably one thread each.
-    progress : callable, optional
-        Called with ``(done, total, cell, record)`` after each computed cell; ``done`` includes cells that were in the
-        store.
-    retry_failed : bool
-        Whether to compute cells that failed in an earlier run once more.
-    compute : callable
-        ``compute(cell, dataset)`` returns a result that JSON can hold.
-
-    Returns
-    -------
-    records : list of Record
-        One for each cell, in the same order. A cell that fails, or whose workers keep dying, does not stop the others:
-        its record has an error instead of a result.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> import crossview as cv
-    >>> from crossview.experiments import Cell, Search, Split, run
-    >>> def load(data, options):
-    ...     return cv.datasets.make_turntable(12, size=12, **options)
-    >>> search = Search(pca=[10], n_folds=2, grid={"n_components": [2, 4]})
-    >>> cells = [Cell(data="turntable", method=name, split=Split(n_train=8), search=search) for name in ("PCA", "MvDA")]
-    >>> with TemporaryDirectory() as folder:
-    ...     records = run(cells, load, f"{folder}/results.db")
-    >>> [record.status for record in records]
-    ['done', 'done']
+    Every process calls ``load(data, options)`` once per data set; it must return the same `Dataset` each time.
+    ``compute(cell, dataset)`` returns a result that JSON can hold. ``progress(done, total, cell, record)`` is called
+    after each computed cell. With several workers, which `dask.distributed` starts, a script must run under
+    ``if __name__ == "__main__":``. The workers of a scheduler, at an address such as ``"tcp://192.0.2.7:8786"``, need
+    the same crossview, access to the data, and preferably one thread each.
     """
     check_count(workers, "workers", least=1)
     if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
@@ -123,6 +89,12 @@ def run(
             if progress is not None:
                 progress(len(records), len(tasks), tasks[record.key].cell, record)
     return [records[task.key] for task in planned]
+
+
+def environment() -> dict[str, str]:
+    """Versions of Python and of packages, and the platform."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"python": platform.python_version(), **packages, "platform": platform.platform()}
 
 
 @dataclass(frozen=True)

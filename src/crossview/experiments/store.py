@@ -16,11 +16,11 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
-__all__ = ["PathLike", "Record", "Store", "StoreError"]
+from crossview.persistence import PathLike
 
-PathLike: TypeAlias = str | os.PathLike[str]
+__all__ = ["Record", "Store", "StoreError"]
 
 _SCHEMA = 2
 _APPLICATION = 0x63765253  # "cvRS", which tells the file from other SQLite databases
@@ -51,53 +51,23 @@ class StoreError(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """What a store knows about a cell.
+    """What a store knows about a cell."""
 
-    Parameters
-    ----------
-    key : str
-        The key of the cell, by `crossview.experiments.key`.
-    cell : dict
-        The cell, as `Cell.to_dict` returns it.
-    status : {"done", "failed"}
-        How it ended.
-    result, error : dict or None
-        The result, or the ``type``, ``message`` and ``traceback`` of the error.
-    seconds, created : float
-        How long it took, and when it ended, in seconds since 1970.
-    version, environment : str, dict
-        Versions of crossview, and of Python, other packages and the platform, that computed it.
-    """
-
-    key: str
-    cell: dict[str, Any]
-    status: str
+    key: str  # by `crossview.experiments.key`
+    cell: dict[str, Any]  # by `Cell.to_dict`
+    status: str  # "done" or "failed"
     result: dict[str, Any] | None
-    error: dict[str, str] | None
+    error: dict[str, str] | None  # its type, message and traceback
     seconds: float
-    created: float
-    version: str
+    created: float  # in seconds since 1970
+    version: str  # of crossview
     environment: dict[str, str]
 
 
 class Store:
-    """Results of cells, in a file.
+    """Results of cells, in a file that is created if it does not exist.
 
-    Parameters
-    ----------
-    path : str or path
-        The file. It is created if it does not exist.
-    read_only : bool
-        Only read. This works while another process writes, and in folders that cannot be written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> record = Record("a", {"method": "MvHE"}, "done", {"score": 0.9}, None, 1.5, 0.0, "1.0", {})
-    >>> with TemporaryDirectory() as folder, Store(f"{folder}/results.db") as store:
-    ...     store.put(record)
-    ...     print(store.get("a") == record, store.get("b"), len(store))
-    True None 1
+    Reading works while another process writes, and with `read_only` also in folders that cannot be written.
     """
 
     def __init__(self, path: PathLike, *, read_only: bool = False) -> None:

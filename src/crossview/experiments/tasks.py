@@ -29,40 +29,17 @@ _MAX_RANK = 20
 
 
 def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
-    """Compute a cell.
+    """Tune a cell's method on the training part of a split, and score it on the test part.
 
-    Parameters
-    ----------
-    cell : Cell
-        What to compute. Its ``task`` is ``"accuracy"``: tune the method on the training part of a split, and score it
-        on the test part.
-    data : Dataset
-        The data that the cell names.
-
-    Returns
-    -------
-    result : dict
-        Ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of, with None
-        where there is nothing to compare, ``average_precision`` the mean average precision, and ``cmc`` the rates at
-        rank 1 to 20, averaged over the ordered pairs of views. ``best_params``, ``metric`` and ``best_score`` are the
-        chosen parameters and distance, and their score in validation. ``euclidean`` has the same for the best
-        parameters with the Euclidean distance, if others were tried, too; ``committee`` has the scores of the committee
-        and the parameters of its ``members``, if the cell asks for one. ``by_pca`` has, for each number of principal
-        components that the cell lists, the ``score`` of the best parameters, and that with the Euclidean distance: the
-        paper chose the number by these scores on test samples. ``chance`` is the score of random matches, ``skipped``
-        the number of ``probes`` whose class the gallery lacks, and ``folds_of`` says what was split into folds.
-        ``seconds`` has the times of the ``search``, final fit included, and of a ``fit`` of the method alone;
-        ``threads`` is the number of threads of linear algebra. The rest describes the samples and lists ``warnings``.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> from crossview.experiments import Cell, Search, Split
-    >>> search = Search(pca=[10], n_folds=2, grid={"n_components": [2, 4], "reg": [0.1]})
-    >>> cell = Cell(data="turntable", method="MvDA", split=Split(n_train=8), search=search)
-    >>> result = run_cell(cell, cv.datasets.make_turntable(12, size=12))
-    >>> result["n_train_classes"], result["n_test_classes"], sorted(result["best_params"])
-    (8, 4, ['mvda__n_components', 'mvda__reg', 'viewpca__n_components', 'viewscaler__by'])
+    The result is ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of,
+    with None where there is nothing to compare, and ``cmc`` has the rates at rank 1 to 20, averaged over the ordered
+    pairs of views. ``best_params``, ``metric`` and ``best_score`` are the chosen parameters and distance, and their
+    score in validation. ``euclidean`` has the same for the best parameters with the Euclidean distance, and
+    ``committee`` the scores of the committee and the parameters of its ``members``, if these were tried. ``by_pca``
+    has, for each number of principal components that the cell lists, the ``score`` of the best parameters: the paper
+    chose the number by these scores on test samples. ``chance`` is the score of random matches, ``skipped`` the number
+    of ``probes`` whose class the gallery lacks. ``seconds`` has the times of the ``search``, final fit included, and of
+    a ``fit`` of the method alone.
     """
     if cell.task != "accuracy":
         raise ValueError(f"unknown task {cell.task!r}: use 'accuracy', or pass run a compute function that knows it.")

@@ -45,15 +45,7 @@ class ModelFileError(ValueError):
 
 
 def write_atomically(path: PathLike, data: bytes | bytearray) -> None:
-    """Write a file so that, whatever happens meanwhile, its name stands for the old content or the new.
-
-    Parameters
-    ----------
-    path : str or path
-        The file. If it is a link, its target is written.
-    data : bytes
-        Its content.
-    """
+    """Write a file, or a link's target, so that its name stands for the old content or the new, whatever happens."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder: give the name of a file in it.")

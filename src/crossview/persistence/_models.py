@@ -236,13 +236,6 @@ class _Decoder:
         return model
 
 
-def _objects(items: list[Any]) -> NDArray[Any]:
-    array = np.empty(len(items), dtype=object)
-    for k, item in enumerate(items):
-        array[k] = item
-    return array
-
-
 def _range(items: list[int]) -> range:
     if len(range(*items)) > _LONGEST_RANGE:
         raise ValueError(f"a range has more than {_LONGEST_RANGE} numbers")
@@ -268,7 +261,7 @@ def _random(keys: NDArray[Any], position: int, has_gauss: int, gauss: float) -> 
 _FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "range": _range,
-    "ndarray": _objects,
+    "ndarray": lambda items: np.fromiter(items, dtype=object),
 }
 _FROM_ARRAY: dict[str, Callable[..., Any]] = {
     "array": lambda array: array,

@@ -178,32 +178,13 @@ _VIEWS: dict[str, Any] = {
     "n_features_in_": lambda value, sizes: value == sum(sizes["widths"]),
 }
 _LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
-_KERNEL = {
-    **_VIEWS,
-    "kernels_": [_kernel],
-    "landmarks_": [_landmarks],
-    "projections_": ["r d"],
-    "offsets_": ["d"],
-    "gamma_": [(*_NUMBER, NoneType)],
-    "eigenvalues_": "d",
-}
+_LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [(*_NUMBER, NoneType)]}
+_KERNEL = {**_LANDMARKS, "projections_": ["r d"], "offsets_": ["d"], "eigenvalues_": "d"}
 _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: _KERNEL if "kernel" in signature(cls).parameters else _LINEAR for cls in (*METHODS.values(), LPP)},
     ViewScaler: {**_VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool},
-    ViewPCA: {
-        **_VIEWS,
-        "means_": ["D"],
-        "components_": ["k D"],
-        "explained_variance_ratio_": ["k"],
-        "pooled_": bool,
-    },
-    ViewKernel: {
-        **_VIEWS,
-        "kernels_": [_kernel],
-        "landmarks_": [_landmarks],
-        "factors_": ["r r"],
-        "gamma_": [(*_NUMBER, NoneType)],
-    },
+    ViewPCA: {**_VIEWS, "means_": ["D"], "components_": ["k D"], "explained_variance_ratio_": ["k"], "pooled_": bool},
+    ViewKernel: {**_LANDMARKS, "factors_": ["r r"]},
     Committee: {**_VIEWS, "members_": _members},
     Pipeline: {"steps": _steps, "memory": _no_cache},
     EmbeddingSearchCV: {

@@ -12,8 +12,8 @@ import numpy as np
 from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
-from crossview.experiments.environment import environment
 from crossview.experiments.plans import Panel, Place
+from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
 from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, euclidean_only, tied_with_best
 from crossview.report.samples import embeddings, map_test_samples, matches
