@@ -12,8 +12,9 @@ from crossview.experiments.plans import Panel, Place, comparison
 from crossview.paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
 from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
-from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
+from crossview.report import ResultTable
 from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
+from crossview.report.document import Bars, Curves, Embeddings, HeatMaps, MatchBrowser
 from crossview.report.formatting import absent
 from crossview.report.results import tied_with_best
 from crossview.report.samples import embeddings, map_test_samples, matches

@@ -14,8 +14,6 @@ from crossview.report.document import Item, Report, Section
 from crossview.report.results import Results, entries
 from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches
 
-__all__ = ["reproduction_report"]
-
 Load = Callable[[str, Mapping[str, Any]], Dataset]
 
 

@@ -18,17 +18,6 @@ from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, S
 from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, euclidean_only, tied_with_best
 from crossview.report.samples import embeddings, map_test_samples, matches
 
-__all__ = [
-    "AT_CHANCE",
-    "comparison_report",
-    "comparison_summary",
-    "comparison_tables",
-    "environment_section",
-    "first_places",
-    "has_result",
-    "ranked_rows",
-]
-
 _BROWSED = 2  # methods whose matches are shown
 _TESTED = {"classes": "other classes", "samples": "classes, all seen in training"}
 

@@ -15,22 +15,6 @@ from crossview.experiments.plans import Panel
 from crossview.experiments.store import Record
 from crossview.report.document import Curve, Curves, Entry, Item, ResultTable
 
-__all__ = [
-    "Published",
-    "Results",
-    "Value",
-    "at_chance",
-    "cmc_curves",
-    "directions",
-    "entries",
-    "entry",
-    "euclidean_only",
-    "finished",
-    "pair_accuracy",
-    "records",
-    "tied_with_best",
-]
-
 Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
 Published: TypeAlias = Callable[[str, str], Mapping[str, float | None]]

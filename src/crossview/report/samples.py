@@ -22,8 +22,6 @@ from crossview.recognition.tuning import standard_pipeline
 from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
 from crossview.views import Views
 
-__all__ = ["MappedSamples", "embeddings", "map_test_samples", "matches"]
-
 _CLASSES, _PER_CLASS = 8, 10  # that are drawn: more colours cannot be told apart
 _PROBES, _RANKS = 24, 8
 
