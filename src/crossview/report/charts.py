@@ -87,9 +87,9 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
         points.append({"n": name, "p": [[round(end, 1), y, _text(entry, digits)]]})
     description = f"Bars of {item.y_label} for {len(lines)} series."
     means = {name: row[group].mean for name, row in item.series.items()}
-    if known := {mean: name for name, mean in reversed(means.items()) if finite(mean)}:
-        low, high = extent(known)
-        description += f" From {number(low, digits)} to {number(high, digits)}, highest: {known[high]}."
+    if known := {name: mean for name, mean in means.items() if finite(mean)}:
+        top = max(known, key=lambda name: known[name])
+        description += f" From {number(min(known.values()), digits)} to {number(known[top], digits)}, highest: {top}."
     shapes = {
         "rows": lines,
         "ticks": [(scale(t), tick_text(t)) for t in axis],
