@@ -3,23 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crossview.report import (
-    Bars,
-    Curve,
-    Curves,
-    Embedding2D,
-    Embeddings,
-    Entry,
-    Facts,
-    HeatMap,
-    HeatMaps,
-    Match,
-    MatchBrowser,
-    Probe,
-    Report,
-    ResultTable,
-    Section,
-)
+from crossview.report import Entry, Report, ResultTable, Section
+from crossview.report import document as doc
 
 METHODS = "PCA LDA LPP DLA CCA KCCA MCCA PLS GMA MULDA MvDA MvDA-VC MvMDA MvHE KMvHE".split()  # noqa: SIM905
 CASES = ["case 1", "case 2", "case 3", "case 4"]
@@ -41,12 +26,12 @@ def hostile() -> Report:
     image = np.zeros((2, 3, 4), dtype=np.uint8)
     items = [
         ResultTable("a", bad, [end, "$x_1$"], {bad: [entry, Entry(note=end)], end: [entry, entry]}, end, bad, end),
-        Bars("b", end, [bad], {end: [entry], bad: [entry]}, bad, end),
-        Curves("c", bad, {bad: Curve([1, 2], [1, 2], [1, 1]), end: Curve([1], [3])}, end, bad, end),
-        HeatMaps("d", bad, {end: HeatMap([bad, end], [end], np.array([[1.0, 2.0]]))}, end, bad, end, end),
-        Embeddings("e", end, {bad: Embedding2D(np.eye(2), [bad, end], [end, bad], [bad, end])}, bad),
-        MatchBrowser("f", bad, image, {end: [Probe(0, bad, [Match(1, end, 0.5)])]}, end),
-        Facts("g", end, {bad: end, end: bad}, bad),
+        doc.Bars("b", end, [bad], {end: [entry], bad: [entry]}, bad, end),
+        doc.Curves("c", bad, {bad: doc.Curve([1, 2], [1, 2], [1, 1]), end: doc.Curve([1], [3])}, end, bad, end),
+        doc.HeatMaps("d", bad, {end: doc.HeatMap([bad, end], [end], np.array([[1.0, 2.0]]))}, end, bad, end, end),
+        doc.Embeddings("e", end, {bad: doc.Embedding2D(np.eye(2), [bad, end], [end, bad], [bad, end])}, bad),
+        doc.MatchBrowser("f", bad, image, {end: [doc.Probe(0, bad, [doc.Match(1, end, 0.5)])]}, end),
+        doc.Facts("g", end, {bad: end, end: bad}, bad),
     ]
     return Report(bad, end, [Section(end, items, bad)], bad + end)
 
@@ -97,40 +82,42 @@ def _table(rows: dict[str, list[Entry]]) -> ResultTable:
     return ResultTable("accuracy", "Rank-1 accuracy by method and case", CASES, rows, caption)
 
 
-def _bars(rows: dict[str, list[Entry]]) -> Bars:
-    return Bars("accuracy-bars", "Rank-1 accuracy, drawn", CASES, rows, "The same figures as above.")
+def _bars(rows: dict[str, list[Entry]]) -> doc.Bars:
+    return doc.Bars("accuracy-bars", "Rank-1 accuracy, drawn", CASES, rows, "The same figures as above.")
 
 
-def _curves(rng: np.random.Generator) -> Curves:
+def _curves(rng: np.random.Generator) -> doc.Curves:
     ranks = np.arange(1, 21)
     curves = {}
     for k, name in enumerate(["KMvHE", "MvHE", "MvDA", "GMA", "MCCA", "PCA"]):
         y = 100 - (18 + 9 * k) * np.exp(-ranks / (6 + k))
-        curves[name] = Curve(ranks.tolist(), y.round(2).tolist(), rng.uniform(0.5, 2.5, 20).round(2).tolist())
-    return Curves("match-curves", "Cumulative match curves", curves, "rank", "probes found, %", "Case 1, ten repeats.")
+        curves[name] = doc.Curve(ranks.tolist(), y.round(2).tolist(), rng.uniform(0.5, 2.5, 20).round(2).tolist())
+    return doc.Curves(
+        "match-curves", "Cumulative match curves", curves, "rank", "probes found, %", "Case 1, ten repeats."
+    )
 
 
-def _dimensions(rng: np.random.Generator) -> Curves:
+def _dimensions(rng: np.random.Generator) -> doc.Curves:
     sizes = [2, 5, 10, 20, 50, 100, 200]
     curves = {
-        name: Curve(sizes, (30 + 3 * k + 14 * np.log10(sizes) + rng.normal(0, 1, 7)).round(2).tolist())
+        name: doc.Curve(sizes, (30 + 3 * k + 14 * np.log10(sizes) + rng.normal(0, 1, 7)).round(2).tolist())
         for k, name in enumerate(METHODS)
     }
-    return Curves("dimensions", "Accuracy against the number of components", curves, "components", log_x=True)
+    return doc.Curves("dimensions", "Accuracy against the number of components", curves, "components", log_x=True)
 
 
-def _heat_maps(rng: np.random.Generator) -> HeatMaps:
+def _heat_maps(rng: np.random.Generator) -> doc.HeatMaps:
     grid = [f"1e{power}" for power in range(-3, 4)]
     maps = {}
     for name in ("MvHE", "KMvHE", "MvDA-VC"):
         i, j = np.mgrid[0:6, 0:7]
         values = 86 - (i - rng.uniform(1, 4)) ** 2 * 1.4 - (j - rng.uniform(1, 5)) ** 2 + rng.normal(0, 0.6, (6, 7))
-        maps[name] = HeatMap(grid, grid[:6], values.round(2))
+        maps[name] = doc.HeatMap(grid, grid[:6], values.round(2))
     maps["MvDA-VC"].values[0, 0] = np.nan
-    return HeatMaps("parameters", "Accuracy over the two parameters", maps, "β", "α", "Case 1, validation.")
+    return doc.HeatMaps("parameters", "Accuracy over the two parameters", maps, "β", "α", "Case 1, validation.")
 
 
-def _embeddings(rng: np.random.Generator) -> Embeddings:
+def _embeddings(rng: np.random.Generator) -> doc.Embeddings:
     classes = np.repeat(np.arange(20), 20)
     views = np.tile(np.repeat(["front", "back"], 10), 20).tolist()
     labels = [f"object {c}" for c in classes]
@@ -140,13 +127,13 @@ def _embeddings(rng: np.random.Generator) -> Embeddings:
         centres = rng.normal(size=(20, 2))
         offset = np.where(np.array(views) == "front", 1, -1)[:, None] * [(15 - k) / 12, 0.2]
         points = centres[classes] * (0.4 + k / 10) + offset + rng.normal(scale=0.12, size=(400, 2))
-        panels[name] = Embedding2D(points, views, labels, names)
-    return Embeddings(
+        panels[name] = doc.Embedding2D(points, views, labels, names)
+    return doc.Embeddings(
         "spaces", "The common space of each method", panels, "Twenty objects of the test, two components."
     )
 
 
-def _matches(rng: np.random.Generator) -> MatchBrowser:
+def _matches(rng: np.random.Generator) -> doc.MatchBrowser:
     y, x = np.mgrid[0:16, 0:16]
     images = np.stack(
         [127 + 120 * np.sin(x * (1 + k % 5) / 6 + k) * np.cos(y * (1 + k % 3) / 5 + k / 2) for k in range(60)]
@@ -154,11 +141,11 @@ def _matches(rng: np.random.Generator) -> MatchBrowser:
     probes = {}
     for name, skill in (("KMvHE: front → back", 0.8), ("PCA: front → back", 0.2)):
         probes[name] = [
-            Probe(
+            doc.Probe(
                 k,
                 f"object {k % 10}",
                 [
-                    Match(
+                    doc.Match(
                         20 + (3 * k + r) % 40,
                         f"object {k % 10 if rng.random() < skill / (r + 1) else (k + r + 1) % 10}",
                         0.2 + 0.1 * r,
@@ -168,7 +155,7 @@ def _matches(rng: np.random.Generator) -> MatchBrowser:
             )
             for k in range(12)
         ]
-    return MatchBrowser("matches", "Probes and what they were matched with", images, probes, "Nearest first.")
+    return doc.MatchBrowser("matches", "Probes and what they were matched with", images, probes, "Nearest first.")
 
 
 def _times(rng: np.random.Generator) -> ResultTable:
@@ -176,7 +163,7 @@ def _times(rng: np.random.Generator) -> ResultTable:
     return ResultTable("times", "Seconds to fit and to map", ["fit", "map"], rows, unit="s", best="lowest", digits=2)
 
 
-def _facts() -> Facts:
+def _facts() -> doc.Facts:
     rows = {
         "crossview": "0.1.0",
         "numpy": "2.1.0",
@@ -184,4 +171,4 @@ def _facts() -> Facts:
         "machine": "2 cores, 8 GiB",
         "data": "sha256 " + "0f" * 32,
     }
-    return Facts("environment", "Environment", rows, "What the figures were made with.")
+    return doc.Facts("environment", "Environment", rows, "What the figures were made with.")

@@ -8,24 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from crossview.report import (
-    Bars,
-    Curve,
-    Curves,
-    Embedding2D,
-    Embeddings,
-    Entry,
-    Facts,
-    HeatMap,
-    HeatMaps,
-    Match,
-    MatchBrowser,
-    Probe,
-    Report,
-    ResultTable,
-    Section,
-    write_report,
-)
+from crossview.report import Entry, Report, ResultTable, Section, write_report
+from crossview.report import document as doc
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests in a browser need playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -335,8 +319,8 @@ def matched(tmp_path_factory):
     image = np.zeros((1, 16, 8), dtype=np.uint8)
 
     def written(count):
-        probes = {"KMvHE": [Probe(0, "0", [Match(0, "0", 0.1 * rank) for rank in range(count)])]}
-        report = Report("t", "s", [Section("s", [MatchBrowser("m", "t", image, probes)])])
+        probes = {"KMvHE": [doc.Probe(0, "0", [doc.Match(0, "0", 0.1 * rank) for rank in range(count)])]}
+        report = Report("t", "s", [Section("s", [doc.MatchBrowser("m", "t", image, probes)])])
         return write_report(report, tmp_path_factory.mktemp("matched"), static=False)
 
     return written
@@ -469,7 +453,8 @@ def test_the_legends_of_an_embedding_stay_together_on_paper(page):
 def test_the_contents_follow_a_long_page(visit, tmp_path, motion):
     rows = {f"name {k}": "value" for k in range(20)}
     sections = [
-        Section(f"section {k}", [Facts(f"facts-{k}-{j}", f"Facts {k}, {j}", rows) for j in range(8)]) for k in range(8)
+        Section(f"section {k}", [doc.Facts(f"facts-{k}-{j}", f"Facts {k}, {j}", rows) for j in range(8)])
+        for k in range(8)
     ]
     page = visit(write_report(Report("t", "s", sections), tmp_path, static=False), reduced_motion=motion)
     seen = """(id) => {
@@ -525,17 +510,17 @@ def test_hostile_texts_do_nothing(visit, hostile, tmp_path):
 @pytest.mark.parametrize("width", [360, 1280])
 def test_long_names_do_not_widen_the_page(visit, tmp_path, width):
     long = "W" * 200
-    samples = Embedding2D(np.eye(2), [f"{long}v", "b"], [f"{long}c", "d"], [long, long])
+    samples = doc.Embedding2D(np.eye(2), [f"{long}v", "b"], [f"{long}c", "d"], [long, long])
     image = np.zeros((1, 8, 8), dtype=np.uint8)
-    probes = [Probe(0, long, [Match(0, long, 0.1 * k) for k in range(8)])]
+    probes = [doc.Probe(0, long, [doc.Match(0, long, 0.1 * k) for k in range(8)])]
     items = [
         ResultTable("a", long, [long, "x"], {long: [Entry(1.0, note=long), Entry(2.0)]}, row_head=long),
-        Bars("b", long, [long], {long: [Entry(1.0)]}, y_label=long),
-        Curves("c", long, {long: Curve([1, 2], [1.0, 2.0])}, "x"),
-        HeatMaps("d", long, {long: HeatMap([long], [long], np.ones((1, 1)))}, "x", "y"),
-        Embeddings("e", long, {long: samples}),
-        MatchBrowser("f", long, image, {long: probes}),
-        Facts("g", long, {long: long}),
+        doc.Bars("b", long, [long], {long: [Entry(1.0)]}, y_label=long),
+        doc.Curves("c", long, {long: doc.Curve([1, 2], [1.0, 2.0])}, "x"),
+        doc.HeatMaps("d", long, {long: doc.HeatMap([long], [long], np.ones((1, 1)))}, "x", "y"),
+        doc.Embeddings("e", long, {long: samples}),
+        doc.MatchBrowser("f", long, image, {long: probes}),
+        doc.Facts("g", long, {long: long}),
     ]
     page = visit(write_report(Report(long, long, [Section(long, items, long)], long), tmp_path, static=False), width)
     for key in ("b", "d", "e"):

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from crossview.report import Entry, Facts, MatchBrowser, Report, ResultTable, write_report
+from crossview.report import Entry, Report, ResultTable, write_report
+from crossview.report.document import Facts, MatchBrowser
 from crossview.report.export import report_markdown, table_csv, table_latex, table_markdown
 
 

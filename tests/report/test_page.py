@@ -11,22 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crossview.report import (
-    Bars,
-    Curve,
-    Curves,
-    Embedding2D,
-    Embeddings,
-    Entry,
-    Facts,
-    HeatMap,
-    HeatMaps,
-    MatchBrowser,
-    Report,
-    ResultTable,
-    Section,
-    write_report,
-)
+from crossview.report import Entry, Report, ResultTable, Section, write_report
+from crossview.report import document as doc
 from crossview.report.charts import x_ticks
 from crossview.report.drawing import coordinate, ticks, ticks_log
 from crossview.report.formatting import best_two
@@ -210,9 +196,9 @@ def contrast(one, other):
 
 
 def test_gaps_break_lines_and_leave_cells_empty():
-    curve = Curve([1, 2, 3, 4, 5], [1.0, 2.0, float("nan"), 4.0, 5.0])
-    grid = HeatMap(["a", "b"], ["c"], np.array([[np.nan, 1.0]]))
-    html = page_of(Curves("c", "t", {"m": curve}, "x"), HeatMaps("h", "t", {"m": grid}, "x", "y"))
+    curve = doc.Curve([1, 2, 3, 4, 5], [1.0, 2.0, float("nan"), 4.0, 5.0])
+    grid = doc.HeatMap(["a", "b"], ["c"], np.array([[np.nan, 1.0]]))
+    html = page_of(doc.Curves("c", "t", {"m": curve}, "x"), doc.HeatMaps("h", "t", {"m": grid}, "x", "y"))
     line = re.search(r'<path d="([^"]+)" class="line"', html)[1]
     assert line.count("M") == 2
     assert html.count('class="void"') == 1
@@ -222,27 +208,27 @@ def test_nothing_is_drawn_of_nothing():
     page_of(
         ResultTable("a", "t", [], {}),
         ResultTable("b", "t", ["c"], {"m": [Entry()]}),
-        Bars("c", "t", ["g"], {"m": [Entry()]}),
-        Bars("d", "t", [], {}),
-        Curves("e", "t", {}, "x"),
-        Curves("f", "t", {"m": Curve([3], [float("nan")])}, "x", log_x=True),
-        HeatMaps("g", "t", {"m": HeatMap(["x"], ["y"], np.array([[np.nan]]))}, "x", "y"),
-        HeatMaps("h", "t", {}, "x", "y"),
-        Embeddings("i", "t", {"m": Embedding2D(np.zeros((0, 2)), [], [])}),
-        MatchBrowser("j", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
-        Facts("k", "t", {}),
+        doc.Bars("c", "t", ["g"], {"m": [Entry()]}),
+        doc.Bars("d", "t", [], {}),
+        doc.Curves("e", "t", {}, "x"),
+        doc.Curves("f", "t", {"m": doc.Curve([3], [float("nan")])}, "x", log_x=True),
+        doc.HeatMaps("g", "t", {"m": doc.HeatMap(["x"], ["y"], np.array([[np.nan]]))}, "x", "y"),
+        doc.HeatMaps("h", "t", {}, "x", "y"),
+        doc.Embeddings("i", "t", {"m": doc.Embedding2D(np.zeros((0, 2)), [], [])}),
+        doc.MatchBrowser("j", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
+        doc.Facts("k", "t", {}),
     )
 
 
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([Facts("a b", "t", {})], "letters, digits and hyphens"),
-        ([Facts("../x", "t", {})], "letters, digits and hyphens"),
-        ([Facts("main", "t", {})], "not main, tip or said"),
-        ([Facts("a", "t", {}), Facts("A", "t", {})], "is used twice"),
+        ([doc.Facts("a b", "t", {})], "letters, digits and hyphens"),
+        ([doc.Facts("../x", "t", {})], "letters, digits and hyphens"),
+        ([doc.Facts("main", "t", {})], "not main, tip or said"),
+        ([doc.Facts("a", "t", {}), doc.Facts("A", "t", {})], "is used twice"),
         ([ResultTable("a", "t", ["x", "y"], {"m": [Entry()]})], "1 entries for 'm', but 2 columns"),
-        ([Curves("a", "t", {"m": Curve([0, 1], [1, 2])}, "x", log_x=True)], "has no logarithm"),
+        ([doc.Curves("a", "t", {"m": doc.Curve([0, 1], [1, 2])}, "x", log_x=True)], "has no logarithm"),
     ],
 )
 def test_bad_reports_are_refused_before_anything_is_written(items, message, tmp_path):
@@ -278,7 +264,7 @@ def test_ticks_are_round_and_enclose():
     ],
 )
 def test_whole_numbers_have_a_tick_at_the_first(x, found):
-    item = Curves("c", "t", {"m": Curve(list(x), [1.0] * len(x)), "n": Curve([], [])}, "rank")
+    item = doc.Curves("c", "t", {"m": doc.Curve(list(x), [1.0] * len(x)), "n": doc.Curve([], [])}, "rank")
     assert x_ticks(item) == found
     drawing = page_of(item)
     shown = re.findall(r'y="360" class="mid tick">([^<]+)<', drawing)
@@ -295,7 +281,8 @@ def test_what_is_missing_is_named_before_anything_is_written(missing, tmp_path):
 import sys
 sys.modules['matplotlib'] = None
 sys.modules[{missing!r}] = None
-from crossview.report import Bars, Entry, Report, Section, write_report
+from crossview.report import Entry, Report, Section, write_report
+from crossview.report.document import Bars
 report = Report('t', 's', [Section('s', [Bars('b', 't', ['g'], {{'m': [Entry(1.0)]}})])])
 for static in (True, False):
     try:

@@ -12,10 +12,11 @@ from crossview.experiments.plans import Panel, Place, comparison
 from crossview.paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
 from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
-from crossview.report import Bars, Curves, Embeddings, HeatMaps, MatchBrowser, ResultTable
+from crossview.report import ResultTable
 from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
+from crossview.report.document import Bars, Curves, Embeddings, HeatMaps, MatchBrowser
 from crossview.report.formatting import absent
-from crossview.report.results import tied_with_best
+from crossview.report.results import best_rows
 from crossview.report.samples import embeddings, map_test_samples, matches
 
 
@@ -141,7 +142,7 @@ def test_ties_are_told_by_the_splits(scores, tied):
     panel = Panel("comparison", "", "accuracy", places)
     found = {"A": scores, "B": [0.7] * len(scores)}
     results = {p.cell: record(p.cell, result(found[p.row][p.cell.repeat])) for p in places}
-    assert tied_with_best(panel, results, "x") == tied
+    assert best_rows(panel, results, "x") == tied
 
 
 def test_a_table_of_two_views_has_both_directions():
@@ -231,14 +232,14 @@ def test_what_is_shown_is_what_was_scored(compared):
     data, panel, results = compared
     for place in panel.places:
         found = results[place.cell].result
-        shown = map_test_samples(place, found, data)
+        shown = map_test_samples(place, results, data)
         found = found[place.part] if place.part else found
         assert cv.metrics.mean_accuracy(shown.latents, data.y[shown.rows], shown.metric) == found["score"]
 
 
 def test_embeddings_are_of_the_same_samples(compared):
     data, panel, results = compared
-    shown = {p.row: map_test_samples(p, results[p.cell].result, data) for p in panel.places if p.cell.repeat == 0}
+    shown = {p.row: map_test_samples(p, results, data) for p in panel.places if p.cell.repeat == 0}
     drawn = embeddings("plane", "Plane", shown, data)
     assert list(drawn.panels) == ["PCA", "MvDA", "MvDA × 2"]
     for one in drawn.panels.values():
@@ -253,7 +254,7 @@ def test_embeddings_are_of_the_same_samples(compared):
 def test_matches_are_ranked_by_distance(compared):
     data, panel, results = compared
     place = [p for p in panel.places if p.row == "MvDA"][-1]
-    shown = map_test_samples(place, results[place.cell].result, data)
+    shown = map_test_samples(place, results, data)
     browser = matches("matches", "Matches", {"MvDA": shown}, data)
     assert len(browser.probes) == 6
     assert browser.images.dtype == np.uint8

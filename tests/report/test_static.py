@@ -10,19 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crossview.report import (
-    Bars,
-    Curve,
-    Curves,
-    Embedding2D,
-    Embeddings,
-    Entry,
-    Facts,
-    HeatMaps,
-    Match,
-    MatchBrowser,
-    Probe,
-)
+from crossview.report import Entry
+from crossview.report import document as doc
 from crossview.report.folder import draw
 from crossview.report.page import render
 from crossview.report.palette import Palette
@@ -98,15 +87,15 @@ def texts(item, names=()):
 
 @pytest.mark.parametrize("views", [("left", "right"), ("photograph", "composite sketch"), ("0–35°", "180–215°")])
 def test_probes_are_named_in_full(views):
-    probes = [Probe(0, "0", [Match(0, "0", 0.1)] * 8)]
+    probes = [doc.Probe(0, "0", [doc.Match(0, "0", 0.1)] * 8)]
     names = [f"{method}: {one} looked up in {other}" for method in ("KMvHE", "MvDA-VC") for one, other in (views,)]
-    shown = texts(MatchBrowser("m", "t", np.zeros((1, 8, 4), dtype=np.uint8), dict.fromkeys(names, probes)))
+    shown = texts(doc.MatchBrowser("m", "t", np.zeros((1, 8, 4), dtype=np.uint8), dict.fromkeys(names, probes)))
     assert [text for text in shown if text in names] == names
 
 
 def test_rank_one_has_a_tick():
     ranks = list(range(1, 21))
-    shown = texts(Curves("c", "t", {"PCA": Curve(ranks, [float(rank) for rank in ranks])}, "rank"), ["PCA"])
+    shown = texts(doc.Curves("c", "t", {"PCA": doc.Curve(ranks, [float(rank) for rank in ranks])}, "rank"), ["PCA"])
     start = shown.index("1")
     assert shown[start : start + 5] == ["1", "5", "10", "15", "20"]
 
@@ -114,30 +103,30 @@ def test_rank_one_has_a_tick():
 def test_long_names_are_cut_and_legends_stand_in_columns():
     labels = [f"{k} " + "W" * 200 for k in range(60)]
     points = np.random.default_rng(0).normal(size=(60, 2))
-    found = draw(Embeddings("e", "t", {"W" * 200: Embedding2D(points, ["a"] * 60, labels)}), Palette(()))
+    found = draw(doc.Embeddings("e", "t", {"W" * 200: doc.Embedding2D(points, ["a"] * 60, labels)}), Palette(()))
     assert Image.open(io.BytesIO(found["png"])).size[0] < 3000
     assert max(len(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", found["svg"].decode())) <= 34
 
 
 def test_names_that_xml_does_not_allow_are_drawn():
     name = "a\x00b\x0bc\ud800d\uffff"
-    found = draw(Bars("b", name, [name], {name: [Entry(1.0)]}), Palette([name]))
+    found = draw(doc.Bars("b", name, [name], {name: [Entry(1.0)]}), Palette([name]))
     assert "a�b�c�d�" in found["svg"].decode()
     assert found["png"].startswith(b"\x89PNG")
 
 
 def test_nothing_is_drawn_of_nothing():
     for item in (
-        Bars("a", "t", ["g"], {"m": [Entry()]}),
-        Bars("b", "t", [], {}),
-        Curves("c", "t", {}, "x"),
-        HeatMaps("d", "t", {}, "x", "y"),
-        Embeddings("e", "t", {"m": Embedding2D(np.zeros((0, 2)), [], [])}),
-        Embeddings("f", "t", {}),
-        MatchBrowser("g", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
+        doc.Bars("a", "t", ["g"], {"m": [Entry()]}),
+        doc.Bars("b", "t", [], {}),
+        doc.Curves("c", "t", {}, "x"),
+        doc.HeatMaps("d", "t", {}, "x", "y"),
+        doc.Embeddings("e", "t", {"m": doc.Embedding2D(np.zeros((0, 2)), [], [])}),
+        doc.Embeddings("f", "t", {}),
+        doc.MatchBrowser("g", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
     ):
         assert draw(item, Palette(["m"]))["png"].startswith(b"\x89PNG")
 
 
 def test_tables_and_facts_are_no_figures():
-    assert draw(Facts("f", "t", {}), Palette(())) == {}
+    assert draw(doc.Facts("f", "t", {}), Palette(())) == {}

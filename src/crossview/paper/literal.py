@@ -21,8 +21,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from crossview._types import Array, Indices
 from crossview.kernels import median_gamma
 
-__all__ = ["literal_kmvhe", "literal_mvhe"]
-
 
 def literal_mvhe(
     arrays: Sequence[Array],

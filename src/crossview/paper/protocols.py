@@ -19,8 +19,6 @@ from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Panel, Place, committee_name
 from crossview.paper.timing import PAPER_CASES
 
-__all__ = ["AS_PRINTED", "EXPERIMENTS", "QUICK", "Effort", "Experiment", "Setting", "plan", "published"]
-
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Planner: TypeAlias = "Callable[[str, Effort, Lacks], Experiment]"
 PanelMaker: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"

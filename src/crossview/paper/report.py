@@ -9,12 +9,10 @@ from crossview.datasets import Dataset
 from crossview.experiments.plans import Panel
 from crossview.paper.protocols import Experiment
 from crossview.paper.results import items
-from crossview.report.compose import environment_section, first_places, has_result, ranked_rows
+from crossview.report.compose import environment_section, first_places, ranked_rows
 from crossview.report.document import Item, Report, Section
 from crossview.report.results import Results, entries
-from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches
-
-__all__ = ["reproduction_report"]
+from crossview.report.samples import embeddings, map_test_samples, matches
 
 Load = Callable[[str, Mapping[str, Any]], Dataset]
 
@@ -29,8 +27,7 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
             if panel.kind in ("accuracy", "pairs"):
                 found += _best_matches(panel, results, load)
         sections.append(Section(_heading(experiment), found, "\n\n".join(experiment.missing)))
-    cells = [cell for experiment in experiments for cell in experiment.cells]
-    sections.append(environment_section(cells))
+    sections.append(environment_section([cell for experiment in experiments for cell in experiment.cells]))
     return Report(
         "Multi-view Hybrid Embedding: the paper's experiments",
         "Tables and figures of J. Xu et al., Multi-view Hybrid Embedding: A Divide-and-Conquer Approach, IEEE "
@@ -44,27 +41,26 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
 
 def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
     """Embeddings in two dimensions."""
-    shown: dict[str, MappedSamples] = {}
-    data = None
-    for place in panel.places:
-        if (result := results[place.cell].result) is not None:
-            data = load(place.cell.data, dict(place.cell.options))
-            shown[place.row] = map_test_samples(place, result, data)
-    return [] if data is None else [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
+    first = first_places(panel, results)
+    if not first:
+        return []
+    cell = panel.places[0].cell
+    data = load(cell.data, dict(cell.options))
+    shown = {row: map_test_samples(place, results, data) for row, place in first.items()}
+    return [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
 
 
 def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
     """Matches of the best method in the first split of the first column."""
-    accuracy = entries(panel, results, lambda r: r["score"])
-    first = {row: place for row, place in first_places(panel, panel.columns[0]).items() if has_result(results, place)}
-    best = next(iter(ranked_rows(accuracy, first)), None)
-    if best is None:
+    first = first_places(panel, results)
+    if not first:
         return []
-    place = first[best]
-    data = load(place.cell.data, dict(place.cell.options))
+    best = ranked_rows(entries(panel, results, lambda r: r["score"]), first)[0]
+    cell = first[best].cell
+    data = load(cell.data, dict(cell.options))
     if data.image_shape is None:
         return []
-    shown = {best: map_test_samples(place, results[place.cell].result or {}, data)}
+    shown = {best: map_test_samples(first[best], results, data)}
     caption = f"Test samples of the first split of {panel.columns[0]}, matched by its best method."
     return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
 

@@ -24,8 +24,6 @@ from crossview.report.results import (
     records,
 )
 
-__all__ = ["items"]
-
 _GROUPS = {
     "weights": ("lambda_intra", "λ1", "lambda_inter", "λ2"),
     "neighbours": ("n_within", "p1", "n_between", "p2"),

@@ -13,8 +13,6 @@ from crossview.metrics import accuracy_by_dimension
 from crossview.paper.timing import time_cell, time_literal_cell
 from crossview.recognition.search import EmbeddingSearchCV
 
-__all__ = ["SENSITIVITY", "run_paper_cell"]
-
 _DIMENSION_STEP = 5
 
 SENSITIVITY: Mapping[str, Mapping[str, Sequence[float]]] = {

@@ -21,8 +21,6 @@ from crossview.experiments.loading import Loader
 from crossview.paper.literal import literal_kmvhe, literal_mvhe
 from crossview.views import Views
 
-__all__ = ["PAPER_CASES", "PaperLoader", "paper_sizes", "time_cell", "time_literal_cell"]
-
 PAPER_CASES = {case: len(cmu_pie.CASES[case]) for case in (1, 4, 7, 8)}
 """Case of CMU PIE in the paper's table of training times → its number of views."""
 

@@ -23,8 +23,6 @@ from crossview.report.drawing import (
 from crossview.report.formatting import absent, compare, decimals, finite, measured, number, spread
 from crossview.report.palette import LegendEntry, Palette
 
-__all__ = ["bars", "curves", "x_ticks"]
-
 _ROW, _BARS_WIDTH = 20.0, 420.0
 _WIDTH, _HEIGHT = 640.0, 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 620.0, 14.0, 338.0
@@ -38,16 +36,16 @@ def bars(item: Bars, palette: Palette) -> Figure:
     digits = decimals(entry.mean for entry in entries)
     ends = [value for entry in entries for value in _reach(entry)]
     axis = ticks(min([0.0, *ends]), max([0.0, *ends])) if any(ends) else [0.0, 1.0]
-    parts = ["Bar: measured"]
-    parts += ["whisker: one standard deviation each way"] if any(finite(entry.sd) for entry in entries) else []
-    parts += ["diamond: published"] if any(finite(entry.published) for entry in entries) else []
+    explanation = "Bar: measured"
+    explanation += "; whisker: one standard deviation each way" * any(finite(entry.sd) for entry in entries)
+    explanation += "; diamond: published" * any(finite(entry.published) for entry in entries)
     rows = [[name, *(_text(e, digits).replace("\n", "; ") for e in row)] for name, row in item.series.items()]
     return Figure(
         item,
         "bars",
         [_bars(item, k, palette, axis, digits) for k in range(len(item.groups))],
         columns=2,
-        explanation="; ".join(parts) + ".",
+        explanation=f"{explanation}.",
         tables=[DataTable(item.y_label, ["", *item.groups], rows)],
     )
 
@@ -70,13 +68,11 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
     left, right = 14 + 7.4 * min(max(map(len, item.series), default=0), 16), _BARS_WIDTH - 58
     bottom = 8 + _ROW * len(item.series)
     scale = Scale(axis[0], axis[-1], left, right)
-    known, lines, points = {}, [], []
+    lines, points = [], []
     for k, (name, entries) in enumerate(item.series.items()):
         entry, y = entries[group], 8 + _ROW * (k + 0.5)
         mean, sd, published = entry.mean, entry.sd, entry.published
         end = scale(mean if finite(mean) else 0.0)
-        if finite(mean):
-            known[name] = mean
         lines.append(
             {
                 "y": y,
@@ -90,7 +86,8 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
         )
         points.append({"n": name, "p": [[round(end, 1), y, _text(entry, digits)]]})
     description = f"Bars of {item.y_label} for {len(lines)} series."
-    if known:
+    means = {name: row[group].mean for name, row in item.series.items()}
+    if known := {name: mean for name, mean in means.items() if finite(mean)}:
         top = max(known, key=lambda name: known[name])
         description += f" From {number(min(known.values()), digits)} to {number(known[top], digits)}, highest: {top}."
     shapes = {
@@ -106,10 +103,7 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
 
 
 def x_ticks(item: Curves) -> list[float]:
-    """Ticks of the horizontal axis, between the ends of the curves.
-
-    Whole numbers, such as ranks, have a tick at the first one, and at every one if they are few.
-    """
+    """Ticks between the ends of the curves; of whole numbers, such as ranks, the first one, and all if they are few."""
     places = {float(x) for curve in item.curves.values() for x in curve.x}
     low, high = extent(places)
     if item.log_x and low <= 0:
@@ -181,13 +175,8 @@ def _curve(key: LegendEntry, curve: Curve, x_scale: Scale, y_scale: Scale) -> di
     """Paths of a line, its markers and its band."""
     places = [(x_scale(x), y_scale(y)) if isfinite(y) else None for x, y, _ in _points(curve)]
     known = [place for place in places if place]
-    every = max(1, -(-len(known) // _MOST_MARKERS))
-    return {
-        "key": key,
-        "band": _band(curve, x_scale, y_scale),
-        "line": _line(places),
-        "marks": marks(known[::every], key.marker.outline),
-    }
+    marked = marks(known[:: max(1, -(-len(known) // _MOST_MARKERS))], key.marker.outline)
+    return {"key": key, "band": _band(curve, x_scale, y_scale), "line": _line(places), "marks": marked}
 
 
 def _line(places: Sequence[tuple[float, float] | None]) -> str:
@@ -201,7 +190,7 @@ def _line(places: Sequence[tuple[float, float] | None]) -> str:
 
 
 def _band(curve: Curve, x_scale: Scale, y_scale: Scale) -> str:
-    """One standard deviation each way; empty where it is known of less than two points."""
+    """One standard deviation each way; empty if it is known for fewer than two points."""
     known = [(x, y, sd) for x, y, sd in _points(curve) if finite(sd) and isfinite(y)]
     if len(known) < 2:
         return ""

@@ -15,19 +15,8 @@ from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel, Place
 from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
-from crossview.report.results import Results, at_chance, cmc_curves, directions, entries, euclidean_only, tied_with_best
+from crossview.report.results import Results, at_chance, best_rows, cmc_curves, directions, euclidean_only, tabulate
 from crossview.report.samples import embeddings, map_test_samples, matches
-
-__all__ = [
-    "AT_CHANCE",
-    "comparison_report",
-    "comparison_summary",
-    "comparison_tables",
-    "environment_section",
-    "first_places",
-    "has_result",
-    "ranked_rows",
-]
 
 _BROWSED = 2  # methods whose matches are shown
 _TESTED = {"classes": "other classes", "samples": "classes, all seen in training"}
@@ -37,9 +26,9 @@ AT_CHANCE = "no better than chance"
 
 
 def comparison_report(panel: Panel, results: Results, data: Dataset, command: str) -> Report:
-    """How methods compare on some data."""
-    first = {row: p for row, p in first_places(panel, panel.columns[0]).items() if has_result(results, p)}
-    mapped = {row: map_test_samples(place, results[place.cell].result or {}, data) for row, place in first.items()}
+    """The comparison of methods on some data."""
+    first = first_places(panel, results)
+    mapped = {row: map_test_samples(place, results, data) for row, place in first.items()}
     table, *others = comparison_tables(panel, results)
     accuracy = {row: found[:1] for row, found in table.rows.items()}
     bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
@@ -51,10 +40,8 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
             "match well."
         )
         plane = embeddings("embeddings", "Embeddings in the plane", mapped, data, caption)
-        sections += [
-            Section("How soon a match is found", cmc_curves(panel, results)),
-            Section("Common spaces", [plane]),
-        ]
+        sections.append(Section("How soon a match is found", cmc_curves(panel, results)))
+        sections.append(Section("Common spaces", [plane]))
     if mapped and data.image_shape is not None:
         best = ranked_rows(accuracy, mapped)[:_BROWSED]
         caption = (
@@ -64,15 +51,11 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
         browser = matches("matches", "Match browser", {row: mapped[row] for row in best}, data, caption)
         sections.append(Section("Matches", [browser]))
     alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
-    fit = entries(alone, results, lambda r: r["seconds"]["fit"], 1.0)
-    search = entries(alone, results, lambda r: r["seconds"]["search"], 1.0)
-    seconds = {row: [fit[row][0], search[row][0]] for row in alone.rows}
-    heads = ["a fit", "the search"]
-    times = ResultTable("times", "Training times", heads, seconds, "Seconds.", unit="s", best="lowest", digits=4)
-    sections.append(Section("Time", [times]))
+    seconds = {"a fit": lambda r: r["seconds"]["fit"], "the search": lambda r: r["seconds"]["search"]}
+    look: dict[str, Any] = {"caption": "Seconds.", "unit": "s", "best": "lowest", "digits": 4}
+    sections.append(Section("Time", [tabulate(alone, results, "times", "Training times", seconds, 1.0, **look)]))
     found = {row: results[place.cell].result or {} for row, place in first.items() if not place.part}
-    chosen = {row: _assignments({**r["best_params"], "metric": r["metric"]}) for row, r in found.items()}
-    if chosen:
+    if chosen := {row: _assignments({**r["best_params"], "metric": r["metric"]}) for row, r in found.items()}:
         facts = Facts("chosen", "Chosen on the training samples of the first split", chosen)
         sections.append(Section("Parameters", [facts]))
     sections.append(environment_section([place.cell for place in panel.places], data))
@@ -82,7 +65,7 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
 
 def comparison_summary(panel: Panel, results: Results) -> str:
     """What a comparison was made with, and which methods are the best, in a few sentences."""
-    result = next((results[place.cell].result for place in panel.places if has_result(results, place)), None)
+    result = next(filter(None, (results[place.cell].result for place in panel.places)), None)
     if result is None:
         return "No method could be run."
     splits = len({place.cell.repeat for place in panel.places})
@@ -97,8 +80,8 @@ def comparison_summary(panel: Panel, results: Results) -> str:
             f"{result['skipped']} of {result['probes']} probes were left out of the first split's scores: the gallery "
             "has no sample of their class."
         )
-    if best := tied_with_best(panel, results, panel.columns[0]):
-        score = entries(panel, results, lambda r: r["score"])[best[0]][0].mean
+    if best := best_rows(panel, results, panel.columns[0]):
+        score = comparison_tables(panel, results)[0].rows[best[0]][0].mean
         sentences.append(f"The best is {best[0]}, with {score:.1f} %.")
     if best[1:]:
         sentences.append(f"Tied with it, within two standard errors over the splits: {', '.join(best[1:])}.")
@@ -107,17 +90,13 @@ def comparison_summary(panel: Panel, results: Results) -> str:
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
     """Accuracy of every method on one data set, altogether and by direction."""
-    parts = {
-        "accuracy": entries(panel, results, lambda r: r["score"]),
-        "mean average precision": entries(panel, results, lambda r: r["average_precision"]),
-        "among 5 nearest classes": entries(panel, results, lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)]),
-        "Euclidean only": entries(panel, results, euclidean_only),
-        "in validation": entries(panel, results, lambda r: r["best_score"]),
+    values = {
+        "accuracy": lambda r: r["score"],
+        "mean average precision": lambda r: r["average_precision"],
+        "among 5 nearest classes": lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)],
+        "Euclidean only": euclidean_only,
+        "in validation": lambda r: r["best_score"],
     }
-    rows: dict[str, list[Entry]] = {row: [part[row][0] for part in parts.values()] for row in panel.rows}
-    for row, found in rows.items():
-        if at_chance(panel, results, row, panel.columns[0]):
-            found[0] = replace(found[0], note=AT_CHANCE)
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
         "ordered pairs of views, ± standard deviation over random splits. All parameters, including the distance, were "
@@ -125,23 +104,21 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
         "parameters but does not predict accuracy, since folds have fewer samples to match with. Euclidean only: the "
         "accuracy with that distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
     )
-    table = ResultTable(panel.key, panel.title, list(parts), rows, caption)
-    by_direction = directions(panel, results)
-    return [table] if by_direction is None else [table, by_direction]
+    table = tabulate(panel, results, panel.key, panel.title, values, caption=caption)
+    rows = {
+        row: [replace(first, note=AT_CHANCE) if at_chance(panel, results, row, panel.columns[0]) else first, *others]
+        for row, (first, *others) in table.rows.items()
+    }
+    return [replace(table, rows=rows), *directions(panel, results)]
 
 
-def first_places(panel: Panel, column: str) -> dict[str, Place]:
-    """The place of the first split, for every row of a column."""
-    places: dict[str, Place] = {}
+def first_places(panel: Panel, results: Results) -> dict[str, Place]:
+    """The place of the first split, for every row of the first column that has a result there."""
+    column, places = panel.columns[0], dict[str, Place]()
     for place in panel.places:
         if place.column == column:
             places.setdefault(place.row, place)
-    return places
-
-
-def has_result(results: Results, place: Place) -> bool:
-    """Whether a cell was computed."""
-    return results[place.cell].result is not None
+    return {row: place for row, place in places.items() if results[place.cell].result is not None}
 
 
 def ranked_rows(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:

@@ -14,33 +14,19 @@ from crossview._types import Array
 
 @dataclass(frozen=True)
 class Entry:
-    """One figure of a table, with what was published for it.
+    """A value of a table in the table's unit, next to the published one; losses are relative, in per cent."""
 
-    Parameters
-    ----------
-    mean : float, optional
-        What was measured, in the table's unit; None where nothing was.
-    sd : float, optional
-        Its standard deviation over repeats.
-    published, published_sd : float, optional
-        The figure that it is compared with, and its standard deviation.
-    loss, published_loss : float, optional
-        Relative loss, in per cent, in tables that have one.
-    note : str
-        Why nothing was measured, or what has to be known about it.
-    """
-
-    mean: float | None = None
-    sd: float | None = None
+    mean: float | None = None  # None if not measured
+    sd: float | None = None  # over repeats
     published: float | None = None
     published_sd: float | None = None
     loss: float | None = None
     published_loss: float | None = None
-    note: str = ""
+    note: str = ""  # why it is missing, or a remark
 
     @property
     def difference(self) -> float | None:
-        """Measured less published."""
+        """Measured minus published."""
         return None if self.mean is None or self.published is None else self.mean - self.published
 
     @property
@@ -55,38 +41,22 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class ResultTable:
-    """Rows of entries, of which the best two of every column are marked.
-
-    Parameters
-    ----------
-    key : str
-        Name for links and files, of letters, digits and hyphens.
-    title, caption : str
-        What it shows, in a few words and in a sentence or two.
-    columns : sequence of str
-        Heads of the columns.
-    rows : mapping of str to sequence of Entry
-        One entry per column, by name of the row.
-    row_head : str
-        Head of the column of names.
-    unit : str
-        Unit of the entries, such as ``"%"`` or ``"s"``.
-    best : {"highest", "lowest", ""}
-        Which entries are the best of a column; empty: none are marked.
-    digits : int
-        Digits after the point.
-    """
-
-    key: str
+class _Item:
+    key: str  # name for links and files, of letters, digits and hyphens
     title: str
+
+
+@dataclass(frozen=True)
+class ResultTable(_Item):
+    """Rows of entries, one per column; the two best of each column are marked."""
+
     columns: Sequence[str]
     rows: Mapping[str, Sequence[Entry]]
     caption: str = ""
     row_head: str = "method"
     unit: str = "%"
-    best: str = "highest"
-    digits: int = 1
+    best: str = "highest"  # or "lowest", or empty to mark none
+    digits: int = 1  # after the point
 
     @property
     def entries(self) -> list[Entry]:
@@ -100,11 +70,9 @@ class ResultTable:
 
 
 @dataclass(frozen=True)
-class Bars:
+class Bars(_Item):
     """Groups of bars with error bars: group → series → entry. Groups are the columns of a table, series its rows."""
 
-    key: str
-    title: str
     groups: Sequence[str]
     series: Mapping[str, Sequence[Entry]]
     caption: str = ""
@@ -121,11 +89,9 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Curves:
+class Curves(_Item):
     """Curves in one frame, by name: match curves, accuracy against a dimension, a size or a parameter."""
 
-    key: str
-    title: str
     curves: Mapping[str, Curve]
     x_label: str
     y_label: str = "accuracy, %"
@@ -143,11 +109,9 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
-class HeatMaps:
+class HeatMaps(_Item):
     """Heat maps side by side, by name, with one scale of colours."""
 
-    key: str
-    title: str
     maps: Mapping[str, HeatMap]
     x_label: str
     y_label: str
@@ -157,23 +121,18 @@ class HeatMaps:
 
 @dataclass(frozen=True)
 class Embedding2D:
-    """Samples of several views in the plane: where they are, of shape (t, 2), and the view and class of each.
+    """Samples of several views in the plane, with the view and class of each."""
 
-    The page shows the names, if there are any, of samples that are pointed at.
-    """
-
-    points: Array
+    points: Array  # of shape (t, 2)
     views: Sequence[str]
     labels: Sequence[str]
-    names: Sequence[str] = ()
+    names: Sequence[str] = ()  # shown by the page when a sample is pointed at
 
 
 @dataclass(frozen=True)
-class Embeddings:
+class Embeddings(_Item):
     """Embeddings of the same samples by several methods side by side, with one legend of classes and views."""
 
-    key: str
-    title: str
     panels: Mapping[str, Embedding2D]
     caption: str = ""
 
@@ -197,25 +156,18 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class MatchBrowser:
-    """Probes and their ranked matches, to leaf through, by method and views (``"KMvHE: photo → sketch"``).
+class MatchBrowser(_Item):
+    """Probes and their ranked matches, by method and views (``"KMvHE: photo → sketch"``)."""
 
-    They refer by number to grey ``images``, of shape (t, height, width) and type uint8.
-    """
-
-    key: str
-    title: str
-    images: np.ndarray
+    images: np.ndarray  # grey, of shape (t, height, width) and type uint8; probes and matches have their numbers
     probes: Mapping[str, Sequence[Probe]]
     caption: str = ""
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(_Item):
     """Names and values: the environment, the seeds, the exact command."""
 
-    key: str
-    title: str
     rows: Mapping[str, str]
     caption: str = ""
 
@@ -225,7 +177,7 @@ Item: TypeAlias = ResultTable | Bars | Curves | HeatMaps | Embeddings | MatchBro
 
 @dataclass(frozen=True)
 class Section:
-    """Items under a heading, with some words before them; ``text`` is plain, its paragraphs parted by empty lines."""
+    """Items under a heading, after a plain text whose paragraphs are separated by empty lines."""
 
     title: str
     items: Sequence[Item] = ()
@@ -234,9 +186,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A page: a title, a summary of some sentences, sections, and the command that made it."""
+    """A page: a title, a summary of a few sentences, sections, and the command that made it."""
 
     title: str
     summary: str
     sections: Sequence[Section] = ()
     command: str = ""
+
+    @property
+    def items(self) -> list[Item]:
+        """The items of all sections."""
+        return [item for section in self.sections for item in section.items]

@@ -1,10 +1,8 @@
 """What figures are made of: drawings, legends, data tables, and the scales and ticks to place marks by.
 
-A figure is plain data. Templates write it as SVG, once: the page and the files show the same drawings. Altair with
-vl-convert was tried on the embeddings and heat maps instead. It runs under the page's policy for scripts (vl-convert
-1.9, with `ast: true`), but needs inline styles and 0.9 MB of script, its points cannot be reached by keyboard, its
-panels do not rearrange on a phone (908 px wide on a screen of 360), its colours follow neither dark mode nor print, and
-without a script it shows nothing.
+A figure is plain data, which templates write as SVG, both for the page and for files. Altair with vl-convert 1.9 was
+tried instead. It needs inline styles and 0.9 MB of script, without which it shows nothing; its points cannot be reached
+by keyboard; panels do not rearrange on a phone; and colours follow neither dark mode nor print.
 """
 
 from __future__ import annotations
@@ -16,20 +14,6 @@ from typing import Any, NamedTuple
 
 from crossview.report.document import Item
 from crossview.report.palette import LegendEntry
-
-__all__ = [
-    "DataTable",
-    "Drawing",
-    "Figure",
-    "Scale",
-    "clip",
-    "coordinate",
-    "extent",
-    "marks",
-    "tick_text",
-    "ticks",
-    "ticks_log",
-]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultT
 from crossview.report.formatting import markdown
 from crossview.report.rendering import render_template
 
-__all__ = ["FORMATS", "report_markdown", "table_csv", "table_latex", "table_markdown"]
-
 _FIELDS = ("mean", "sd", "published", "published_sd", "difference", "deviations", "loss", "published_loss", "note")
 
 
@@ -68,6 +66,5 @@ def _content(item: Item, figures: bool) -> str:
         return table_markdown(item)
     if isinstance(item, Facts):
         return "\n".join(f"- {markdown(name)}: {markdown(value)}" for name, value in item.rows.items())
-    return (
-        f"![{markdown(item.title)}](figures/{item.key}.svg)" if figures and not isinstance(item, MatchBrowser) else ""
-    )
+    shown = figures and not isinstance(item, MatchBrowser)
+    return f"![{markdown(item.title)}](figures/{item.key}.svg)" if shown else ""

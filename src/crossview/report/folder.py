@@ -16,50 +16,25 @@ from crossview.report.page import check, figure_of, render
 from crossview.report.palette import Palette
 from crossview.report.rendering import asset, render_template
 
-__all__ = ["draw", "figure_svg", "write_report"]
-
 _GAP, _HEAD, _MARGIN = 28.0, 26.0, 14.0  # between panels, above each, and around all
 _LEGEND_ROWS, _LEGEND_STEP = 22, 19.0
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML does not allow
 
 
 def write_report(report: Report, folder: str | os.PathLike[str], static: bool = True) -> Path:
-    """Write a report into a folder.
+    """Write a report into a folder, created if missing, and return the path of the page, ``report.html``.
 
-    Parameters
-    ----------
-    report : Report
-        What to write.
-    folder : str or path
-        Where to; created if missing.
-    static : bool
-        Whether to write every figure as SVG, PNG and PDF, too. This needs vl-convert-python; the page needs jinja2.
-
-    Returns
-    -------
-    path : Path
-        The page, ``report.html``. Next to it, ``report.md`` has its text and tables in Markdown, ``tables/KEY.tex``,
-        ``.md`` and ``.csv`` have the tables, and ``figures/KEY.svg``, ``.png`` and ``.pdf`` the figures.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from crossview.report import Entry, Report, ResultTable, Section
-    >>> table = ResultTable("ranks", "Rank 1", ["case 1"], {"PCA": [Entry(48.5, 1.5)], "MvHE": [Entry(84.3, 1.7)]})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = write_report(Report("A run", "Two methods.", [Section("Results", [table])]), folder, static=False)
-    ...     sorted(file.name for file in (path.parent / "tables").iterdir())
-    ['ranks.csv', 'ranks.md', 'ranks.tex']
+    Next to it, ``report.md`` has its text and tables in Markdown, ``tables/KEY.tex``, ``.md`` and ``.csv`` have the
+    tables, and, if `static`, ``figures/KEY.svg``, ``.png`` and ``.pdf`` the figures, which need vl-convert-python.
     """
     check(report)
-    items = [item for section in report.sections for item in section.items]
+    palette = Palette.of(report)
     contents: dict[str, bytes] = {}
-    for table in (item for item in items if isinstance(item, ResultTable)):
-        for suffix, (_, _, write) in FORMATS.items():
-            contents[f"tables/{table.key}.{suffix}"] = write(table).encode(errors="replace")
-    if static:
-        palette = Palette.of(report)
-        for item in items:
+    for item in report.items:
+        if isinstance(item, ResultTable):
+            for suffix, (_, _, write) in FORMATS.items():
+                contents[f"tables/{item.key}.{suffix}"] = write(item).encode(errors="replace")
+        elif static:
             contents |= {f"figures/{item.key}.{kind}": data for kind, data in draw(item, palette).items()}
     contents["report.md"] = report_markdown(report, figures=static).encode(errors="replace")
     contents["report.html"] = render(report).encode(errors="replace")
@@ -77,16 +52,10 @@ def draw(item: Item, palette: Palette) -> dict[str, bytes]:
     try:
         import vl_convert
     except ImportError as error:
-        raise ImportError(
-            "figures in files need vl-convert-python: pip install 'crossview[cli]', or write the report with "
-            "static=False."
-        ) from error
+        hint = "pip install 'crossview[cli]', or write the report with static=False."
+        raise ImportError(f"figures in files need vl-convert-python: {hint}") from error
     svg = figure_svg(figure_of(first_probes(item) if isinstance(item, MatchBrowser) else item, palette))
-    return {
-        "svg": svg.encode(),
-        "png": vl_convert.svg_to_png(svg, scale=2),
-        "pdf": vl_convert.svg_to_pdf(svg),
-    }
+    return {"svg": svg.encode(), "png": vl_convert.svg_to_png(svg, scale=2), "pdf": vl_convert.svg_to_pdf(svg)}
 
 
 def figure_svg(figure: Figure) -> str:

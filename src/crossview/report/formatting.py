@@ -9,20 +9,6 @@ from typing import TypeGuard
 
 from crossview.report.document import Entry, ResultTable
 
-__all__ = [
-    "absent",
-    "best_two",
-    "compare",
-    "decimals",
-    "finite",
-    "latex",
-    "markdown",
-    "measured",
-    "number",
-    "spread",
-    "with_unit",
-]
-
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "{}$&#%_"},
     **{"±": r"$\pm$", "→": r"$\to$", "×": r"$\times$", "·": r"$\cdot$", "−": "$-$", "°": r"$^\circ$"},

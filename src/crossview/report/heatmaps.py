@@ -11,8 +11,6 @@ from crossview.report.drawing import DataTable, Drawing, Figure, clip, extent, t
 from crossview.report.formatting import decimals, number, with_unit
 from crossview.report.palette import ink_on, scale_colour
 
-__all__ = ["heat_maps"]
-
 _WIDTH = 320.0
 _STEPS = 60  # of the scale of colours
 

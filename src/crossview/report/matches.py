@@ -13,8 +13,6 @@ from crossview.report.document import MatchBrowser, Probe
 from crossview.report.drawing import Drawing, Figure, clip
 from crossview.report.formatting import decimals, number
 
-__all__ = ["first_probes", "match_browser", "png"]
-
 _PROBES, _MATCHES = 6, 8  # of a sheet
 _CARD = 66.0  # width of a picture in a sheet
 
@@ -37,17 +35,13 @@ def match_browser(item: MatchBrowser) -> Figure:
     digits = decimals(m.distance for probes in item.probes.values() for probe in probes for m in probe.matches)
     size = images.shape[2], images.shape[1]
     probes = [
-        [
-            [probe.image, str(probe.label), [[m.image, str(m.label), float(m.distance)] for m in probe.matches]]
-            for probe in some
-        ]
+        [[p.image, str(p.label), [[m.image, str(m.label), float(m.distance)] for m in p.matches]] for p in some]
         for some in item.probes.values()
     ]
-    firsts = first_probes(item).probes.items()
     return Figure(
         item,
         "matches",
-        [_sheet(item.key, name, some, size, digits) for name, some in firsts],
+        [_sheet(item.key, name, some, size, digits) for name, some in first_probes(item).probes.items()],
         pictures={k: "data:image/png;base64," + base64.b64encode(png(images[k])).decode() for k in used},
         data={"size": size, "key": item.key, "digits": digits, "probes": probes},
     )
@@ -55,11 +49,9 @@ def match_browser(item: MatchBrowser) -> Figure:
 
 def first_probes(item: MatchBrowser) -> MatchBrowser:
     """The first few probes of each method and pair of views."""
-    each = max(1, _PROBES // max(len(item.probes), 1))
-    firsts = {
-        name: [replace(p, matches=p.matches[:_MATCHES]) for p in some[:each]] for name, some in item.probes.items()
-    }
-    return replace(item, probes=firsts)
+    n = max(1, _PROBES // max(len(item.probes), 1))
+    probes = {name: [replace(p, matches=p.matches[:_MATCHES]) for p in some[:n]] for name, some in item.probes.items()}
+    return replace(item, probes=probes)
 
 
 def _sheet(key: str, name: str, probes: Sequence[Probe], size: tuple[int, int], digits: int) -> Drawing:
@@ -83,9 +75,6 @@ def _sheet(key: str, name: str, probes: Sequence[Probe], size: tuple[int, int], 
         }
         for n, probe in enumerate(probes)
     ]
-    width, shapes = (
-        _CARD + 16 + _MATCHES * (_CARD + 8),
-        {"rows": rows, "size": size, "card": (_CARD, height), "key": key},
-    )
-    description = f"{len(rows)} probes and their nearest matches."
-    return Drawing("sheet", (width, max(len(rows), 1) * (height + 48)), shapes, description, name)
+    whole = _CARD + 16 + _MATCHES * (_CARD + 8), max(len(rows), 1) * (height + 48)
+    shapes = {"rows": rows, "size": size, "card": (_CARD, height), "key": key}
+    return Drawing("sheet", whole, shapes, f"{len(rows)} probes and their nearest matches.", name)

@@ -15,21 +15,9 @@ from crossview.report.palette import Palette
 from crossview.report.rendering import asset, render_template
 from crossview.report.scatter import embeddings
 
-__all__ = ["check", "figure_of", "render"]
-
 
 def render(report: Report) -> str:
-    """A report as a page, with its styles, script, drawings, pictures and tables.
-
-    A policy in its head keeps it from loading or sending anything.
-
-    Examples
-    --------
-    >>> from crossview.report import Facts, Report, Section
-    >>> page = render(Report("A run", "Two methods.", [Section("How", [Facts("seeds", "Seeds", {"seed": "7"})])]))
-    >>> page.startswith("<!doctype html>")
-    True
-    """
+    """A report as a page; a policy in its head keeps it from loading or sending anything."""
     check(report)
     palette = Palette.of(report)
     return render_template(
@@ -44,9 +32,9 @@ def render(report: Report) -> str:
 
 
 def check(report: Report) -> None:
-    """Reject keys that cannot stand in links and names of files, and rows with too few or too many entries."""
+    """Reject keys that cannot be used in links and file names, and rows with too few or too many entries."""
     keys: set[str] = set()
-    for item in (item for section in report.sections for item in section.items):
+    for item in report.items:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", item.key) or item.key in ("main", "tip", "said"):
             raise ValueError(f"the key {item.key!r} must be letters, digits and hyphens, and not main, tip or said.")
         if item.key.casefold() in keys:
@@ -56,10 +44,8 @@ def check(report: Report) -> None:
             rows, heads = (item.rows, item.columns) if isinstance(item, ResultTable) else (item.series, item.groups)
             for name, entries in rows.items():
                 if len(entries) != len(heads):
-                    raise ValueError(
-                        f"{item.key!r} has {len(entries)} entries for {name!r}, but {len(heads)} columns: "
-                        "give Entry() where nothing was measured."
-                    )
+                    found = f"{item.key!r} has {len(entries)} entries for {name!r}, but {len(heads)} columns"
+                    raise ValueError(f"{found}: use Entry() where nothing was measured.")
 
 
 def _block(item: Item, palette: Palette) -> tuple[str, Any]:

@@ -14,8 +14,6 @@ import numpy as np
 from crossview.embeddings.methods import METHODS
 from crossview.report.document import Bars, Curves, Report
 
-__all__ = ["MARKERS", "LegendEntry", "Marker", "Palette", "class_colour", "ink_on", "scale_colour", "view_marker"]
-
 _SERIES, _CLASSES = 15, 30  # colours
 _DASHES = ("", "7 3", "2.5 2.5", "9 3 2.5 3")
 
@@ -90,6 +88,5 @@ class Palette(dict[str, LegendEntry]):
     @classmethod
     def of(cls, report: Report) -> Palette:
         """The palette of a report: bars and curves have series, other items mention them."""
-        items = [item for section in report.sections for item in section.items]
-        series = [i.series if isinstance(i, Bars) else i.curves for i in items if isinstance(i, Bars | Curves)]
+        series = [i.series if isinstance(i, Bars) else i.curves for i in report.items if isinstance(i, Bars | Curves)]
         return cls(name for names in series for name in names)

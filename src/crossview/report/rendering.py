@@ -9,13 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from crossview.report import formatting
 from crossview.report.drawing import clip, coordinate
+from crossview.report.formatting import absent, best_two, compare, finite, latex, markdown, measured, number, spread
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-__all__ = ["asset", "render_template"]
 
 
 def render_template(name: str, **context: Any) -> str:
@@ -43,14 +41,15 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.globals |= {name: getattr(formatting, name) for name in formatting.__all__} | {"clip": clip}
-    environment.tests["finite"] = formatting.finite
+    functions = (absent, best_two, clip, compare, finite, measured, number, spread)
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.tests["finite"] = finite
     environment.filters |= {
         "base64": lambda text: base64.b64encode(text.encode(errors="replace")).decode(),
         "digest": lambda text: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
-        "md": formatting.markdown,
+        "md": markdown,
         "paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
-        "tex": formatting.latex,
+        "tex": latex,
         "words": lambda text: [part for part in re.split(r"(\s+)", text) if part],
         "xy": coordinate,
     }

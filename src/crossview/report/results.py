@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,22 +15,6 @@ from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel
 from crossview.experiments.store import Record
 from crossview.report.document import Curve, Curves, Entry, Item, ResultTable
-
-__all__ = [
-    "Published",
-    "Results",
-    "Value",
-    "at_chance",
-    "cmc_curves",
-    "directions",
-    "entries",
-    "entry",
-    "euclidean_only",
-    "finished",
-    "pair_accuracy",
-    "records",
-    "tied_with_best",
-]
 
 Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
@@ -51,22 +36,24 @@ def entries(
     }
 
 
-def directions(panel: Panel, results: Results) -> ResultTable | None:
-    """Accuracy for every gallery and probe, of one column of a panel; None where nothing was computed."""
+def tabulate(
+    panel: Panel, results: Results, key: str, title: str, values: Mapping[str, Value], scale: float = 100.0, **more: Any
+) -> ResultTable:
+    """A table of several values, for every row of the first column of a panel."""
+    found = {row: records(panel, results, row, panel.columns[0]) for row in panel.rows}
+    rows = {row: [entry(found[row], value, scale, {}) for value in values.values()] for row in found}
+    return ResultTable(key, title, list(values), rows, **more)
+
+
+def directions(panel: Panel, results: Results) -> list[ResultTable]:
+    """Accuracy for every gallery and probe, of the first column of a panel; empty if nothing was computed."""
     done = finished([results[place.cell] for place in panel.places])
     if not done:
-        return None
-    views = done[0]["views"]
-    pairs = [(g, p) for g in range(len(views)) for p in range(len(views)) if g != p]
-    rows = {
-        row: [entry(records(panel, results, row, panel.columns[0]), pair_accuracy(g, p), 100.0, {}) for g, p in pairs]
-        for row in panel.rows
-    }
-    heads = [f"{views[p]} in {views[g]}" for g, p in pairs]
-    caption = (
-        "Accuracy for probes of one view looked up in a gallery of another, ± standard deviation over random splits."
-    )
-    return ResultTable(f"{panel.key}-directions", "Accuracy by direction: probe in gallery", heads, rows, caption)
+        return []
+    views, title = done[0]["views"], "Accuracy by direction: probe in gallery"
+    values = {f"{views[p]} in {views[g]}": pair_accuracy(g, p) for g, p in permutations(range(len(views)), 2)}
+    caption = "Accuracy for probes of one view in a gallery of another, ± standard deviation over random splits."
+    return [tabulate(panel, results, f"{panel.key}-directions", title, values, caption=caption)]
 
 
 def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
@@ -80,7 +67,7 @@ def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
     return bool(score <= chance + 2 * error)
 
 
-def tied_with_best(panel: Panel, results: Results, column: str) -> list[str]:
+def best_rows(panel: Panel, results: Results, column: str) -> list[str]:
     """The best row of a column, and those whose difference from it is within two standard errors over the splits."""
     scores = {}
     for row in panel.rows:
@@ -169,5 +156,5 @@ def _why_not(records: Sequence[Record]) -> str:
 
 
 def pair_accuracy(gallery: int, probe: int) -> Value:
-    """What gives the accuracy for one gallery and probe."""
+    """A function that returns the accuracy for one gallery and probe."""
     return lambda result: np.nan if (found := result["accuracy"][gallery][probe]) is None else float(found)

@@ -20,9 +20,8 @@ from crossview.recognition.committee import Committee
 from crossview.recognition.splits import permute_labels
 from crossview.recognition.tuning import standard_pipeline
 from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
+from crossview.report.results import Results
 from crossview.views import Views
-
-__all__ = ["MappedSamples", "embeddings", "map_test_samples", "matches"]
 
 _CLASSES, _PER_CLASS = 8, 10  # that are drawn: more colours cannot be told apart
 _PROBES, _RANKS = 24, 8
@@ -30,16 +29,17 @@ _PROBES, _RANKS = 24, 8
 
 @dataclass(frozen=True)
 class MappedSamples:
-    """The test samples of a split in the common space of a method: which rows of the data, where, and the distance."""
+    """The test samples of a split in the common space of a method."""
 
     latents: Views
-    rows: NDArray[np.intp]
+    rows: NDArray[np.intp]  # of the data
     metric: str
 
 
-def map_test_samples(place: Place, result: Mapping[str, Any], data: Dataset) -> MappedSamples:
-    """Fit a cell's method again with the parameters that its search found, and map the test samples."""
+def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSamples:
+    """Fit a computed cell's method again with the parameters that its search found, and map the test samples."""
     cell, y = place.cell, np.asarray(data.y)
+    result: Mapping[str, Any] = results[cell].result or {}
     train, test = cell.split.rows(y, cell.repeat)
     labels = permute_labels(y[train], cell.outliers, random_state=cell.seed)
     settings = result[place.part]["members"] if place.part else [result["best_params"]]

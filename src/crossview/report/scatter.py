@@ -11,8 +11,6 @@ from crossview.report.document import Embedding2D, Embeddings
 from crossview.report.drawing import Drawing, Figure, marks
 from crossview.report.palette import MARKERS, LegendEntry, class_colour, view_marker
 
-__all__ = ["embeddings"]
-
 _SIDE = 240.0
 
 
