@@ -30,11 +30,9 @@ class Dataset:
     class_names : list of str
         Names of the classes, in sorted order of their labels.
     image_shape : tuple of int, optional
-        Height and width, where a view's features are the pixels of an image, row by row.
-    description : str
-        What the data are.
-    citation : str
-        Where they come from.
+        Height and width, if the features of a view are the pixels of an image, row by row.
+    description, citation : str
+        What the data are and where they come from.
     ids : ndarray of shape (m,), optional
         The source's name of every sample; None if it has none.
     """
@@ -42,9 +40,9 @@ class Dataset:
     views: Views
     y: NDArray[Any]
     class_names: list[str]
-    image_shape: tuple[int, int] | None
-    description: str
-    citation: str
+    image_shape: tuple[int, int] | None = None
+    description: str = ""
+    citation: str = ""
     ids: NDArray[Any] | None = None
 
     @property

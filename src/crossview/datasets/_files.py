@@ -16,7 +16,6 @@ __all__ = ["File", "check_name", "listed", "natural", "one_line", "open_files", 
 File = tuple[tuple[str, ...], Callable[[], bytes]]
 """Parts of a file's path below the root, and a function that reads it."""
 
-_IGNORED = ("__MACOSX",)
 _MAX_BYTES = 2**28  # an image or a MATLAB file; the largest that the other limits admit
 
 
@@ -36,7 +35,8 @@ def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
         except zipfile.BadZipFile as error:
             raise ValueError(f"{root} is a damaged zip archive ({one_line(error)}): replace it. {help_text}") from error
         with archive:
-            yield _tidy([_entry(archive, entry, root) for entry in archive.infolist() if not entry.is_dir()])
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            yield _tidy([(tuple(e.filename.split("/")), partial(_read_entry, archive, e)) for e in entries])
 
 
 def read_file(path: Path) -> bytes:
@@ -91,22 +91,19 @@ def _walk(root: Path) -> Iterator[Path]:
         yield from (path for name in names if (path := check_name(Path(folder, name))).is_file())
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> File:
-    def read() -> bytes:
-        # zipfile never inflates an entry beyond the size that the archive declares.
-        if entry.file_size > _MAX_BYTES:
-            raise ValueError(f"{root}: {entry.filename} is larger than {_MAX_BYTES >> 20} MB: make it smaller.")
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{root} uses a rare kind of compression: pack it again, without options.")
-        try:
-            return archive.read(entry)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            reason = one_line(error)
-            raise ValueError(f"{root}: {entry.filename} cannot be unpacked ({reason}): replace the archive.") from error
-
-    return tuple(entry.filename.split("/")), read
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    label = f"{archive.filename}: {entry.filename}"
+    # zipfile never inflates an entry beyond the size that the archive declares.
+    if entry.file_size > _MAX_BYTES:
+        raise ValueError(f"{label} is larger than {_MAX_BYTES >> 20} MB: make it smaller.")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{archive.filename} uses a rare kind of compression: pack it again, without options.")
+    try:
+        return archive.read(entry)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ValueError(f"{label} cannot be unpacked ({one_line(error)}): replace the archive.") from error
 
 
 def _tidy(files: list[File]) -> list[File]:
-    kept = [file for file in files if not any(part.startswith(".") or part in _IGNORED for part in file[0])]
+    kept = [file for file in files if not any(part.startswith(".") or part == "__MACOSX" for part in file[0])]
     return sorted(kept, key=lambda file: [natural(part) for part in file[0]])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crossview._types import Array
 from crossview._validation import check_count
@@ -33,7 +31,7 @@ def is_image(name: str) -> bool:
 
 
 def check_size(size: Size) -> tuple[int, int] | None:
-    """Height and width, from a pair or from one number for both; None for images as they are."""
+    """Height and width, from a pair or from one number for both; None keeps images as they are."""
     if size is None:
         return None
     pair = tuple(size) if isinstance(size, Sequence) else (size, size)
@@ -56,20 +54,15 @@ def read_images(
     for path, read in found:
         label = f"{source}: {'/'.join(path)}"
         image = _grey(read(), label, size)
+        height, width = image.shape
         if len(found) * image.size > _MAX_VALUES:
-            raise ValueError(
-                f"{source}: {len(found)} images of {image.shape[0]} × {image.shape[1]} pixels need "
-                f"{len(found) * image.nbytes >> 30} GB of memory: choose a smaller size."
-            )
-        first.setdefault(image.shape, label)
+            need = f"{len(found)} images of {height} × {width} pixels need {len(found) * image.nbytes >> 30} GB"
+            raise ValueError(f"{source}: {need} of memory: choose a smaller size.")
+        first.setdefault(image.shape, f"{label} is {height} × {width}")
         images[path] = image.ravel()
-    (height, width), *other = first
-    if other:
+    if len(first) > 1:
         one, another, *_ = first.values()
-        raise ValueError(
-            f"images differ in size: {one} is {height} × {width} (height × width), {another} is "
-            f"{other[0][0]} × {other[0][1]}. Choose a size for all."
-        )
+        raise ValueError(f"images differ in size: {one} (height × width), {another}. Choose a size for all.")
     return images, (height, width)
 
 
@@ -83,10 +76,10 @@ def resize_images(images: Array, size: tuple[int, int] | None) -> Array:
 
 def _pillow() -> Any:
     try:
-        from PIL import Image, ImageOps, UnidentifiedImageError
+        import PIL.ImageOps  # which imports PIL.Image
     except ImportError as error:
         raise ImportError("reading and resizing images needs Pillow: pip install 'crossview[images]'.") from error
-    return SimpleNamespace(Image=Image, ImageOps=ImageOps, UnidentifiedImageError=UnidentifiedImageError)
+    return PIL
 
 
 def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
@@ -113,7 +106,7 @@ def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
         raise ValueError(f"{label} is not a readable image ({reason}): replace it.") from error
 
 
-def _values(pillow: Any, image: Any, size: tuple[int, int] | None, top: float = 255.0) -> NDArray[np.float64]:
+def _values(pillow: Any, image: Any, size: tuple[int, int] | None, top: float = 255.0) -> Array:
     """Pixels between 0 and 1 of an image whose white has the value `top`."""
     if size is not None:
         image = image.resize(size[::-1], pillow.Image.Resampling.LANCZOS)

@@ -88,13 +88,11 @@ def _element(data: memoryview, at: int, order: str) -> tuple[int, memoryview, in
 
 def _describe(data: memoryview, order: str) -> tuple[int, tuple[int, ...], str, int]:
     """Flags, shape and name of an array, and the offset of its values."""
-    kinds, parts, at = [], [], 0
-    for _ in range(3):
-        kind, part, at = _element(data, at, order)
-        kinds.append(kind)
-        parts.append(part)
-    flags, shape, name = parts
-    if kinds[:2] != [_UINT32, _INT32] or len(flags) != 8 or len(shape) % 4 or not 8 <= len(shape) <= 128:
+    flags_kind, flags, at = _element(data, 0, order)
+    shape_kind, shape, at = _element(data, at, order)
+    _, name, at = _element(data, at, order)
+    valid = (flags_kind, shape_kind, len(flags)) == (_UINT32, _INT32, 8)
+    if not valid or len(shape) % 4 or not 8 <= len(shape) <= 128:
         raise ValueError("an array has no valid description")
     sides = struct.unpack(f"{order}{len(shape) // 4}i", shape)
     if min(sides) < 0:

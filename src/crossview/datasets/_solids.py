@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,17 +10,14 @@ from crossview._types import Array
 
 __all__ = ["Solid", "draw_solid", "render"]
 
-_ELEVATION = 20.0
-_AMBIENT = 0.25
-_BUMPS = 7
-_SPOTS = 9
+_ELEVATION, _AMBIENT = 20.0, 0.25
+_BUMPS, _SPOTS = 7, 9
 # Images are drawn twice as fine as wanted in both directions; this makes six points for each of the finer pixels.
 _POINTS_PER_PIXEL = 24
 _MARGIN = 0.94
 
 
-@dataclass(frozen=True)
-class Solid:
+class Solid(NamedTuple):
     """Points all over a surface, within 1 of the turntable's centre, their outward normals, and their albedo."""
 
     points: Array
@@ -94,8 +91,7 @@ def render(solid: Solid, angle: float, lamp: Array, size: int) -> Array:
     lit = np.maximum(solid.normals[front] @ (lamp @ camera), 0.0)
     canvas = np.full(fine * fine, np.nan)
     canvas[pixel[seen]] = solid.albedo[front] * (_AMBIENT + (1.0 - _AMBIENT) * lit)
-    filled = _without_holes(canvas.reshape(fine, fine))
-    image: Array = filled.reshape(size, 2, size, 2).mean(axis=(1, 3))
+    image: Array = _without_holes(canvas.reshape(fine, fine)).reshape(size, 2, size, 2).mean(axis=(1, 3))
     return image
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ __all__ = ["Table", "read_table"]
 _OLDEST_PYARROW = 16
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Features, all NaN where a row has none, and labels of a view, by identity."""
 
     file: Path
@@ -50,15 +48,16 @@ def read_table(file: Path, id_column: str, label_column: str, labelled: bool = T
         raise ValueError(f"{file} has no features: add columns of numbers next to {id_column!r} and {label_column!r}.")
     if not identities:
         raise ValueError(f"{file} has no rows: add some, or remove the file.")
-    _check_identities(identities, file, id_column)
+    if "" in identities:
+        raise ValueError(f"{file} has no {id_column} in row {identities.index('') + 1}: fill it in.")
+    if repeated := _repeated(identities):
+        raise ValueError(f"{file} has {id_column} {repeated[0]!r} more than once: keep one of the rows.")
     if labelled and "" in labels:
         identity = identities[labels.index("")]
         raise ValueError(f"{file} has no {label_column} for {id_column} {identity!r}: fill it in.")
     X = np.column_stack([_numbers(values, name, file) for name, values in columns.items()])
     unknown = np.isnan(X)
-    partly = unknown.any(axis=1) & ~unknown.all(axis=1)
-    if partly.any():
-        k = int(partly.argmax())
+    for k in np.flatnonzero(unknown.any(axis=1) & ~unknown.all(axis=1)):
         column = list(columns)[int(unknown[k].argmax())]
         raise ValueError(
             f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: fill it in, or leave out the "
@@ -67,14 +66,8 @@ def read_table(file: Path, id_column: str, label_column: str, labelled: bool = T
     return Table(file, dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=True)))
 
 
-def _check_identities(identities: Sequence[str], file: Path, id_column: str) -> None:
-    seen: set[str] = set()
-    for k, identity in enumerate(identities, start=1):
-        if not identity:
-            raise ValueError(f"{file} has no {id_column} in row {k}: fill it in.")
-        if identity in seen:
-            raise ValueError(f"{file} has {id_column} {identity!r} more than once: keep one of the rows.")
-        seen.add(identity)
+def _repeated(names: Sequence[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
@@ -97,17 +90,16 @@ def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
 
 def _read_parquet(file: Path) -> dict[str, Sequence[Any]]:
     try:
-        parquet = importlib.import_module("pyarrow.parquet")
-        version = importlib.import_module("pyarrow").__version__
+        import pyarrow
+        import pyarrow.parquet
     except ImportError as error:
         raise ImportError("reading parquet needs pyarrow: pip install 'crossview[parquet]'.") from error
+    version, upgrade = pyarrow.__version__, "pip install --upgrade 'crossview[parquet]'"
     if int(version.split(".")[0]) < _OLDEST_PYARROW:
-        raise ImportError(
-            f"pyarrow {version} is too old to read parquet safely: pip install --upgrade 'crossview[parquet]'."
-        )
+        raise ImportError(f"pyarrow {version} is too old to read parquet safely: {upgrade}.")
     with file.open("rb") as stream:
         try:
-            table = parquet.ParquetFile(stream).read()
+            table = pyarrow.parquet.ParquetFile(stream).read()
         except Exception as error:
             # A decoder raises any kind of error on damaged data; the user needs the file's name.
             raise ValueError(f"{file} is not a readable parquet file ({one_line(error)}): replace it.") from error
@@ -116,17 +108,14 @@ def _read_parquet(file: Path) -> dict[str, Sequence[Any]]:
 
 
 def _check_header(header: Sequence[str], file: Path) -> None:
-    seen: set[str] = set()
-    for name in header:
-        # pandas writes the numbers of its rows by default, and they would pass for a feature.
-        if not name.strip() or name.startswith(("__index_level_", "Unnamed: ")):
-            raise ValueError(
-                f"{file} has a column without a name, as pandas writes for row numbers: remove it, or write the table "
-                "with index=False."
-            )
-        if name in seen:
-            raise ValueError(f"{file} has two columns called {name!r}: rename one.")
-        seen.add(name)
+    # pandas writes the numbers of its rows by default, and they would pass for a feature.
+    if any(not name.strip() or name.startswith(("__index_level_", "Unnamed: ")) for name in header):
+        raise ValueError(
+            f"{file} has a column without a name, as pandas writes for row numbers: remove it, or write the table with "
+            "index=False."
+        )
+    if repeated := _repeated(header):
+        raise ValueError(f"{file} has two columns called {repeated[0]!r}: rename one.")
 
 
 def _text(value: Any) -> str:
@@ -142,7 +131,7 @@ def _numbers(values: Sequence[Any], column: str, file: Path) -> Array:
     for k, value in enumerate(values):
         # Python reads 12_3 as 123, but a cell with that text is a name.
         try:
-            number = math.nan if value is None or value == "" else float(value)
+            numbers[k] = number = math.nan if value is None or value == "" else float(value)
         except (TypeError, ValueError):
             number = math.inf
         if math.isinf(number) or not isinstance(value, int | float | str | None) or "_" in str(value):
@@ -150,5 +139,4 @@ def _numbers(values: Sequence[Any], column: str, file: Path) -> Array:
                 f"{file} has a feature that is not a finite number, {value!r} in row {k + 1} of column {column!r}: "
                 "encode the column as numbers, or remove it."
             )
-        numbers[k] = number
     return numbers

@@ -88,31 +88,26 @@ def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Datase
         raise ValueError(f"{source} has no view. {_HELP}")
     try:
         views = Views(arrays)
+        labels = np.full(len(views), "") if y is None else _check_each("label", y, y_name, len(views))
+        identities = None if ids is None else _check_each("identity", ids, id_name, len(views))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-    return _dataset(
-        views,
-        np.full(len(views), "") if y is None else _one_each("label", y, y_name, len(views), source),
-        source,
-        None if ids is None else _one_each("identity", ids, id_name, len(views), source),
-    )
+    return _dataset(views, labels, source, identities)
 
 
-def _one_each(what: str, values: NDArray[Any], name: str, n_samples: int, source: Path) -> NDArray[Any]:
-    """Labels or identities, checked."""
+def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> NDArray[Any]:
+    """Labels or identities, one per sample."""
     if values.dtype.kind == "S":
         try:
             values = np.char.decode(values, "utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{source}: {name} is not in UTF-8 ({error}): save it as text.") from error
-    plain = values.dtype.kind in "biufU" and (values.dtype.kind != "f" or bool(np.isfinite(values).all()))
-    if values.ndim != 1 or not plain:
-        raise ValueError(
-            f"{source}: {name} must be one {what} per sample, whole numbers or text, got {values.dtype} of shape "
-            f"{values.shape}."
-        )
+            raise ValueError(f"{name} is not in UTF-8 ({error}): save it as text.") from error
+    finite = values.dtype.kind != "f" or np.isfinite(values).all()
+    if values.ndim != 1 or values.dtype.kind not in "biufU" or not finite:
+        got = f"{values.dtype} of shape {values.shape}"
+        raise ValueError(f"{name} must be one {what} per sample, whole numbers or text, got {got}.")
     if len(values) != n_samples:
-        raise ValueError(f"{source}: {name} has {len(values)} entries, but the views have {n_samples} rows.")
+        raise ValueError(f"{name} has {len(values)} entries, but the views have {n_samples} rows.")
     return values
 
 
@@ -156,10 +151,10 @@ def _tables_in(folder: Path) -> list[Path]:
         entries = [check_name(file) for file in folder.iterdir() if file.suffix.lower() in TABLE_SUFFIXES]
     except OSError as error:
         raise unreadable(folder, error) from error
-    files = sorted((file for file in entries if not file.name.startswith(".")), key=lambda file: natural(file.name))
+    files = [file for file in entries if not file.name.startswith(".")]
     if not files:
         raise FileNotFoundError(f"{folder} has no .csv or .parquet file. {_HELP}")
-    return files
+    return sorted(files, key=lambda file: natural(file.name))
 
 
 def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_column: str, labelled: bool) -> Dataset:
@@ -168,16 +163,16 @@ def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_colu
         if file.stem in tables:
             raise ValueError(f"{source} has two tables of the view {file.stem!r}, as .csv and .parquet: remove one.")
         tables[file.stem] = read_table(file, id_column, label_column, labelled)
-    labels: dict[str, tuple[str, Table]] = {}
+    labels: dict[str, tuple[str, Path]] = {}
     for table in tables.values():
         for identity, label in table.labels.items():
-            first, elsewhere = labels.get(identity, ("", table))
+            first, file = labels.get(identity, ("", table.file))
             if not first:
-                labels[identity] = label, table
+                labels[identity] = label, table.file
             elif label and first != label:
                 raise ValueError(
-                    f"{id_column} {identity!r} has the label {first!r} in {elsewhere.file}, but {label!r} in "
-                    f"{table.file}: correct one of them."
+                    f"{id_column} {identity!r} has the label {first!r} in {file}, but {label!r} in {table.file}: "
+                    "correct one of them."
                 )
     views = paired({view: table.rows for view, table in tables.items()}, list(labels))
     return _dataset(views, as_labels([label for label, _ in labels.values()]), source, np.array(list(labels)))
@@ -185,12 +180,5 @@ def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_colu
 
 def _dataset(views: Views, y: NDArray[Any], source: Path, ids: NDArray[Any] | None) -> Dataset:
     names = class_names(y)
-    return Dataset(
-        views=views,
-        y=y,
-        class_names=names,
-        image_shape=None,
-        description=f"Features in {source.name}: {len(y)} samples of {len(names)} classes.",
-        citation="",
-        ids=ids,
-    )
+    description = f"Features in {source.name}: {len(y)} samples of {len(names)} classes."
+    return Dataset(views, y, names, description=description, ids=ids)

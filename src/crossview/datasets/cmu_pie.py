@@ -6,10 +6,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +40,7 @@ _HELP = (
 )
 
 
-@dataclass(frozen=True)
-class _Pose:
+class _Pose(NamedTuple):
     """Images of a pose by person and condition; conditions are given, or count a person's images."""
 
     images: dict[tuple[int, int], Array]
@@ -55,11 +53,7 @@ _PoseReader: TypeAlias = Callable[[tuple[int, int] | None], _Pose]
 
 
 def load_cmu_pie(
-    folder: str | Path,
-    case: int = 4,
-    *,
-    conditions: Sequence[int] | None = (1, 2, 3, 12),
-    size: Size = None,
+    folder: str | Path, case: int = 4, *, conditions: Sequence[int] | None = (1, 2, 3, 12), size: Size = None
 ) -> Dataset:
     """CMU PIE: faces in two to seven poses, under different lights and with different expressions.
 
@@ -113,9 +107,9 @@ def load_cmu_pie(
         found = _find_poses(files, folder)
         missing = [pose for pose in CASES[case] if pose not in found]
         if missing:
-            possible = [str(number) for number, poses in CASES.items() if set(poses) <= set(found)]
-            runs = f"Possible cases: {', '.join(possible) or 'none'}."
-            raise FileNotFoundError(f"{folder} lacks {', '.join(missing)} of case {case}. {runs} {_HELP}")
+            possible = ", ".join(str(number) for number, poses in CASES.items() if set(poses) <= set(found)) or "none"
+            lacks = f"{folder} lacks {', '.join(missing)} of case {case}"
+            raise FileNotFoundError(f"{lacks}. Possible cases: {possible}. {_HELP}")
         poses = {pose: found[pose](wanted) for pose in CASES[case]}
     _check_alike(list(poses.values()))
     keys = sorted({sample for pose in poses.values() for sample in pose.images})
@@ -147,36 +141,29 @@ def _check_alike(poses: Sequence[_Pose]) -> None:
             raise ValueError(f"images differ in size: those of {first}, those of {second}. Choose a size for all.")
         if other.has_conditions != one.has_conditions:
             first, second = (pose.label for pose in (one, other)[:: 1 if one.has_conditions else -1])
-            raise ValueError(
-                f"{first} has conditions, {second} has none, so that their images cannot be paired: take both from one "
-                "distribution."
-            )
+            problem = f"{first} has conditions, {second} has none, so that their images cannot be paired"
+            raise ValueError(f"{problem}: take both from one distribution.")
 
 
 def _find_poses(files: Iterable[File], folder: str | Path) -> dict[str, _PoseReader]:
     """For every pose, such as C05, the function that reads it in a given size; errors start with the folder."""
     found: dict[str, tuple[str, _PoseReader]] = {}
     folders: dict[tuple[str, ...], list[File]] = {}
+    sources: list[tuple[tuple[str, ...], Callable[..., _Pose]]] = []
     for path, read in files:
         if path[-1].lower().endswith(".mat"):
-            label = f"{folder}: {'/'.join(path)}"
-            _add(found, PurePosixPath(path[-1]).stem, label, partial(_from_mat, read, label))
+            sources.append((path, partial(_from_mat, read)))
         elif is_image(path[-1]) and len(path) >= 3:
             folders.setdefault(path[:-2], []).append((path, read))
-    for above, images in folders.items():
-        label = f"{folder}: {'/'.join(above)}"
-        _add(found, above[-1], label, partial(_from_images, images, folder, label))
+    sources += [(path, partial(_from_images, images, folder)) for path, images in folders.items()]
+    for path, reader in sources:
+        label = f"{folder}: {'/'.join(path)}"
+        if number := re.search(r"[0-9]{1,9}", path[-1]):
+            pose = f"C{int(number.group()):02d}"
+            if pose in found:
+                raise ValueError(f"{found[pose][0]} and {label} are both of pose {pose}: remove one.")
+            found[pose] = label, partial(reader, label)
     return {pose: reader for pose, (_, reader) in found.items()}
-
-
-def _add(found: dict[str, tuple[str, _PoseReader]], name: str, label: str, reader: _PoseReader) -> None:
-    number = re.search(r"[0-9]{1,9}", name)
-    if number is None:
-        return
-    pose = f"C{int(number.group()):02d}"
-    if pose in found:
-        raise ValueError(f"{found[pose][0]} and {label} are both of pose {pose}: remove one.")
-    found[pose] = label, reader
 
 
 def _from_mat(read: Callable[[], bytes], label: str, size: tuple[int, int] | None) -> _Pose:
@@ -211,27 +198,23 @@ def _whole(values: NDArray[Any], name: str, m: int, label: str) -> list[int]:
     flat = values.ravel().astype(np.float64)
     # NaN and infinity fail the second comparison.
     if len(flat) != m or not (np.abs(flat) < 2**53).all() or not (flat == np.floor(flat)).all():
-        raise ValueError(
-            f"{label}: {name} must be {m} finite whole numbers, one per row of fea, got {values.dtype} of shape "
-            f"{values.shape}."
-        )
+        got = f"{values.dtype} of shape {values.shape}"
+        raise ValueError(f"{label}: {name} must be {m} finite whole numbers, one per row of fea, got {got}.")
     return [int(value) for value in flat]
 
 
 def _from_images(files: Sequence[File], folder: str | Path, label: str, size: tuple[int, int] | None) -> _Pose:
     pixels, shape = read_images(files, folder, size)
-    people = [_person(path[-2], label) for path in pixels]
-    stems = [PurePosixPath(path[-1]).stem for path in pixels]
-    conditions = [int(stem) for stem in stems] if all(stem.isdecimal() for stem in stems) else None
-    return _pose(people, conditions, list(pixels.values()), shape, label)
+    names, stems = [path[-2] for path in pixels], [PurePosixPath(path[-1]).stem for path in pixels]
+    for name in names:
+        if not name.isdecimal():
+            raise ValueError(f"{label} has a folder {name!r}, but people must be numbers. {_HELP}")
+    conditions = list(map(int, stems)) if all(stem.isdecimal() for stem in stems) else None
+    return _pose(list(map(int, names)), conditions, list(pixels.values()), shape, label)
 
 
 def _pose(
-    people: Sequence[int],
-    conditions: Sequence[int] | None,
-    images: Sequence[Array],
-    shape: tuple[int, int],
-    label: str,
+    people: list[int], conditions: list[int] | None, images: Sequence[Array], shape: tuple[int, int], label: str
 ) -> _Pose:
     """Images by person and condition; without conditions, the images of a person are numbered from 1."""
     seen: Counter[int] = Counter()
@@ -243,9 +226,3 @@ def _pose(
             raise ValueError(f"{label} has two images of person {person} in condition {sample[1]}: remove one.")
         samples[sample] = image
     return _Pose(samples, shape, conditions is not None, label)
-
-
-def _person(name: str, label: str) -> int:
-    if not name.isdecimal():
-        raise ValueError(f"{label} has a folder {name!r}, but people must be numbers. {_HELP}")
-    return int(name)

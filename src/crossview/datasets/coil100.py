@@ -55,28 +55,23 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
     """
     if case not in CASES:
         raise ValueError(f"case must be 1, 2, 3 or 4, got {case!r}.")
-    shape = check_size(size)
-    wanted = {view: _ANGLES[view] for view in CASES[case]}
-    objects = range(1, 101)
-    names = {f"obj{o}__{a}.png" for o in objects for angles in wanted.values() for a in angles}
+    shape, objects = check_size(size), range(1, 101)
+    names = {view: [f"obj{o}__{a}.png" for o in objects for a in _ANGLES[view]] for view in CASES[case]}
+    wanted = set().union(*names.values())
     with open_files(folder, _HELP) as files:
-        found = {path[-1]: ((path[-1],), read) for path, read in files if path[-1] in names}
-        missing = sorted(names - set(found))
+        found = {path[-1]: ((path[-1],), read) for path, read in files if path[-1] in wanted}
+        missing = sorted(wanted - set(found))
         if missing:
             raise FileNotFoundError(
-                f"{folder} lacks {len(missing)} of {len(names)} images, among them {', '.join(missing[:3])}. {_HELP}"
+                f"{folder} lacks {len(missing)} of {len(wanted)} images, among them {', '.join(missing[:3])}. {_HELP}"
             )
         images, shape = read_images(found.values(), folder, shape)
-    views = {
-        view: np.array([images[(f"obj{o}__{a}.png",)] for o in objects for a in angles])
-        for view, angles in wanted.items()
-    }
     return Dataset(
-        views=Views(views),
+        views=Views({view: np.array([images[(name,)] for name in names[view]]) for view in names}),
         y=np.repeat(np.arange(1, 101), 4),
         class_names=[f"object {o}" for o in objects],
         image_shape=shape,
-        description=f"COIL-100, case {case}: a hundred objects seen from {len(views)} ranges of angles.",
+        description=f"COIL-100, case {case}: a hundred objects seen from {len(names)} ranges of angles.",
         citation="S. A. Nene, S. K. Nayar, H. Murase, Columbia Object Image Library (COIL-100), technical report "
         "CUCS-006-96, Columbia University, 1996.",
     )

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import sklearn.datasets
-from numpy.typing import NDArray
 
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset
@@ -62,8 +61,7 @@ def load_descriptors() -> Dataset:
 
     Notes
     -----
-    The views follow the UCI data set *Multiple Features* [2]_, which describes other handwritten digits in a similar
-    way.
+    The views resemble those of the UCI data set *Multiple Features* [2]_, which describes other handwritten digits.
 
     References
     ----------
@@ -101,23 +99,16 @@ def _profiles(images: Array) -> Array:
     """Ink per row and column, and blank pixels up to the first ink from the left, right, top and bottom."""
     ink = images > 0
     sides = ink, ink[:, :, ::-1], ink.transpose(0, 2, 1), ink[:, ::-1].transpose(0, 2, 1)
-    return np.hstack([images.sum(axis=2), images.sum(axis=1), *map(_blank, sides)])
-
-
-def _blank(ink: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Length of the run of blank pixels that starts each line along the last axis."""
-    blank: NDArray[np.intp] = np.where(ink.any(axis=-1), ink.argmax(axis=-1), ink.shape[-1])
-    return blank
+    blank = [np.where(side.any(axis=2), side.argmax(axis=2), side.shape[2]) for side in sides]
+    return np.hstack([images.sum(axis=2), images.sum(axis=1), *blank])
 
 
 def _fourier(images: Array) -> Array:
     """Magnitudes of the Fourier coefficients of even-sized images, each pair of conjugates once."""
     magnitudes = np.abs(np.fft.rfft2(images))
     # rfft2 leaves out most conjugates, but those within its first and last columns remain: rows u and -u are alike.
-    half = images.shape[1] // 2 + 1
-    return np.hstack(
-        [magnitudes[:, :, 1:-1].reshape(len(images), -1), magnitudes[:, :half, 0], magnitudes[:, :half, -1]]
-    )
+    inner, half = magnitudes[:, :, 1:-1].reshape(len(images), -1), images.shape[1] // 2 + 1
+    return np.hstack([inner, magnitudes[:, :half, 0], magnitudes[:, :half, -1]])
 
 
 def _moments(images: Array) -> Array:

@@ -131,8 +131,7 @@ def _sensors(
             one, other = (f"{view} ({listed(list(stems[view]))})" for view in views)
             raise ValueError(f"no image of {one} has a counterpart in {other}. {help_text}")
         images, shape = read_images((file for named in stems.values() for file in named.values()), folder, wanted)
-    samples = {view: {key: images[stems[view][stem][0]] for stem, key in keys[view].items()} for view in views}
-    return samples, shape
+    return {view: {key: images[stems[view][stem][0]] for stem, key in keys[view].items()} for view in views}, shape
 
 
 def _stems(files: Sequence[File], view: str, folder: str | Path, help_text: str) -> dict[str, File]:
@@ -142,10 +141,8 @@ def _stems(files: Sequence[File], view: str, folder: str | Path, help_text: str)
         if is_image(path[-1]) and view.lower() in (part.lower() for part in path[:-1]):
             other, _ = named.setdefault(PurePosixPath(path[-1]).stem, (path, read))
             if other != path:
-                raise ValueError(
-                    f"{folder} has {'/'.join(path)} and {'/'.join(other)}, but names must differ within a view: rename "
-                    "or remove one."
-                )
+                both = f"{'/'.join(path)} and {'/'.join(other)}"
+                raise ValueError(f"{folder} has {both}, but names must differ within a view: rename or remove one.")
     if not named:
         raise FileNotFoundError(f"{folder} has no folder {view} with images. {help_text}")
     return named
@@ -161,12 +158,10 @@ def _numbered(stems: Sequence[str], folder: str | Path, help_text: str) -> dict[
         person, number = map(int, match.groups())
         other = people.setdefault(person, {}).setdefault(number, stem)
         if other != stem:
-            raise ValueError(
-                f"{folder} has {other!r} and {stem!r} in one view, both of which are image {number} of person "
-                f"{person}: rename or remove one."
-            )
+            both = f"{other!r} and {stem!r} in one view, both of which are image {number} of person {person}"
+            raise ValueError(f"{folder} has {both}: rename or remove one.")
     return {
-        images[number]: (str(person), k)
+        stem: (str(person), k)
         for person, images in people.items()
-        for k, number in enumerate(sorted(images), start=1)
+        for k, (_, stem) in enumerate(sorted(images.items()), start=1)
     }

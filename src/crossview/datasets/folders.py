@@ -79,7 +79,6 @@ def load_folder(
         class_names=class_names(y),
         image_shape=shape,
         description=f"Images in {Path(root).name}: {len(keys)} samples of {len(set(y.tolist()))} classes.",
-        citation="",
         ids=np.array(["/".join(filter(None, key)) for key in keys]),
     )
 
@@ -100,9 +99,7 @@ def _by_place(files: Sequence[File], root: str | Path, labelled: bool) -> dict[t
         view, label, name = path[above:]
         place = view, label, PurePosixPath(name).stem
         if place in found:
-            other = "/".join(found[place][0])
-            raise ValueError(
-                f"{root} has {'/'.join(path)} and {other}, which are the same sample: rename or remove one."
-            )
+            both = f"{'/'.join(path)} and {'/'.join(found[place][0])}"
+            raise ValueError(f"{root} has {both}, which are the same sample: rename or remove one.")
         found[place] = path, read
     return found

@@ -85,10 +85,9 @@ def make_turntable(
     lamps = _check_lamps(light, angles)
     seed = check_random_state(random_state).randint(2**31 - 1)
     drawn = [_photographs(np.random.default_rng([seed, o]), angles, lamps, size, noise) for o in range(n_objects)]
-    per_view = len(next(iter(angles.values())))
     return Dataset(
         views=Views({view: np.concatenate([images[view] for images in drawn]) for view in angles}),
-        y=np.repeat(np.arange(1, n_objects + 1), per_view),
+        y=np.repeat(np.arange(1, n_objects + 1), len(next(iter(angles.values())))),
         class_names=[f"object {o}" for o in range(1, n_objects + 1)],
         image_shape=(size, size),
         description=f"{n_objects} random solid objects on a turntable, seen from {len(angles)} ranges of angles.",
@@ -128,12 +127,11 @@ def _photographs(
     random: np.random.Generator, angles: Mapping[str, Array], lamps: Mapping[str, Array], size: int, noise: float
 ) -> dict[str, Array]:
     """One object, from all angles of all views."""
-    solid = draw_solid(random, size)
-    images = {
-        view: np.array([render(solid, angle, lamps[view], size).ravel() for angle in degrees])
-        for view, degrees in angles.items()
-    }
-    return {view: np.clip(X + noise * random.normal(size=X.shape), 0.0, 1.0) for view, X in images.items()}
+    solid, images = draw_solid(random, size), {}
+    for view, degrees in angles.items():
+        X = np.array([render(solid, angle, lamps[view], size).ravel() for angle in degrees])
+        images[view] = np.clip(X + noise * random.normal(size=X.shape), 0.0, 1.0)
+    return images
 
 
 def make_manifolds(
@@ -150,12 +148,8 @@ def make_manifolds(
 
     Parameters
     ----------
-    n_samples : int
-        Number of samples, distributed evenly among the classes.
-    n_classes : int
-        Number of classes, which are strips of the sheet.
-    n_views : int
-        Number of views.
+    n_samples, n_classes, n_views : int
+        Numbers of samples, of classes, which are strips of the sheet and of equal size, and of views.
     n_features : int or sequence of int
         Features per view, 3 or more; one number for all views, or one for each.
     turns : float
@@ -208,14 +202,8 @@ def make_manifolds(
         _rolled(np.random.default_rng([seed, v]), 1.0 - along if v % 2 else along, across, turns, width, noise)
         for v, width in enumerate(widths)
     ]
-    return Dataset(
-        views=Views(views),
-        y=y,
-        class_names=[f"strip {c}" for c in range(n_classes)],
-        image_shape=None,
-        description=f"{n_classes} strips of a sheet that {n_views} views roll up, each in its own way.",
-        citation=_CITATION,
-    )
+    description = f"{n_classes} strips of a sheet that {n_views} views roll up, each in its own way."
+    return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], None, description, _CITATION)
 
 
 def _rolled(
@@ -249,14 +237,10 @@ def make_captions(
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes.
-    n_per_class : int
-        Number of samples of every class.
-    n_image_features : int
-        Number of features of the view ``image``.
-    n_topics : int
-        Number of features of the view ``text``, 2 or more.
+    n_classes, n_per_class : int
+        Numbers of classes, and of samples of each.
+    n_image_features, n_topics : int
+        Numbers of features of the views ``image`` and ``text``; the latter must be 2 or more.
     noise : float
         Standard deviation of the noise on image features before they are scaled, and on the logits of topics. Both
         have a spread of the order of 1 without noise.
@@ -303,14 +287,8 @@ def make_captions(
         "image": _image_features(np.random.default_rng([seed, 0]), shared, n_image_features, noise),
         "text": _topic_proportions(np.random.default_rng([seed, 1]), shared, n_topics, noise),
     }
-    return Dataset(
-        views=Views(views),
-        y=y,
-        class_names=[f"scene {c}" for c in range(n_classes)],
-        image_shape=None,
-        description=f"Image features and caption topics of {n_classes} synthetic scenes.",
-        citation=_CITATION,
-    )
+    description = f"Image features and caption topics of {n_classes} synthetic scenes."
+    return Dataset(Views(views), y, [f"scene {c}" for c in range(n_classes)], None, description, _CITATION)
 
 
 def _image_features(random: np.random.Generator, shared: Array, n_features: int, noise: float) -> Array:
@@ -318,21 +296,18 @@ def _image_features(random: np.random.Generator, shared: Array, n_features: int,
     biases = random.normal(scale=0.5, size=n_features)
     scales = random.lognormal(sigma=1.5, size=n_features)
     clean = np.maximum(_combined(random, shared, n_features) + biases, 0.0)
-    view: Array = scales * (clean + noise * random.normal(size=clean.shape))
-    return view
+    return scales * (clean + noise * random.normal(size=clean.shape))
 
 
 def _topic_proportions(random: np.random.Generator, shared: Array, n_topics: int, noise: float) -> Array:
     """Softmax of combinations of factors."""
     # The gain lets a few topics dominate, as in real captions.
     logits = 1.5 * _combined(random, shared, n_topics)
-    view: Array = scipy.special.softmax(logits + noise * random.normal(size=logits.shape), axis=1)
-    return view
+    proportions: Array = scipy.special.softmax(logits + noise * random.normal(size=logits.shape), axis=1)
+    return proportions
 
 
 def _combined(random: np.random.Generator, shared: Array, n_features: int) -> Array:
     """Random linear combinations, of variance about 1, of the shared factors and of a view's private ones."""
     factors = np.hstack([shared, random.normal(scale=0.5, size=(len(shared), _PRIVATE))])
-    weights = random.normal(scale=factors.shape[1] ** -0.5, size=(factors.shape[1], n_features))
-    combined: Array = factors @ weights
-    return combined
+    return factors @ random.normal(scale=factors.shape[1] ** -0.5, size=(factors.shape[1], n_features))

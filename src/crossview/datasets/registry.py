@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crossview.datasets import cmu_pie, coil100
 from crossview.datasets._dataset import Dataset
@@ -19,8 +18,7 @@ from crossview.datasets.procedural import make_captions, make_manifolds, make_tu
 __all__ = ["SOURCES", "Source", "open_dataset"]
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A data set with a name: its loader, its folder if it is read from one, a description, and the paper's cases."""
 
     load: Callable[..., Dataset]
@@ -31,9 +29,7 @@ class Source:
 
 SOURCES: dict[str, Source] = {
     "digits": Source(load_digits, None, "handwritten digits, left half against right half; comes with scikit-learn"),
-    "descriptors": Source(
-        load_descriptors, None, "handwritten digits, described in four ways; comes with scikit-learn"
-    ),
+    "descriptors": Source(load_descriptors, None, "handwritten digits in four descriptions; comes with scikit-learn"),
     "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
     "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
     "captions": Source(make_captions, None, "synthetic image features and caption topics, of 300 classes"),
@@ -48,27 +44,11 @@ SOURCES: dict[str, Source] = {
 def open_dataset(
     name: str | Path, folder: str | Path | None = None, *, labelled: bool = True, **options: Any
 ) -> Dataset:
-    """Load a data set by its name, or from a file or folder.
+    """Load a data set by its name in `SOURCES`, or from a path with `load_arrays` or `load_folder`.
 
-    Parameters
-    ----------
-    name : str or Path
-        A key of `SOURCES`; otherwise a path: an ``.npz`` file or a folder of tables (`load_arrays`), or a folder of
-        images (`load_folder`).
-    folder : str or Path, optional
-        The folder that contains the data sets that are not part of the installation.
-    labelled : bool
-        Whether data from a path must have labels.
-    **options
-        For the loader, for example ``case``.
+    `folder` contains the data sets that are not part of the installation. Data from a path must have labels if
+    `labelled`. The options, for example ``case``, are passed to the loader.
 
-    Returns
-    -------
-    data : Dataset
-        The data.
-
-    Examples
-    --------
     >>> open_dataset("turntable", n_objects=3).views
     Views(12 samples; V1: 1024 features, V2: 1024 features, V3: 1024 features)
     """
