@@ -250,8 +250,7 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
     >>> key(a, "", [64, 64]) == key(b, "", [64, 64]) != key(a, "other data", [64, 64])
     True
     """
-    revision = METHODS[cell.method]._revision
-    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features), fingerprint]
+    content = [_FORMAT, METHODS[cell.method]._revision, cell.to_dict(), space(cell, n_features), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
