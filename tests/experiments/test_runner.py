@@ -62,7 +62,7 @@ def cluster(folder, workers=2):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    paths = os.pathsep.join([str(SCRIPT.parent), str(Path(cv.__file__).parents[1])])
+    paths = os.pathsep.join([str(SCRIPT.parent), *sys.path])
     common = {
         "env": os.environ | {"PYTHONPATH": paths},
         "stdout": subprocess.DEVNULL,
