@@ -202,16 +202,11 @@ def test_what_cannot_be_exported(tmp_path):
         export_onnx(cv.ViewScaler(pooled=False).fit(ARRAYS), 0, path)
     with pytest.raises(ValueError, match="PCA cannot be exported as a step before the embedding"):
         export_onnx(make_pipeline(cv.PCA(3, pooled=False), cv.MvHE(2)).fit(ARRAYS, Y), 0, path)
-    with pytest.raises(NotFittedError):
-        export_onnx(cv.MvHE(2), 0, path)
-    with pytest.raises(NotFittedError):
-        export_onnx(make_pipeline(cv.ViewScaler(), cv.MvHE(2)), 0, path)
-    with pytest.raises(NotFittedError):
-        export_onnx(cv.EmbeddingSearchCV(cv.MvHE(), {}), 0, path)
-    with pytest.raises(NotFittedError):
-        export_onnx(cv.Committee([cv.MvHE()]), 0, path)
-    with pytest.raises(NotFittedError):
-        export_onnx(cv.CrossViewClassifier(cv.MvHE()), 0, path)
+    alone = cv.MvHE(2)
+    search, committee = cv.EmbeddingSearchCV(alone, {}), cv.Committee([alone])
+    for model in (alone, make_pipeline(cv.ViewScaler(), alone), search, committee, cv.CrossViewClassifier(alone)):
+        with pytest.raises(NotFittedError):
+            export_onnx(model, 0, path)
     with pytest.raises(ValueError, match="no embedding to export"):
         export_onnx(make_pipeline("passthrough"), 0, path)
     assert not list(tmp_path.iterdir())

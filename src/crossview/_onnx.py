@@ -23,8 +23,6 @@ from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.views import index_of_view
 
-__all__ = ["export_onnx"]
-
 # Old enough for every runtime of the last years, new enough to have sums over axes that are given as input.
 _OPSET = 17
 _IR_VERSION = 8

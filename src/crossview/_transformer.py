@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from crossview._types import Array
 from crossview.views import ViewInput, Views, check_matrix, index_of_view
 
-__all__ = ["MultiViewTransformer", "transform_view", "unwrap"]
-
 
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A transformer of several views, each by its own map.

@@ -16,19 +16,6 @@ from crossview._types import Indices
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
-__all__ = [
-    "check_choice",
-    "check_count",
-    "check_equal_widths",
-    "check_flag",
-    "check_labels",
-    "check_two_views",
-    "check_views",
-    "check_weight",
-    "per_view",
-    "spreadsheet_safe",
-]
-
 _FORMULA = re.compile(r"\s*([=@]|[+-](?![0-9.]+\Z))")
 
 

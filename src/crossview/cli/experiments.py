@@ -42,8 +42,6 @@ from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
 from crossview.report.formatting import absent, best_two
 
-__all__ = ["compare", "reproduce"]
-
 _CORES = int(cpu_count())
 _MOST_COLUMNS = 6  # of a table in a terminal; the page has wider ones
 

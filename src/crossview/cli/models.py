@@ -40,8 +40,6 @@ from crossview.datasets.registry import SOURCES
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 
-__all__ = ["datasets", "embed", "fit", "inspect", "match", "tune"]
-
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 
 

@@ -19,8 +19,6 @@ from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.recognition.splits import ClassSplit, SampleSplit
 from crossview.recognition.tuning import search_space
 
-__all__ = ["Cell", "Search", "Split", "fingerprint", "key", "plain", "space"]
-
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 _FORMAT = 5  # of results: raise it when the same cell gives another result, whichever its method

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["calls_on_cluster"]
-
 _CONNECT_TIMEOUT = 10.0  # seconds
 
 _log = logging.getLogger(__name__)

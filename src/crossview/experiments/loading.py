@@ -10,8 +10,6 @@ from typing import Any
 from crossview.datasets import Dataset
 from crossview.datasets.registry import open_dataset
 
-__all__ = ["Loader"]
-
 
 @dataclass
 class Loader:

@@ -8,8 +8,6 @@ from typing import Any
 
 from crossview.experiments.cells import Cell, Search, Split
 
-__all__ = ["Panel", "Place", "committee_name", "comparison"]
-
 
 @dataclass(frozen=True)
 class Place:

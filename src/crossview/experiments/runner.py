@@ -29,8 +29,6 @@ from crossview.experiments.store import Record, Store
 from crossview.experiments.tasks import run_cell
 from crossview.persistence import PathLike
 
-__all__ = ["environment", "run"]
-
 Load: TypeAlias = Callable[[str, dict[str, Any]], Dataset]
 Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]
 Progress: TypeAlias = Callable[[int, int, Cell, Record], object]

@@ -20,8 +20,6 @@ from typing import Any, Self
 
 from crossview.persistence import PathLike
 
-__all__ = ["Record", "Store", "StoreError"]
-
 _SCHEMA = 2
 _APPLICATION = 0x63765253  # "cvRS", which tells the file from other SQLite databases
 _MAGIC = b"SQLite format 3\0"

@@ -23,8 +23,6 @@ from crossview.recognition.splits import matching_folds, permute_labels
 from crossview.recognition.tuning import standard_pipeline
 from crossview.views import Views
 
-__all__ = ["Tuned", "run_cell", "score_cell"]
-
 _MAX_RANK = 20
 
 

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from crossview._version import __version__
 
-__all__ = ["AGAIN", "MALFORMED", "ModelFileError", "PathLike", "pack", "unpack", "write_atomically"]
-
 PathLike: TypeAlias = str | os.PathLike[str]
 
 AGAIN = "Restore it from a copy, or save the model again with crossview.save."

@@ -17,8 +17,6 @@ from sklearn.metrics.pairwise import kernel_metrics
 from crossview.persistence._files import AGAIN, MALFORMED, ModelFileError, PathLike, pack, unpack, write_atomically
 from crossview.persistence._table import TABLE, check
 
-__all__ = ["encode", "load", "save"]
-
 _DEEPEST, _MOST_OBJECTS, _LONGEST_RANGE = 60, 10_000, 10**6
 _SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
 _SCALARS += ["float16", "float32", "float64"]

@@ -32,8 +32,6 @@ from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit
 
-__all__ = ["TABLE", "check"]
-
 Sizes: TypeAlias = dict[Any, Any]
 
 _MOST_VIEWS, _MOST_FEATURES = 1000, 10**7
