@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,18 @@ def embedding(
     y : array-like of shape (m,)
         Their classes.
     components : tuple of int
-        Which two components to draw.
+        The two components to draw.
     class_names : sequence of str, optional
         Names of the classes, in sorted order of their labels.
     max_classes : int
-        Draw only this many classes, the first ones: more colours cannot be told apart.
+        Draw only the first so many classes: more colours cannot be told apart.
     ax : matplotlib Axes, optional
-        Where to draw; by default in a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     ax : matplotlib Axes
-        What was drawn on.
+        The axes drawn on.
 
     Examples
     --------
@@ -64,17 +65,15 @@ def embedding(
     ax = _axes(ax)
     classes = np.unique(labels)
     drawn = classes[:max_classes]
-    names = [str(c) for c in classes] if class_names is None else list(class_names)
-    colours = _pyplot().get_cmap("tab10").colors
+    names = classes if class_names is None else class_names
     for c, label in enumerate(drawn):
-        for v, (X, seen) in enumerate(zip(views.arrays, views.mask.T, strict=True)):
+        for X, seen, marker in zip(views.arrays, views.mask.T, cycle(_MARKERS), strict=False):
             points = X[seen & (labels == label)][:, list(components)]
-            colour, marker = colours[c % len(colours)], _MARKERS[v % len(_MARKERS)]
-            ax.scatter(*points.T, color=colour, marker=marker, s=22, alpha=0.75, linewidths=0)
-    for c, _ in enumerate(drawn):
-        ax.scatter([], [], color=colours[c % len(colours)], marker="s", s=40, label=names[c])
-    for v, name in enumerate(views.names):
-        ax.scatter([], [], color="0.35", marker=_MARKERS[v % len(_MARKERS)], s=28, label=name)
+            ax.scatter(*points.T, color=f"C{c}", marker=marker, s=22, alpha=0.75, linewidths=0)
+    for c in range(len(drawn)):
+        ax.scatter([], [], color=f"C{c}", marker="s", s=40, label=names[c])
+    for name, marker in zip(views.names, cycle(_MARKERS), strict=False):
+        ax.scatter([], [], color="0.35", marker=marker, s=28, label=name)
     if len(classes) > len(drawn):
         ax.set_title(f"{len(drawn)} of {len(classes)} classes", fontsize="small")
     ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
@@ -88,14 +87,14 @@ def cmc(curves: ArrayLike | Mapping[str, ArrayLike], *, ax: Any = None) -> Any:
     Parameters
     ----------
     curves : array-like, or dict of str to array-like
-        Rates at rank 1, 2, …, as `crossview.metrics.cmc` gives them; several by name.
+        Rates at rank 1, 2, …, as returned by `crossview.metrics.cmc`; several by name.
     ax : matplotlib Axes, optional
-        Where to draw; by default in a new figure.
+        As in `embedding`.
 
     Returns
     -------
     ax : matplotlib Axes
-        What was drawn on.
+        As in `embedding`.
 
     Examples
     --------
@@ -109,9 +108,8 @@ def cmc(curves: ArrayLike | Mapping[str, ArrayLike], *, ax: Any = None) -> Any:
         if rates.ndim != 1 or not rates.size or not ((rates >= 0) & (rates <= 1)).all():
             raise ValueError(f"curve {name!r} must be shares from 0 to 1, one per rank.")
     ax = _axes(ax)
-    for k, (name, rates) in enumerate(found.items()):
-        ranks = np.arange(1, len(rates) + 1)
-        ax.plot(ranks, rates, marker=_MARKERS[k % len(_MARKERS)], markersize=4, label=name or None)
+    for (name, rates), marker in zip(found.items(), cycle(_MARKERS), strict=False):
+        ax.plot(np.arange(1, len(rates) + 1), rates, marker=marker, markersize=4, label=name or None)
     ax.set(xlabel="rank", ylabel="share of probes found", ylim=(0.0, 1.02))
     ax.grid(alpha=0.3)
     if any(found):
@@ -127,21 +125,21 @@ def matches(
     probe_y: ArrayLike | None = None,
     gallery_y: ArrayLike | None = None,
 ) -> Any:
-    """Draw probes next to their best matches, framed by whether these are right.
+    """Draw probes next to their best matches, which are framed as right or wrong.
 
     Parameters
     ----------
     probe_images, gallery_images : array-like of shape (t, height, width) and (g, height, width)
         Images.
     ranks : array-like of int, shape (t, k)
-        Gallery samples, the nearest first, for every probe: what `CrossViewClassifier.kneighbors` gives.
+        Gallery samples, the nearest first, for every probe, as returned by `CrossViewClassifier.kneighbors`.
     probe_y, gallery_y : array-like of shape (t,) and (g,), optional
         The classes; without them nothing is framed.
 
     Returns
     -------
     axes : ndarray of matplotlib Axes, of shape (t, k + 1)
-        What was drawn on: probes in the first column, matches in the others.
+        The axes drawn on: probes in the first column, matches in the others.
 
     Examples
     --------

@@ -36,10 +36,32 @@ def hostile() -> Report:
     return Report(bad, end, [Section(end, items, bad)], bad + end)
 
 
+@pytest.fixture
+def empty() -> list[doc.Item]:
+    """Items with nothing to show."""
+    return [
+        ResultTable("a", "t", [], {}),
+        ResultTable("b", "t", ["c"], {"m": [Entry()]}),
+        doc.Bars("c", "t", ["g"], {"m": [Entry()]}),
+        doc.Bars("d", "t", [], {}),
+        doc.Curves("e", "t", {}, "x"),
+        doc.Curves("f", "t", {"m": doc.Curve([3], [float("nan")])}, "x", log_x=True),
+        doc.HeatMaps("g", "t", {"m": doc.HeatMap(["x"], ["y"], np.array([[np.nan]]))}, "x", "y"),
+        doc.HeatMaps("h", "t", {}, "x", "y"),
+        doc.Embeddings("i", "t", {"m": doc.Embedding2D(np.zeros((0, 2)), [], [])}),
+        doc.Embeddings("j", "t", {}),
+        doc.MatchBrowser("k", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
+        doc.Facts("l", "t", {}),
+    ]
+
+
 def sample_report() -> Report:
     """A report with everything in it, of the size that a real one has."""
     rng = np.random.default_rng(7)
     rows = _rows(rng)
+    caption = "Gallery at 0–35°, probes at 180–215°. Classes of the test are unseen in training."
+    table = ResultTable("accuracy", "Rank-1 accuracy by method and case", CASES, rows, caption)
+    bars = doc.Bars("accuracy-bars", "Rank-1 accuracy, drawn", CASES, rows, "The same figures as above.")
     return Report(
         title="Cross-view recognition on COIL-100",
         summary=(
@@ -48,11 +70,7 @@ def sample_report() -> Report:
         ),
         command="crossview experiment coil-100 --methods all --cases 1 2 3 4 --repeats 10 --seed 7 --out runs/coil-100",
         sections=[
-            Section(
-                "Rank-1 accuracy",
-                [_table(rows), _bars(rows)],
-                "KMvHE is the best in every case.\n\nMost differ little.",
-            ),
+            Section("Rank-1 accuracy", [table, bars], "KMvHE is the best in every case.\n\nMost differ little."),
             Section("Match curves", [_curves(rng), _dimensions(rng)], "How soon the right object is found."),
             Section("Parameters", [_heat_maps(rng)]),
             Section("Common spaces", [_embeddings(rng), _matches(rng)]),
@@ -77,24 +95,14 @@ def _rows(rng: np.random.Generator) -> dict[str, list[Entry]]:
     return rows
 
 
-def _table(rows: dict[str, list[Entry]]) -> ResultTable:
-    caption = "Gallery at 0–35°, probes at 180–215°. Classes of the test are unseen in training."
-    return ResultTable("accuracy", "Rank-1 accuracy by method and case", CASES, rows, caption)
-
-
-def _bars(rows: dict[str, list[Entry]]) -> doc.Bars:
-    return doc.Bars("accuracy-bars", "Rank-1 accuracy, drawn", CASES, rows, "The same figures as above.")
-
-
 def _curves(rng: np.random.Generator) -> doc.Curves:
     ranks = np.arange(1, 21)
     curves = {}
     for k, name in enumerate(["KMvHE", "MvHE", "MvDA", "GMA", "MCCA", "PCA"]):
         y = 100 - (18 + 9 * k) * np.exp(-ranks / (6 + k))
         curves[name] = doc.Curve(ranks.tolist(), y.round(2).tolist(), rng.uniform(0.5, 2.5, 20).round(2).tolist())
-    return doc.Curves(
-        "match-curves", "Cumulative match curves", curves, "rank", "probes found, %", "Case 1, ten repeats."
-    )
+    title = "Cumulative match curves"
+    return doc.Curves("match-curves", title, curves, "rank", "probes found, %", "Case 1, ten repeats.")
 
 
 def _dimensions(rng: np.random.Generator) -> doc.Curves:
@@ -128,33 +136,23 @@ def _embeddings(rng: np.random.Generator) -> doc.Embeddings:
         offset = np.where(np.array(views) == "front", 1, -1)[:, None] * [(15 - k) / 12, 0.2]
         points = centres[classes] * (0.4 + k / 10) + offset + rng.normal(scale=0.12, size=(400, 2))
         panels[name] = doc.Embedding2D(points, views, labels, names)
-    return doc.Embeddings(
-        "spaces", "The common space of each method", panels, "Twenty objects of the test, two components."
-    )
+    caption = "Twenty objects of the test, two components."
+    return doc.Embeddings("spaces", "The common space of each method", panels, caption)
 
 
 def _matches(rng: np.random.Generator) -> doc.MatchBrowser:
     y, x = np.mgrid[0:16, 0:16]
-    images = np.stack(
-        [127 + 120 * np.sin(x * (1 + k % 5) / 6 + k) * np.cos(y * (1 + k % 3) / 5 + k / 2) for k in range(60)]
-    ).astype(np.uint8)
-    probes = {}
-    for name, skill in (("KMvHE: front → back", 0.8), ("PCA: front → back", 0.2)):
-        probes[name] = [
-            doc.Probe(
-                k,
-                f"object {k % 10}",
-                [
-                    doc.Match(
-                        20 + (3 * k + r) % 40,
-                        f"object {k % 10 if rng.random() < skill / (r + 1) else (k + r + 1) % 10}",
-                        0.2 + 0.1 * r,
-                    )
-                    for r in range(6)
-                ],
-            )
-            for k in range(12)
-        ]
+    waves = [np.sin(x * (1 + k % 5) / 6 + k) * np.cos(y * (1 + k % 3) / 5 + k / 2) for k in range(60)]
+    images = (127 + 120 * np.stack(waves)).astype(np.uint8)
+
+    def match(k: int, rank: int, skill: float) -> doc.Match:
+        label = k % 10 if rng.random() < skill / (rank + 1) else (k + rank + 1) % 10
+        return doc.Match(20 + (3 * k + rank) % 40, f"object {label}", 0.2 + 0.1 * rank)
+
+    probes = {
+        name: [doc.Probe(k, f"object {k % 10}", [match(k, rank, skill) for rank in range(6)]) for k in range(12)]
+        for name, skill in (("KMvHE: front → back", 0.8), ("PCA: front → back", 0.2))
+    }
     return doc.MatchBrowser("matches", "Probes and what they were matched with", images, probes, "Nearest first.")
 
 

@@ -67,9 +67,8 @@ def visit(chromium):
     contexts, troubles = [], []
 
     def open_page(path, width=1280, height=900, **options):
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, **{"reduced_motion": "reduce", **options}
-        )
+        options = {"reduced_motion": "reduce", **options}
+        context = chromium.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(5000)
@@ -328,9 +327,8 @@ def matched(tmp_path_factory):
 
 def rows_of(page, cards):
     """How many cards there are in each row."""
-    tops = page.locator(cards).evaluate_all(
-        "cards => cards.map((card) => Math.round(card.getBoundingClientRect().top))"
-    )
+    top = "cards => cards.map((card) => Math.round(card.getBoundingClientRect().top))"
+    tops = page.locator(cards).evaluate_all(top)
     return [tops.count(top) for top in sorted(set(tops))]
 
 
@@ -464,13 +462,8 @@ def test_the_contents_follow_a_long_page(visit, tmp_path, motion):
         && box.bottom <= Math.min(frame.bottom, innerHeight);
     }"""
     for key in ("facts-3-4", "facts-7-6", "facts-0-0"):
-        there = page.evaluate(
-            """(id) => {
-              document.getElementById(id).scrollIntoView({ behavior: "instant" });
-              return scrollY;
-            }""",
-            key,
-        )
+        page.evaluate("id => document.getElementById(id).scrollIntoView({ behavior: 'instant' })", key)
+        there = page.evaluate("scrollY")
         page.wait_for_function(seen, arg=key)
         assert page.evaluate("scrollY") == there
 

@@ -37,13 +37,20 @@ def result(score, euclidean=None, **more):
         "best_score": score,
     }
     extra = {} if euclidean is None else {"euclidean": scores | {"score": euclidean}}
-    return (
-        scores
-        | extra
-        | {"seconds": {"fit": 1.0, "search": 2.0}, "views": ["NIR", "VIS"], "n_test_classes": 9, "n_test": 90}
-        | {"n_train": 100, "n_train_classes": 10, "folds_of": "classes", "chance": 0.1, "skipped": 0, "probes": 180}
-        | more
-    )
+    counts = {"n_train": 100, "n_train_classes": 10, "n_test": 90, "n_test_classes": 9, "skipped": 0, "probes": 180}
+    seconds = {"fit": 1.0, "search": 2.0}
+    other = {"seconds": seconds, "views": ["NIR", "VIS"], "folds_of": "classes", "chance": 0.1}
+    return scores | extra | counts | other | more
+
+
+def recorded(panel, compute):
+    """Results of a panel, each computed from its place; a text is the message of a failure."""
+    found = {place.cell: compute(place) for place in panel.places}
+    return {c: record(c, error=r) if isinstance(r, str) else record(c, r) for c, r in found.items()}
+
+
+def tables_of(panel, results):
+    return {item.key: item for item in items(panel, results) if isinstance(item, ResultTable)}
 
 
 def everything(data, options):
@@ -56,7 +63,7 @@ def one_panel(name, **effort):
 
 def test_entries_are_means_and_deviations_beside_what_was_published():
     panel = one_panel("table-6", methods=("MvHE",))
-    results = {p.cell: record(p.cell, result(0.8 + 0.1 * p.cell.repeat, 0.7)) for p in panel.places}
+    results = recorded(panel, lambda p: result(0.8 + 0.1 * p.cell.repeat, 0.7))
     euclidean, chosen, bars, *curves = items(panel, results)
     assert isinstance(bars, Bars)
     assert [len(c.curves) for c in curves] == [1] * 4
@@ -72,17 +79,9 @@ def test_entries_are_means_and_deviations_beside_what_was_published():
 def test_the_pca_dimension_is_traversed_as_in_the_paper():
     panel = one_panel("table-6", methods=("MvHE",))
     found = [[0.2, 0.9], [0.6, 0.5]]  # of the two repeats, by dimension: means of 0.4 and 0.7
-    results = {
-        p.cell: record(
-            p.cell,
-            result(
-                0.5,
-                by_pca=[{"pca": 20 + k, "score": s / 2, "euclidean": s} for k, s in enumerate(found[p.cell.repeat])],
-            ),
-        )
-        for p in panel.places
-    }
-    tables = {item.key: item for item in items(panel, results) if isinstance(item, ResultTable)}
+    by_pca = [[{"pca": 20 + k, "score": s / 2, "euclidean": s} for k, s in enumerate(scores)] for scores in found]
+    results = recorded(panel, lambda p: result(0.5, by_pca=by_pca[p.cell.repeat]))
+    tables = tables_of(panel, results)
     entry = tables["table-6-traversed-all"].rows["MvHE"][0]
     assert (entry.mean, entry.sd, entry.published) == (pytest.approx(70.0), pytest.approx(20.0), 90.2)
     entry = tables["table-6-traversed-every"].rows["MvHE"][0]
@@ -93,8 +92,8 @@ def test_committees_have_rows_of_their_own():
     panel = one_panel("table-6", methods=("MvHE",), members=8)
     assert panel.rows == ["MvHE", "MvHE × 8"]
     by_pca = [{"pca": k, "score": 0.4, "euclidean": 0.4} for k in (20, 40)]
-    results = {p.cell: record(p.cell, result(0.8, 0.7, by_pca=by_pca, committee=result(0.9))) for p in panel.places}
-    tables = {item.key: item for item in items(panel, results) if isinstance(item, ResultTable)}
+    results = recorded(panel, lambda p: result(0.8, 0.7, by_pca=by_pca, committee=result(0.9)))
+    tables = tables_of(panel, results)
     euclidean, chosen = tables["table-6"].rows, tables["table-6-chosen"].rows
     assert [rows["MvHE"][0].mean for rows in (euclidean, chosen)] == pytest.approx([70.0, 80.0])
     assert [rows["MvHE × 8"][0].mean for rows in (euclidean, chosen)] == pytest.approx([90.0, 90.0])
@@ -104,18 +103,15 @@ def test_committees_have_rows_of_their_own():
 
 def test_per_view_rows_have_the_published_figures_of_their_method():
     panel = one_panel("table-6", methods=("LDA",))
-    table = items(panel, {p.cell: record(p.cell, result(0.5)) for p in panel.places})[0]
+    table = items(panel, recorded(panel, lambda p: result(0.5)))[0]
     assert [entry.published for entry in table.rows["LDA per view"]] == [44.8, 41.9, 43.1, 43.8]
 
 
 def test_what_failed_is_told_and_does_not_stop_the_rest():
     panel = one_panel("table-6", methods=("GMA",))
-    results = {
-        p.cell: record(p.cell, error="no scatter within classes")
-        if p.column == "case 1" or (p.column == "case 2" and p.cell.repeat == 1)
-        else record(p.cell, result(0.5))
-        for p in panel.places
-    }
+    fails = {("case 1", 0), ("case 1", 1), ("case 2", 1)}
+    message = "no scatter within classes"
+    results = recorded(panel, lambda p: message if (p.column, p.cell.repeat) in fails else result(0.5))
     first, second, third, _ = items(panel, results)[0].rows["GMA"]
     assert first.mean is None
     assert first.note == "2 of 2 failed: no scatter within classes"
@@ -141,13 +137,13 @@ def test_ties_are_told_by_the_splits(scores, tied):
     places = tuple(Place(row, "x", replace(cell, data=row)) for row in ("A", "B") for cell in cells)
     panel = Panel("comparison", "", "accuracy", places)
     found = {"A": scores, "B": [0.7] * len(scores)}
-    results = {p.cell: record(p.cell, result(found[p.row][p.cell.repeat])) for p in places}
+    results = recorded(panel, lambda p: result(found[p.row][p.cell.repeat]))
     assert best_rows(panel, results, "x") == tied
 
 
 def test_a_table_of_two_views_has_both_directions():
     panel = one_panel("table-1", methods=("PLS",))
-    table = items(panel, {p.cell: record(p.cell, result(0.2)) for p in panel.places})[0]
+    table = items(panel, recorded(panel, lambda p: result(0.2)))[0]
     assert table.columns[:2] == ["HFB NIR-VIS", "HFB VIS-NIR"]
     assert [entry.mean for entry in table.rows["PLS"][:2]] == [pytest.approx(20.0), pytest.approx(30.0)]
     assert [entry.published for entry in table.rows["PLS"][:2]] == [23.3, 20.3]
@@ -155,8 +151,7 @@ def test_a_table_of_two_views_has_both_directions():
 
 def test_loss_is_relative_to_clean_labels():
     panel = one_panel("table-7", methods=("KMvHE",))
-    results = {p.cell: record(p.cell, result(0.8 - p.cell.outliers)) for p in panel.places}
-    table, accuracy, loss = items(panel, results)
+    table, accuracy, loss = items(panel, recorded(panel, lambda p: result(0.8 - p.cell.outliers)))
     assert [entry.loss for entry in table.rows["KMvHE"]] == pytest.approx([0.0, 12.5, 25.0, 37.5, 50.0])
     assert [entry.published_loss for entry in table.rows["KMvHE"]] == [0.0, 1.1, 2.0, 3.1, 3.3]
     assert list(accuracy.curves["KMvHE"].x) == [0.0, 10.0, 20.0, 30.0, 40.0]
@@ -165,9 +160,7 @@ def test_loss_is_relative_to_clean_labels():
 
 def test_times_are_compared_with_the_printed_algorithm():
     panel = one_panel("table-5")
-    results = {
-        p.cell: record(p.cell, {"seconds": {"fit": 3.0 if p.row.endswith(AS_PRINTED) else 0.1}}) for p in panel.places
-    }
+    results = recorded(panel, lambda p: {"seconds": {"fit": 3.0 if p.row.endswith(AS_PRINTED) else 0.1}})
     times, ratios, printed = items(panel, results)
     assert (times.rows["MvHE"][0].mean, times.rows["MvHE"][0].published) == (0.1, None)
     assert printed.rows["MvHE"][0].mean == 21.0
@@ -178,24 +171,14 @@ def test_times_are_compared_with_the_printed_algorithm():
 
 def test_curves_leave_out_what_failed():
     panel = one_panel("figure-pca", methods=("MvDA",), coarse=True)
-    results = {
-        p.cell: record(p.cell, error="singular") if p.column == "300" else record(p.cell, result(0.4))
-        for p in panel.places
-    }
-    (curves,) = items(panel, results)
+    (curves,) = items(panel, recorded(panel, lambda p: "singular" if p.column == "300" else result(0.4)))
     assert list(curves.curves["MvDA"].x) == [50.0, 100.0]
 
 
 def test_dimensions_are_those_that_all_repeats_have():
     panel = one_panel("figure-dims", methods=("MvHE",))
-    results = {
-        p.cell: record(
-            p.cell,
-            result(0.5, dimensions=[5, 10, 15][: 2 + p.cell.repeat], by_dimension=[0.1, 0.2, 0.3][: 2 + p.cell.repeat]),
-        )
-        for p in panel.places
-    }
-    (curves,) = items(panel, results)
+    found = [{"dimensions": [5, 10, 15][:n], "by_dimension": [0.1, 0.2, 0.3][:n]} for n in (2, 3)]
+    (curves,) = items(panel, recorded(panel, lambda p: result(0.5, **found[p.cell.repeat])))
     assert list(curves.curves["MvHE"].x) == [5, 10]
     assert list(curves.curves["MvHE"].y) == pytest.approx([10.0, 20.0])
 
@@ -211,7 +194,7 @@ def test_heat_maps_are_means_over_repeats():
             "beta": [{"beta": 0.1, "score": 0.2 + 0.2 * repeat}],
         }
 
-    results = {p.cell: record(p.cell, result(0.5, by_parameters=by_parameters(p.cell.repeat))) for p in panel.places}
+    results = recorded(panel, lambda p: result(0.5, by_parameters=by_parameters(p.cell.repeat)))
     maps, neighbours, beta = items(panel, results)
     grid = maps.maps["MvHE"]
     assert (grid.y, grid.x) == (["0.1", "1"], ["0.5", "5"])
@@ -225,7 +208,7 @@ def compared():
     data = cv.datasets.make_turntable(12, size=12)
     search = Search(pca=(8,), n_iter=2, members=2)
     panel = comparison("turntable", {}, ["PCA", "MvDA"], Split("classes", 8, 2, 0), search, ["MvDA"])
-    return data, panel, {p.cell: record(p.cell, run_cell(p.cell, data)) for p in panel.places}
+    return data, panel, recorded(panel, lambda p: run_cell(p.cell, data))
 
 
 def test_what_is_shown_is_what_was_scored(compared):
@@ -277,9 +260,7 @@ def test_matches_need_images(compared):
 def test_a_comparison_is_reported_whole(compared):
     data, panel, results = compared
     report = comparison_report(panel, results, data, "crossview compare turntable")
-    shown = [item for section in report.sections for item in section.items]
-    kinds = {type(item) for item in shown}
-    assert {ResultTable, Bars, Curves, Embeddings, MatchBrowser} <= kinds
+    assert {ResultTable, Bars, Curves, Embeddings, MatchBrowser} <= {type(item) for item in report.items}
     assert report.command == "crossview compare turntable"
     table, by_direction = comparison_tables(panel, results)
     scores = [results[p.cell].result["score"] for p in panel.places if p.row == "MvDA"]
@@ -304,9 +285,8 @@ def test_results_at_chance_are_called_so(compared):
 
 def test_a_comparison_in_which_all_failed_is_reported(compared):
     data, panel, _ = compared
-    results = {p.cell: record(p.cell, error="not enough samples") for p in panel.places}
-    report = comparison_report(panel, results, data, "")
-    assert report.sections[0].items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
+    report = comparison_report(panel, recorded(panel, lambda p: "not enough samples"), data, "")
+    assert report.items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
 
 
 def test_a_comparison_in_which_every_method_failed_once_has_no_best(compared):

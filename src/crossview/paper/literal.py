@@ -22,24 +22,14 @@ from crossview._types import Array, Indices
 from crossview.kernels import median_gamma
 
 
-def literal_mvhe(
-    arrays: Sequence[Array],
-    y: ArrayLike,
-    n_components: int = 20,
-    lambda_intra: float = 0.01,
-    lambda_inter: float = 0.05,
-    beta: float = 0.1,
-    n_within: int = 1,
-    n_between: int = 15,
-) -> list[Array]:
+def literal_mvhe(arrays: Sequence[Array], y: ArrayLike, n_components: int = 20, **parameters: Any) -> list[Array]:
     r"""Minimise :math:`\operatorname{tr} W^\top X (J + λ_1 U + λ_2 V) X^\top W` subject to :math:`W^\top W = n I`.
 
     This is equation ``mllda_sol``, solved by the eigenvectors of the d smallest eigenvalues. Returns W_v of every view,
     equal to the projections of ``crossview.MvHE(center=False)`` up to signs.
     """
     X = block_diag(*arrays)
-    A = _alignment(arrays, y, lambda_intra, lambda_inter, beta, n_within, n_between)
-    _, W = eigh(X.T @ A @ X, subset_by_index=[0, n_components - 1])
+    _, W = eigh(X.T @ _alignment(arrays, y, **parameters) @ X, subset_by_index=[0, n_components - 1])
     return np.split(np.sqrt(len(arrays)) * W, np.cumsum([array.shape[1] for array in arrays])[:-1])
 
 
@@ -47,12 +37,9 @@ def literal_kmvhe(
     arrays: Sequence[Array],
     y: ArrayLike,
     n_components: int = 20,
-    lambda_intra: float = 0.01,
-    lambda_inter: float = 0.05,
-    beta: float = 0.1,
-    n_within: int = 1,
-    n_between: int = 15,
+    *,
     gamma: float | Sequence[float] | None = None,
+    **parameters: Any,
 ) -> list[Array]:
     r"""Minimise :math:`\operatorname{tr} A^\top K (J + λ_1 U + λ_2 V) K A` subject to :math:`A^\top K A = n I`.
 
@@ -63,7 +50,7 @@ def literal_kmvhe(
     """
     widths = [median_gamma(X, "rbf") for X in arrays] if gamma is None else np.broadcast_to(gamma, len(arrays))
     K = block_diag(*(rbf_kernel(X, gamma=width) for X, width in zip(arrays, widths, strict=True)))
-    A = _alignment(arrays, y, lambda_intra, lambda_inter, beta, n_within, n_between)
+    A = _alignment(arrays, y, **parameters)
     _, coefficients = eigh(K @ A @ K, K, subset_by_index=[0, n_components - 1])
     return np.split(np.sqrt(len(arrays)) * coefficients, len(arrays))
 
@@ -71,11 +58,11 @@ def literal_kmvhe(
 def _alignment(
     arrays: Sequence[Array],
     y: ArrayLike,
-    lambda_intra: float,
-    lambda_inter: float,
-    beta: float,
-    n_within: int,
-    n_between: int,
+    lambda_intra: float = 0.01,
+    lambda_inter: float = 0.05,
+    beta: float = 0.1,
+    n_within: int = 1,
+    n_between: int = 15,
 ) -> Array:
     """J + λ1 U + λ2 V over all samples, view by view: shape (nm, nm)."""
     n = len(arrays)

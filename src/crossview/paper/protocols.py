@@ -26,7 +26,7 @@ PanelMaker: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"
 AS_PRINTED = "as printed in the paper"
 """Suffix of the rows with training times of the paper's algorithm."""
 
-_N_REPEATS, _N_SPLITS = 10, 100
+_N_SPLITS = 100
 _SLOW = ("MULDA", "MCCA")  # they find directions one after another; their searches draw a third of the settings
 _MULTI_VIEW = ("MCCA", "MvDLA", "GMA", "MULDA", "MvDA", "MvMDA", "MvDA-VC", "MvHE", "KMvHE")
 _SUPERVISED = tuple(name for name in _MULTI_VIEW if name != "MCCA")
@@ -82,24 +82,15 @@ class Experiment:
 class Effort:
     """How much of a protocol to run."""
 
-    repeats: int = _N_REPEATS
-    """Number of random splits; the paper has 10."""
-    draws: int | None = 48
-    """Number of parameter combinations that each search draws at random; None tries all."""
-    pca: Sequence[int] = (20, 40, 80, 120, 160)
-    """PCA dimensions to traverse."""
-    coarse: bool = False
-    """Whether figures show only a few of the paper's points."""
-    methods: Sequence[str] = tuple(METHODS)
-    """Methods to run, where an experiment has a choice."""
-    cases: Sequence[int] = ()
-    """Cases to run in tables that have several; all if empty."""
-    scoring: str = "accuracy"
-    """Score of a fold, "accuracy" or "average_precision"; the paper does not name it."""
-    members: int = 1
-    """If more than 1, accuracy tables also show each method as a committee of its best settings."""
-    seed: int = 0
-    """Seed of the splits."""
+    repeats: int = 10  # random splits, as many as in the paper
+    draws: int | None = 48  # parameter combinations that each search draws at random; None tries all
+    pca: Sequence[int] = (20, 40, 80, 120, 160)  # dimensions to traverse
+    coarse: bool = False  # figures show only a few of the paper's points
+    methods: Sequence[str] = tuple(METHODS)  # to run, where an experiment has a choice
+    cases: Sequence[int] = ()  # to run in tables that have several; all if empty
+    scoring: str = "accuracy"  # of a fold, or "average_precision"; the paper does not name it
+    members: int = 1  # if more, accuracy tables also show each method as a committee of its best settings
+    seed: int = 0  # of the splits
 
 
 QUICK = Effort(repeats=2, draws=6, pca=(40, 160), coarse=True)
@@ -133,16 +124,12 @@ class Setting:
 @cache
 def published() -> Mapping[str, Mapping[str, Any]]:
     """The paper's tables by name, as ``columns`` and ``rows``; an entry is mean, standard deviation, relative loss."""
-    text = (files("crossview.paper") / "published.json").read_text(encoding="utf-8")
-    tables: dict[str, dict[str, Any]] = json.loads(text)
+    tables: dict[str, Any] = json.loads((files("crossview.paper") / "published.json").read_text(encoding="utf-8"))
     return tables
 
 
 def plan(name: str, effort: Effort, lacks: Lacks) -> Experiment:
-    """List the cells of a table or figure that the available data allow.
-
-    ``lacks(data, options)`` returns why data cannot be loaded, or None if they can.
-    """
+    """The cells of a table or figure for data that can be loaded: those of which ``lacks`` returns no reason."""
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}: use one of {', '.join(EXPERIMENTS)}.")
     experiment = EXPERIMENTS[name](name, effort, lacks)
@@ -160,26 +147,15 @@ def _coil(case: int) -> Setting:
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
     """One cell for every repeat."""
     draws = max(1, effort.draws // 3) if effort.draws is not None and method in _SLOW else effort.draws
-    search: dict[str, Any] = {
-        "pca": tuple(effort.pca),
-        "n_iter": draws,
-        "scoring": effort.scoring,
-        "grid": _SPACES.get(method),
-        **changes.pop("search", {}),
+    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, grid=_SPACES.get(method))
+    changed = {
+        # A fixed number of splits, so that adding repeats later reuses the cells already computed.
+        "split": Split("classes", changes.pop("n_train", setting.n_train), max(effort.repeats, _N_SPLITS), effort.seed),
+        "search": replace(search, **changes.pop("search", {})),
+        **changes,
     }
-    n_train = changes.pop("n_train", setting.n_train)
-    for repeat in range(effort.repeats):
-        yield Cell(
-            data=setting.data,
-            method=method,
-            options=setting.options,
-            # A fixed number of splits, so that adding repeats later reuses the cells already computed.
-            split=Split("classes", n_train, max(effort.repeats, _N_SPLITS), effort.seed),
-            repeat=repeat,
-            search=Search(**search),
-            seed=repeat,
-            **changes,
-        )
+    for k in range(effort.repeats):
+        yield Cell(data=setting.data, method=method, options=setting.options, repeat=k, seed=k, **changed)
 
 
 def _places(row: str, column: str, setting: Setting, method: str, effort: Effort, **changes: Any) -> list[Place]:
@@ -197,14 +173,11 @@ def _available(
     """Settings of these cases whose data are available, and the reasons why others cannot run."""
     wanted = [setting for setting in settings if not cases or setting.case in (None, *cases)]
     reasons = {setting: lacks(setting.data, setting.options) for setting in wanted}
-    alike: dict[tuple[str, str], list[Setting]] = {}
-    for setting, reason in reasons.items():
-        if reason:
-            alike.setdefault((setting.data, reason), []).append(setting)
     missing = []
-    for (data, reason), group in alike.items():
-        several = f"{data} cases {', '.join(str(setting.case) for setting in group)}"
-        missing.append(f"{group[0] if len(group) == 1 else several} cannot run: {reason}")
+    for data, reason in dict.fromkeys((setting.data, reason) for setting, reason in reasons.items() if reason):
+        alike = [setting for setting in wanted if (setting.data, reasons[setting]) == (data, reason)]
+        several = f"{data} cases {', '.join(str(setting.case) for setting in alike)}"
+        missing.append(f"{alike[0] if len(alike) == 1 else several} cannot run: {reason}")
     return [setting for setting in wanted if not reasons[setting]], tuple(missing)
 
 

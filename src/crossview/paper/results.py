@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,7 @@ import numpy as np
 from crossview.experiments.plans import Panel
 from crossview.paper.protocols import AS_PRINTED, published
 from crossview.report.document import Bars, Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
-from crossview.report.results import (
-    Results,
-    Value,
-    cmc_curves,
-    entries,
-    entry,
-    euclidean_only,
-    finished,
-    pair_accuracy,
-    records,
-)
+from crossview.report.results import Results, cmc_curves, entries, entry, euclidean, finished, pair_accuracy, records
 
 _GROUPS = {
     "weights": ("lambda_intra", "λ1", "lambda_inter", "λ2"),
@@ -49,20 +38,19 @@ def items(panel: Panel, results: Results) -> list[Item]:
 def _accuracy(panel: Panel, results: Results) -> list[Item]:
     """Accuracy by both distances, also with the PCA dimension chosen as in the paper."""
     key, title, columns = panel.key, panel.title, panel.columns
-    chosen = _entries(panel, results, _score)
+    chosen = entries(panel, results, _score, _published)
     done = finished([results[place.cell] for place in panel.places])
     shown: list[Item] = []
     if any("euclidean" in result for result in done):
-        euclidean = _entries(panel, results, euclidean_only)
-        head = f"{title}: Euclidean distance, as in the paper"
-        shown.append(ResultTable(key, head, columns, euclidean, _MEAN_CAPTION))
+        rows = entries(panel, results, euclidean, _published)
+        shown.append(ResultTable(key, f"{title}: Euclidean distance, as in the paper", columns, rows, _MEAN_CAPTION))
         key, title = f"{key}-chosen", f"{title}: the distance chosen with the parameters, Euclidean or cosine"
     shown.append(ResultTable(key, title, columns, chosen, _MEAN_CAPTION))
     shown.append(Bars(f"{panel.key}-bars", f"{title}, as bars", columns, chosen))
     if any("by_pca" in result for result in done):
         alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
         one_for_all = _at_best_dimension(alone, results)
-        one_for_each = _entries(alone, results, lambda r: max(_by_pca(r).values()))
+        one_for_each = entries(alone, results, lambda r: max(_by_pca(r).values()), _published)
         head = f"{panel.title}: PCA dimension by test accuracy"
         note = f"{_TRAVERSED_CAPTION} Only dimensions that every split has drawn count."
         shown += [
@@ -82,7 +70,7 @@ def _at_best_dimension(panel: Panel, results: Results) -> dict[str, list[Entry]]
         scores = [_by_pca(result) for result in finished(found)]
         shared = [k for k in (scores[0] if scores else ()) if all(k in one for one in scores)]
         best = max(shared, key=lambda k: np.mean([one[k] for one in scores]), default=0)
-        return entry(found if shared else [], lambda r: _by_pca(r)[best], 100.0, _published(panel.key, row, column))
+        return entry(found if shared else [], lambda r: _by_pca(r)[best], _published(panel.key, row, column))
 
     return {row: [at_best(row, column) for column in panel.columns] for row in panel.rows}
 
@@ -102,7 +90,7 @@ def _pairs(panel: Panel, results: Results) -> list[Item]:
             columns[f"{column.upper()} {views[g]}-{views[p]}"] = (column, g, p)
     rows = {
         row: [
-            entry(records(panel, results, row, column), pair_accuracy(g, p), 100.0, _published(panel.key, row, head))
+            entry(records(panel, results, row, column), pair_accuracy(g, p), _published(panel.key, row, head))
             for head, (column, g, p) in columns.items()
         ]
         for row in panel.rows
@@ -119,7 +107,7 @@ def _outliers(panel: Panel, results: Results) -> list[Item]:
     """Accuracy with permuted labels, and its relative loss."""
     rows = {
         row: [_with_loss(one, clean=found[0].mean) for one in found]
-        for row, found in _entries(panel, results, _score).items()
+        for row, found in entries(panel, results, _score, _published).items()
     }
     losses = _lines(panel, rows, loss=True)
     heads = [f"{share} %" for share in panel.columns]
@@ -137,7 +125,7 @@ def _with_loss(entry: Entry, clean: float | None) -> Entry:
 
 def _times(panel: Panel, results: Results) -> list[Item]:
     """Training times, their ratio to the algorithm as printed in the paper, and the published times."""
-    measured = _entries(panel, results, lambda r: r["seconds"]["fit"], 1.0)
+    measured = entries(panel, results, lambda r: r["seconds"]["fit"], _published, 1.0)
     printed = {row: [Entry(one.published) for one in found] for row, found in measured.items()}
     printed = {row: found for row, found in printed.items() if any(one.mean is not None for one in found)}
     rows = {row: [replace(one, published=None) for one in found] for row, found in measured.items()}
@@ -161,7 +149,7 @@ def _times(panel: Panel, results: Results) -> list[Item]:
 
 def _curve(panel: Panel, results: Results) -> list[Item]:
     """Accuracy by column."""
-    return [Curves(panel.key, panel.title, _lines(panel, _entries(panel, results, _score)), panel.x_label)]
+    return [Curves(panel.key, panel.title, _lines(panel, entries(panel, results, _score, _published)), panel.x_label)]
 
 
 def _dimensions(panel: Panel, results: Results) -> list[Item]:
@@ -225,11 +213,6 @@ def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]], *, loss: bool = Fa
 
 def _score(result: Mapping[str, Any]) -> float:
     return float(result["score"])
-
-
-def _entries(panel: Panel, results: Results, value: Value, scale: float = 100.0) -> dict[str, list[Entry]]:
-    """Entries of a panel with the published figures."""
-    return entries(panel, results, value, scale, partial(_published, panel.key))
 
 
 def _published(table: str, row: str, column: str) -> dict[str, float | None]:

@@ -6,7 +6,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from inspect import signature
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,10 @@ _TIME_LIMIT = 20.0  # seconds after which no further run starts
 
 
 def time_cell(cell: Cell, data: Dataset, repeats: int = 7) -> dict[str, Any]:
-    """Time the fit of a cell's method to all samples, with the cell's parameters and defaults for the rest.
+    """Time the fit of a cell's method, with the cell's parameters, to all samples.
 
-    The split, search and outliers of the cell are ignored. The caller limits the number of threads, as
-    `crossview.experiments.run` does. A first fit loads code and warms caches, and does not count. At most `repeats`
-    fits are timed; none starts after 20 seconds. In the result, ``seconds`` holds the times of all ``runs`` and their
-    median as ``fit``, and ``threads`` is the number of threads available to linear algebra.
+    The split, search and outliers of the cell are ignored. A first fit warms caches and does not count. At most
+    `repeats` fits are timed; none starts after 20 seconds. The caller limits the number of threads.
     """
     model = METHODS[cell.method]().set_params(**dict(cell.parameters))
     return _time(cell, data, repeats, lambda: model.fit(data.views, data.y))
@@ -48,19 +46,14 @@ def time_literal_cell(cell: Cell, data: Dataset, repeats: int = 7) -> dict[str, 
         raise ValueError(f"there is no literal algorithm for {cell.method}: choose {' or '.join(_LITERAL)}.")
     if not data.views.mask.all():
         raise ValueError("the literal algorithm takes complete views: leave out samples with missing views.")
-    literal = _LITERAL[cell.method]
-    parameters = dict(cell.parameters)
-    known = [name for name in signature(literal).parameters if name not in ("arrays", "y")]
-    if unknown := sorted(set(parameters) - set(known)):
-        raise ValueError(f"the literal {cell.method} has no {', '.join(unknown)}: use {', '.join(known)}.")
-    return _time(cell, data, repeats, lambda: literal(data.views.arrays, data.y, **parameters))
+    literal = partial(_LITERAL[cell.method], data.views.arrays, data.y, **dict(cell.parameters))
+    return _time(cell, data, repeats, literal)
 
 
 def paper_sizes(n_views: int, seed: int = 0, n_features: int = 140) -> Dataset:
     """Create data of the size of the paper's CMU PIE training sets: 45 people with 4 images in every view.
 
-    Views are smooth functions of shared factors plus noise. Training times depend on the sizes and hardly on the
-    values. `n_features` is the width of every view after PCA.
+    Views are smooth functions of shared factors plus noise. `n_features` is the width of every view after PCA.
     """
     for name, value, least in (("n_views", n_views, 1), ("seed", seed, 0), ("n_features", n_features, 1)):
         check_count(value, name, least=least)

@@ -15,7 +15,7 @@ from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel, Place
 from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
-from crossview.report.results import Results, at_chance, best_rows, cmc_curves, directions, euclidean_only, tabulate
+from crossview.report.results import Results, at_chance, best_rows, cmc_curves, directions, euclidean, tabulate
 from crossview.report.samples import embeddings, map_test_samples, matches
 
 _BROWSED = 2  # methods whose matches are shown
@@ -94,7 +94,7 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
         "accuracy": lambda r: r["score"],
         "mean average precision": lambda r: r["average_precision"],
         "among 5 nearest classes": lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)],
-        "Euclidean only": euclidean_only,
+        "Euclidean only": euclidean,
         "in validation": lambda r: r["best_score"],
     }
     caption = (

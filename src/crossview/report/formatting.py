@@ -38,10 +38,8 @@ def number(value: float | None, digits: int, *, signed: bool = False) -> str:
     """A number with a true minus and a number of digits after the point; a dash for None and nan."""
     if not finite(value):
         return "–"
-    text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
-    if not any(digit in text for digit in "123456789"):  # zero has no sign
-        text = text.lstrip("+-")
-    return text.replace("-", "−")
+    value = round(float(value), digits) + 0.0  # no negative zero
+    return f"{value:{'+' if signed and value else ''}.{digits}f}".replace("-", "−")
 
 
 def decimals(values: Iterable[float | None]) -> int:
@@ -81,10 +79,7 @@ def absent(entry: Entry) -> str:
 
 
 def best_two(table: ResultTable) -> list[dict[str, int]]:
-    """For every column, the rows that are best (1) and second best (2), as the printed digits tell them apart.
-
-    A column of one figure has no best one, and of two, no second best one.
-    """
+    """For every column, the best (1) and second best (2) rows by the printed digits, unless there is no worse one."""
     marks = []
     for column in range(len(table.columns)):
         means = {name: entries[column].mean for name, entries in table.rows.items()}

@@ -30,11 +30,11 @@ def heat_maps(item: HeatMaps) -> Figure:
 def _heat_map(item: HeatMaps, name: str, grid: HeatMap, span: tuple[float, float], digits: int) -> Drawing:
     """One map."""
     values = np.asarray(grid.values, dtype=float).reshape(len(grid.y), len(grid.x))
-    left = 26 + 6.6 * min(max((len(text) for text in grid.y), default=0), 10)
+    left = 26 + 6.6 * min(max(map(len, grid.y), default=0), 10)
     width = (_WIDTH - left - 4) / max(len(grid.x), 1)
     height = min(max(width, 18.0), 30.0)
     bottom = 4 + height * len(grid.y)
-    longest = max((len(text) for text in grid.x), default=0)
+    longest = max(map(len, grid.x), default=0)
     turned = longest * 6.6 > width - 2
     depth = 6.2 * min(longest, 10) + 6 if turned else 16
     labelled = width >= 6.3 * len(number(span[1], digits)) and height >= 15

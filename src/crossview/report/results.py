@@ -18,18 +18,18 @@ from crossview.report.document import Curve, Curves, Entry, Item, ResultTable
 
 Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
-Published: TypeAlias = Callable[[str, str], Mapping[str, float | None]]
+Published: TypeAlias = Callable[[str, str, str], Mapping[str, float | None]]
 
 _ENOUGH_SPLITS = 5  # from which on their spread says which differences are noise
 
 
 def entries(
-    panel: Panel, results: Results, value: Value, scale: float = 100.0, published: Published | None = None
+    panel: Panel, results: Results, value: Value, published: Published = lambda *_: {}, scale: float = 100.0
 ) -> dict[str, list[Entry]]:
-    """Mean and standard deviation over repeats, for every row and column of a panel, next to what was published."""
+    """A value for every row and column of a panel, next to what was published."""
     return {
         row: [
-            entry(records(panel, results, row, column), value, scale, published(row, column) if published else {})
+            entry(records(panel, results, row, column), value, published(panel.key, row, column), scale)
             for column in panel.columns
         ]
         for row in panel.rows
@@ -41,7 +41,7 @@ def tabulate(
 ) -> ResultTable:
     """A table of several values, for every row of the first column of a panel."""
     found = {row: records(panel, results, row, panel.columns[0]) for row in panel.rows}
-    rows = {row: [entry(found[row], value, scale, {}) for value in values.values()] for row in found}
+    rows = {row: [entry(found[row], value, {}, scale) for value in values.values()] for row in found}
     return ResultTable(key, title, list(values), rows, **more)
 
 
@@ -88,28 +88,26 @@ def _tied(gaps: Array) -> bool:
 
 
 def cmc_curves(panel: Panel, results: Results) -> list[Item]:
-    """Cumulative match curves, a frame for every column of a panel."""
+    """Cumulative match curves, in one frame per column of a panel."""
+    caption = (
+        "The share of probes whose class is among the nearest classes of the gallery, up to the rank, averaged over "
+        "the ordered pairs of views. A class is as near as its nearest sample."
+    )
     frames: list[Item] = []
     for number, column in enumerate(panel.columns, 1):
         curves = {}
         for row in panel.rows:
-            done = finished(records(panel, results, row, column))
-            # From as many classes as there are on, everything has been found.
-            found = [100 * np.array(r["cmc"][: r["n_test_classes"]]) for r in done]
-            if found:
-                mean = np.mean(found, axis=0)
-                curves[row] = Curve(list(range(1, len(mean) + 1)), mean.tolist())
+            if done := finished(records(panel, results, row, column)):
+                # At a rank of the number of classes, everything has been found.
+                mean = 100 * np.mean([r["cmc"][: r["n_test_classes"]] for r in done], axis=0)
+                curves[row] = Curve(range(1, len(mean) + 1), mean.tolist())
+        title = f"Cumulative match curves, {column}"
         if curves:
-            title = f"Cumulative match curves, {column}"
-            caption = (
-                "The share of probes whose class is among the nearest classes of the gallery, up to the rank, averaged "
-                "over the ordered pairs of views. A class is as near as its nearest sample."
-            )
             frames.append(Curves(f"{panel.key}-cmc-{number}", title, curves, "rank", "probes found, %", caption))
     return frames
 
 
-def euclidean_only(result: Mapping[str, Any]) -> float:
+def euclidean(result: Mapping[str, Any]) -> float:
     """Accuracy with the Euclidean distance, which is the only one that a committee has."""
     return float(result.get("euclidean", result)["score"])
 
@@ -132,8 +130,8 @@ def finished(records: Sequence[Record]) -> list[Mapping[str, Any]]:
     return [record.result for record in records if record.result is not None]
 
 
-def entry(records: Sequence[Record], value: Value, scale: float, printed: Mapping[str, float | None]) -> Entry:
-    """Mean and standard deviation, and why there are none."""
+def entry(records: Sequence[Record], value: Value, printed: Mapping[str, float | None], scale: float = 100.0) -> Entry:
+    """Mean and standard deviation of a value over repeats, and why some are missing."""
     values = [scale * value(result) for result in finished(records)]
     return Entry(
         mean=float(np.mean(values)) if values else None,

@@ -41,10 +41,9 @@ def embeddings(item: Embeddings) -> Figure:
 def _groups(panel: Embedding2D, labels: Sequence[str], views: Sequence[str]) -> Mapping[tuple[int, int], list[int]]:
     """Samples by numbers of class and view, in order of these."""
     found: dict[tuple[int, int], list[int]] = {}
-    place = {label: c for c, label in enumerate(labels)}, {view: v for v, view in enumerate(views)}
     for i, (label, view) in enumerate(zip(panel.labels, panel.views, strict=True)):
         if np.isfinite(panel.points[i]).all():
-            found.setdefault((place[0][str(label)], place[1][str(view)]), []).append(i)
+            found.setdefault((labels.index(str(label)), views.index(str(view))), []).append(i)
     return dict(sorted(found.items()))
 
 
@@ -62,7 +61,6 @@ def _scatter(name: str, panel: Embedding2D, groups: Mapping[tuple[int, int], lis
         }
         for (c, v), rows in groups.items()
     ]
-    description = (
-        f"{len(points)} samples of {len(set(panel.labels))} classes and {len(set(panel.views))} views in the plane."
-    )
+    classes, views = len(set(panel.labels)), len(set(panel.views))
+    description = f"{len(points)} samples of {classes} classes and {views} views in the plane."
     return Drawing("scatter", (_SIDE, _SIDE), {"paths": paths}, description, name)
