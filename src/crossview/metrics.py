@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array, column_or_1d, gen_batches
 
 from crossview._types import Array
 from crossview._validation import check_choice
@@ -39,6 +39,7 @@ _CHUNK = 4_000_000  # distances that are held at a time
 _BLOCK = 2**16  # distances that fit in the processor's cache
 _FEW = 32  # samples of a class up to which counting is faster than sorting
 _SAFE_EXPONENT, _MAX_EXPONENT = 300, 1000  # powers of 2 whose squares are accurate; of which sums are finite
+_NO_PAIR = "there is no pair of views to compare: pass at least two views with samples of a common class."
 
 
 def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
@@ -86,8 +87,7 @@ def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -
     >>> mean_accuracy([[[0.0], [1.0]], [[0.1], [0.8]]], ["a", "b"])
     1.0
     """
-    scores = cross_view_accuracy(latents, y, metric)
-    return float(_mean_over_pairs(scores[~np.isnan(scores)]))
+    return _mean_over_pairs(cross_view_accuracy(latents, y, metric))
 
 
 def cross_view_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
@@ -96,12 +96,7 @@ def cross_view_average_precision(latents: ViewInput, y: ArrayLike, metric: str =
     Parameters
     ----------
     latents, y, metric
-        As in `cross_view_accuracy`.
-
-    Returns
-    -------
-    precision : ndarray of shape (n, n)
-        Rows, columns, skipped probes and nan are as in `cross_view_accuracy`.
+        As in `cross_view_accuracy`, and so are the rows, columns, skipped probes and nan of the result.
 
     Examples
     --------
@@ -125,8 +120,7 @@ def mean_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "eucl
     >>> mean_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
     0.625
     """
-    scores = cross_view_average_precision(latents, y, metric)
-    return float(_mean_over_pairs(scores[~np.isnan(scores)]))
+    return _mean_over_pairs(cross_view_average_precision(latents, y, metric))
 
 
 def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
@@ -153,7 +147,7 @@ def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
     with np.errstate(invalid="ignore"):
         chance = (counts @ counts.T) / (counts.sum(axis=1, keepdims=True) * ((counts > 0) @ counts.T))
     np.fill_diagonal(chance, np.nan)
-    return float(_mean_over_pairs(chance[~np.isnan(chance)]))
+    return _mean_over_pairs(chance)
 
 
 def skipped_probes(latents: ViewInput, y: ArrayLike) -> NDArray[np.intp]:
@@ -186,8 +180,7 @@ def accuracy_by_dimension(
 ) -> Array:
     """`mean_accuracy` of the first components, for several numbers of them at the cost of the largest.
 
-    The first d components of a fit are the fit with d, so that the best number needs one fit and one pass over the
-    distances.
+    The first d components of a fit are the fit with d components: one fit is enough to find the best number.
 
     Parameters
     ----------
@@ -213,7 +206,7 @@ def accuracy_by_dimension(
 def precision_by_dimension(
     latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str = "euclidean"
 ) -> Array:
-    """`mean_average_precision` of the first components, for several numbers of them.
+    """`mean_average_precision` of the first components, for several numbers of them, as in `accuracy_by_dimension`.
 
     It depends on the rank of every sample of a probe's class, and so separates settings with equal accuracy.
 
@@ -221,11 +214,6 @@ def precision_by_dimension(
     ----------
     latents, y, dimensions, metric
         As in `accuracy_by_dimension`.
-
-    Returns
-    -------
-    precision : ndarray of shape (len(dimensions),)
-        Mean average precision with the first ``dimensions[k]`` components.
 
     Examples
     --------
@@ -281,7 +269,7 @@ def cmc(
         return rates
     if max_rank < 1:
         raise ValueError(f"max_rank must be 1 or more, got {max_rank!r}.")
-    return np.append(rates, np.full(max(0, max_rank - len(rates)), rates[-1]))[:max_rank]
+    return np.pad(rates, (0, max(0, max_rank - len(rates))), mode="edge")[:max_rank]
 
 
 def roc(
@@ -413,9 +401,7 @@ def _exponent(samples: Sequence[Array]) -> int:
 def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[tuple[slice, Array]]:
     """Distances of some probes at a time to all of the gallery, (probes, gallery), after the rows of these probes."""
     (G, P), exponent = comparable([gallery, probes], metric)
-    step = max(1, _CHUNK // len(G))
-    for a in range(0, len(P), step):
-        rows = slice(a, min(a + step, len(P)))
+    for rows in gen_batches(len(P), max(1, _CHUNK // len(G))):
         distances = pairwise_distances(P[rows], G, metric=metric)
         yield rows, np.ldexp(distances, exponent) if exponent else distances
 
@@ -458,8 +444,8 @@ def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore
 
 
 def _accuracy(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> float:
-    (gallery, probes), _ = comparable([G, P], metric)
-    return float(np.mean(g[pairwise_distances_argmin(probes, gallery, metric=metric)] == p))
+    (G, P), _ = comparable([G, P], metric)
+    return float(np.mean(g[pairwise_distances_argmin(P, G, metric=metric)] == p))
 
 
 def _mean_by_dimension(
@@ -475,7 +461,7 @@ def _mean_by_dimension(
     samples, counts = _samples(latents, y)
     arrays, _ = comparable([X for X, _ in samples], metric)
     samples = [(X, labels) for X, (_, labels) in zip(arrays, samples, strict=True)]
-    scores = [np.empty((len(dimensions), 0))]
+    scores = []
     for _, (G, g), probes in _galleries(samples, counts):
         # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.
         P, p = (np.concatenate(parts) for parts in zip(*probes.values(), strict=True))
@@ -484,7 +470,10 @@ def _mean_by_dimension(
             of_probes[part, rows] = scorer(order, rows)
         sizes = np.array([len(X) for X, _ in probes.values()])
         scores.append(np.add.reduceat(of_probes, np.cumsum(sizes) - sizes, axis=1) / sizes)
-    return _mean_over_pairs(np.concatenate(scores, axis=1))
+    if not scores:
+        raise ValueError(_NO_PAIR)
+    mean: Array = np.concatenate(scores, axis=1).mean(axis=1)
+    return mean
 
 
 def _hit_scorer(g: Labels, p: Labels) -> ProbeScorer:
@@ -504,10 +493,9 @@ def _precision_scorer(g: Labels, p: Labels) -> ProbeScorer:
 def _order_by_dimension(
     G: Array, P: Array, dimensions: Sequence[int], metric: str
 ) -> Iterator[tuple[slice, slice, Array]]:
-    """Keys that rank the gallery for every probe by the first components, the nearest first.
+    """Keys that rank the gallery for every probe by the first components, less what depends on the probe alone.
 
-    They come in blocks of shape (dimensions, probes, gallery), each after the dimensions and the probes it is for. What
-    depends on the probe alone does not change the ranking, and is left out.
+    They come in blocks of shape (dimensions, probes, gallery), each after the dimensions and the probes it is for.
     """
     ends = [min(d, G.shape[1]) for d in dimensions]
     steps = list(pairwise([0, *ends]))
@@ -537,14 +525,12 @@ def _order_by_dimension(
             yield part, rows, order
 
 
-def _mean_over_pairs(scores: Array) -> Array:
-    """Mean over the last axis, the ordered pairs of views that have a score."""
-    if not scores.shape[-1]:
-        raise ValueError(
-            "there is no pair of views to compare: pass at least two views with samples of a common class."
-        )
-    mean: Array = scores.mean(axis=-1)
-    return mean
+def _mean_over_pairs(scores: Array) -> float:
+    """Mean over the ordered pairs of views that have a score."""
+    there = scores[~np.isnan(scores)]
+    if not len(there):
+        raise ValueError(_NO_PAIR)
+    return float(there.mean())
 
 
 def _of_class(g: Labels, p: Labels) -> NDArray[np.intp]:
@@ -621,8 +607,7 @@ def _galleries(
 ) -> Iterator[tuple[int, Samples, dict[int, Samples]]]:
     """Every view as the gallery, with the probes of every other view whose class it contains, if there are any."""
     for i, gallery in enumerate(samples):
-        probes = {
-            j: (P[there], p[there]) for j, (P, p) in enumerate(samples) if j != i and (there := counts[i, p] > 0).any()
-        }
+        answerable = {j: counts[i, p] > 0 for j, (_, p) in enumerate(samples) if j != i}
+        probes = {j: (samples[j][0][there], samples[j][1][there]) for j, there in answerable.items() if there.any()}
         if probes:
             yield i, gallery, probes

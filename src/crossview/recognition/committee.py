@@ -16,7 +16,7 @@ from crossview._types import Array
 from crossview.embeddings._base import Embedding
 from crossview.views import ViewInput, Views
 
-__all__ = ["Committee", "unit_length"]
+__all__ = ["Committee"]
 
 
 class Committee(Embedding):
@@ -37,10 +37,8 @@ class Committee(Embedding):
     ----------
     members_ : list of estimator
         The fitted members.
-    view_names_ : list of str
-        Names of the views.
-    n_features_ : tuple of int
-        D_v of every view.
+    view_names_, n_features_ : list of str and tuple of int
+        The name and D_v of every view.
 
     Examples
     --------
@@ -89,16 +87,7 @@ class Committee(Embedding):
         return self
 
     def _map(self, X: Array, v: int) -> Array:
-        return np.hstack([unit_length(transform_view(member, X, v)) for member in self.members_])
+        return np.hstack([normalize(transform_view(member, X, v)) for member in self.members_])
 
     def _n_outputs(self, v: int) -> int:
         return sum(unwrap(member)[-1]._n_outputs(v) for member in self.members_)
-
-
-def unit_length(Z: Array) -> Array:
-    """Scale samples to unit length, leaving rows of zeros and of NaN as they are."""
-    seen = ~np.isnan(Z).any(axis=1)
-    scaled = Z.copy()
-    if seen.any():
-        scaled[seen] = normalize(Z[seen])
-    return scaled

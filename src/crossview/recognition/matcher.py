@@ -39,10 +39,8 @@ class CrossViewClassifier(BaseEstimator):
     ----------
     embedding_ : estimator
         The fitted embedding.
-    gallery_ : ndarray of shape (g, d)
-        Enrolled samples in the common space.
-    gallery_labels_ : ndarray of shape (g,)
-        Their classes.
+    gallery_, gallery_labels_ : ndarray of shape (g, d) and (g,)
+        Enrolled samples in the common space, and their classes.
     threshold_ : float or None
         Distance beyond which a probe is unknown; None before calibration.
 
@@ -139,10 +137,8 @@ class CrossViewClassifier(BaseEstimator):
 
         Returns
         -------
-        distances : ndarray of shape (t, n_neighbors)
-            Distances, in ascending order.
-        indices : ndarray of int, shape (t, n_neighbors)
-            Rows of ``gallery_``, in the order of enrolment.
+        distances, indices : ndarray of shape (t, n_neighbors)
+            Distances, in ascending order, and rows of ``gallery_``, in the order of enrolment.
         """
         probes = self._latent(X, view)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -157,10 +153,8 @@ class CrossViewClassifier(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (t, D_v)
-            Probes from the view.
-        view : int or str
-            The view, by position or name.
+        X, view
+            As in `kneighbors`.
 
         Returns
         -------
@@ -173,30 +167,25 @@ class CrossViewClassifier(BaseEstimator):
         predicted: NDArray[Any] = labels[np.arange(len(labels)), votes.argmax(axis=1)]
         if self.threshold_ is None:
             return predicted
-        unknown = self._unknown_label()
-        wide = np.result_type(predicted.dtype, np.asarray(unknown).dtype)
-        predicted = predicted.astype(wide)
-        predicted[distances[:, 0] > self.threshold_] = unknown
-        return predicted
+        unknown = self.unknown_label
+        if unknown is None:
+            unknown = "unknown" if predicted.dtype.kind in "OU" else -1
+        return np.where(distances[:, 0] > self.threshold_, np.asarray(unknown), predicted)
 
     def rank(self, X: ArrayLike, view: int | str, k: int = 5) -> tuple[NDArray[Any], Array]:
         """Rank the k nearest classes of each probe. The distance to a class is that to its nearest sample.
 
         Parameters
         ----------
-        X : array-like of shape (t, D_v)
-            Probes from the view.
-        view : int or str
-            The view, by position or name.
+        X, view
+            As in `kneighbors`.
         k : int
             Number of classes, at most the number in the gallery.
 
         Returns
         -------
-        labels : ndarray of shape (t, k)
-            Classes, nearest first.
-        distances : ndarray of shape (t, k)
-            Their distances.
+        labels, distances : ndarray of shape (t, k)
+            Classes, nearest first, and their distances.
         """
         check_count(k, "k", least=1)
         gallery, probes = self._gallery(), self._latent(X, view)
@@ -214,12 +203,10 @@ class CrossViewClassifier(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (t, D_v)
-            Probes from the view that were not used in training.
+        X, view
+            As in `kneighbors`, with probes that were not used in training.
         y : array-like of shape (t,)
-            Their classes, enrolled or not.
-        view : int or str
-            The view, by position or name.
+            The classes of the probes, enrolled or not.
         false_match_rate : float
             Share of probes from classes outside the gallery that may still be matched.
 
@@ -233,34 +220,26 @@ class CrossViewClassifier(BaseEstimator):
         probes, labels, gallery = self._latent(X, view), column_or_1d(y), self._gallery()
         if len(labels) != len(probes):
             raise ValueError(f"y has {len(labels)} labels for {len(probes)} samples: give one label per row.")
-        closest = []
-        for rows, block in distances_in_chunks(gallery, probes, chosen_metric(self)):
-            others = np.where(self.gallery_labels_ == labels[rows][:, None], np.inf, block)
-            closest.append(others.min(axis=1))
+        closest = [
+            np.where(self.gallery_labels_ == labels[rows][:, None], np.inf, block).min(axis=1)
+            for rows, block in distances_in_chunks(gallery, probes, chosen_metric(self))
+        ]
         impostors = np.sort(np.concatenate(closest))
         if not np.isfinite(impostors).all():
             raise ValueError("the gallery has only one class: enrol others before calibrating.")
-        allowed = int(false_match_rate * len(impostors))
         # The largest distance that accepts at most the allowed number of impostors.
-        self.threshold_ = float(np.nextafter(impostors[allowed], -np.inf))
+        self.threshold_ = float(np.nextafter(impostors[int(false_match_rate * len(impostors))], -np.inf))
         return self
 
     def score(self, X: ArrayLike, y: ArrayLike, view: int | str) -> float:
-        """Return the share of probes that are recognised correctly.
+        """Return the share of probes that are recognised correctly, the rank-1 accuracy.
 
         Parameters
         ----------
-        X : array-like of shape (t, D_v)
-            Probes from the view.
+        X, view
+            As in `kneighbors`.
         y : array-like of shape (t,)
-            Their classes.
-        view : int or str
-            The view, by position or name.
-
-        Returns
-        -------
-        accuracy : float
-            Rank-1 accuracy.
+            The classes of the probes.
         """
         return float(np.mean(self.predict(X, view) == column_or_1d(y)))
 
@@ -275,11 +254,6 @@ class CrossViewClassifier(BaseEstimator):
         if not hasattr(self, "gallery_"):
             raise ValueError("the gallery is empty: call enroll first.")
         return self.gallery_
-
-    def _unknown_label(self) -> Any:
-        if self.unknown_label is not None:
-            return self.unknown_label
-        return "unknown" if self.gallery_labels_.dtype.kind in "OU" else -1
 
 
 def chosen_metric(model: Any) -> str:

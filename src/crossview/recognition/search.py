@@ -76,7 +76,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_folds : int
         Number of folds. Fewer are used if there are too few classes or samples.
     refit : bool
-        Whether to fit the best estimator on all samples. If False, there is no ``best_estimator_``.
+        Whether to fit ``best_estimator_`` on all samples.
     n_jobs : int, optional
         Number of parallel fits, as in joblib.
     random_state : int
@@ -90,14 +90,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         The estimator with the best parameters, fitted on all samples; a `Committee` if `members` is more than 1.
     best_params_ : dict
         The best parameters, ready for ``estimator.set_params(**search.best_params_)``.
-    best_metric_ : str
-        The best distance for ``best_estimator_``.
-    best_score_ : float
-        Mean score of ``best_estimator_`` over the folds.
-    best_index_ : int
-        Row of the best parameters in ``cv_results_``.
-    members_ : list of int
-        Rows of the committee's members in ``cv_results_``, best first; only the best row without a committee.
+    best_metric_, best_score_ : str and float
+        The best distance for ``best_estimator_``, and its mean score over the folds.
+    best_index_, members_ : int and list of int
+        Rows of ``cv_results_``: that of the best parameters, and those of the members of the committee, best first.
+        Without a committee, the only member is the best row.
     n_splits_ : int
         Number of folds.
     folds_of_ : {"classes", "samples", "given"}
@@ -205,10 +202,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         ----------
         rows : sequence of int
             The settings, as rows of ``cv_results_``.
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Training samples.
-        y : array-like of shape (m,)
-            One class label per sample.
+        views, y
+            As in `fit`.
 
         Returns
         -------
@@ -219,14 +214,13 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         checked, labels = Views(views), column_or_1d(y)
         candidates = [self._candidate(self.cv_results_["params"][row]) for row in rows]
         names = [prefix.removesuffix("__") for prefix, _ in self._steps()]
-        is_pipeline = isinstance(self.estimator, Pipeline)
         fitted: dict[int, Any] = {}
         for shared in self._shared_fits(checked, checked[:1], labels, candidates):
             for number, embedding in shared.fit():
                 if isinstance(embedding, ValueError):
                     raise embedding
                 steps = list(zip(names, (*shared.steps, embedding), strict=True))
-                fitted[number] = Pipeline(steps) if is_pipeline else embedding
+                fitted[number] = Pipeline(steps) if isinstance(self.estimator, Pipeline) else embedding
         return [fitted[number] for number in range(len(rows))]
 
     def transform(self, views: ViewInput) -> Any:
@@ -234,8 +228,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples.
+        views
+            As in `fit`.
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(views)
@@ -258,10 +252,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Test samples.
-        y : array-like of shape (m,)
-            Their classes.
+        views, y
+            As in `fit`.
         """
         return mean_accuracy(self.transform(views), y, self.best_metric_)
 
@@ -272,12 +264,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_choice(metric, "metrics", ("euclidean", "cosine"))
         check_choice(self.scoring, "scoring", tuple(_SCORERS))
         check_count(self.members, "members", least=1)
-        steps = [step for _, step in self._steps()]
-        if not isinstance(steps[-1], Embedding):
-            raise TypeError(
-                f"estimator must be an embedding or a pipeline that ends in one, got {type(steps[-1]).__name__}."
-            )
-        for step in steps:
+        *before, end = (step for _, step in self._steps())
+        if not isinstance(end, Embedding):
+            raise TypeError(f"estimator must be an embedding or a pipeline that ends in one, got {type(end).__name__}.")
+        for step in before:
             if not isinstance(step, MultiViewTransformer):
                 raise TypeError(f"{type(step).__name__} is not a multi-view transformer: use one from crossview.")
 
@@ -294,9 +284,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _candidates(self) -> list[_Candidate]:
         """Candidates from the grid, all or drawn at random."""
-        current = self.estimator.get_params()
+        current, given = self.estimator.get_params(), self.param_grid
         searchable = sorted(name for name in current if "__" in name or not isinstance(self.estimator, Pipeline))
-        given = self.param_grid
         grids = [dict(grid) for grid in ([given] if isinstance(given, Mapping) else given)]
         for grid in grids:
             for name in grid:
@@ -313,7 +302,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         else:
             check_count(self.n_iter, "n_iter", least=1)
             drawn = list(ParameterSampler(grids, self.n_iter, random_state=self.random_state))
-            default = {name: _current_or_first(current[name], values) for name, values in grids[0].items()}
+            default = {
+                name: current[name] if hasattr(values, "rvs") or current[name] in list(values) else values[0]
+                for name, values in grids[0].items()
+            }
             if default not in drawn:
                 drawn = [default, *drawn[:-1]]
         candidates = [self._candidate(params) for params in drawn]
@@ -358,9 +350,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _parts(self, views: Views, train: Indices, test: Indices) -> tuple[Views, Views]:
         """Training and test samples. Columns of kernel matrices are training samples."""
         known, new = views[train], views[test]
-        if get_tags(self.estimator).input_tags.pairwise:
-            known, new = (_select_columns(part, train) for part in (known, new))
-        return known, new
+        if not get_tags(self.estimator).input_tags.pairwise:
+            return known, new
+        kernels = [[np.ascontiguousarray(X[:, train]) for X in part.arrays] for part in (known, new)]
+        return Views._trusted(kernels[0], views.names, known.mask), Views._trusted(kernels[1], views.names, new.mask)
 
     def _shared_fits(
         self, train: Views, test: Views, y: NDArray[Any], candidates: Sequence[_Candidate]
@@ -368,9 +361,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Fits of the candidates, grouped by what they share."""
         prefixes, steps = zip(*self._steps(), strict=True)
         name = self._components_name
+        given = [{**c.params, name: max(c.dimensions)} if name in c.params else c.params for c in candidates]
         params = [
-            _by_step({**c.params, name: max(c.dimensions)} if name in c.params else c.params, prefixes)
-            for c in candidates
+            [{key.removeprefix(step): one[key] for key in one if key.startswith(step)} for step in prefixes]
+            for one in given
         ]
         return shared_fits(steps, params, list(range(len(candidates))), train, y, test)
 
@@ -414,42 +408,22 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _committee_score(self, views: Views, y: NDArray[Any], splits: Splits) -> float:
         """Mean score of the committee over the folds."""
-        scores = []
+        scores, score = [], _SCORERS[self.scoring]
         for train, test in splits:
             known, new = self._parts(views, train, test)
             committee = self._fit_best(known, y[train])
-            latents = committee.transform(new)
-            scores.append(_SCORERS[self.scoring](latents, y[test], [committee.n_components_], "euclidean")[0])
+            scores.append(score(committee.transform(new), y[test], [committee.n_components_], "euclidean"))
         return float(np.mean(scores))
 
     def _fit_best(self, views: Views, y: NDArray[Any]) -> Any:
         """Fit the best estimator, or the committee of the best."""
         fitted = self.fit_rows(self.members_, views, y)
-        if len(fitted) == 1:
-            return fitted[0]
         members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
-        return Committee(members)._of(fitted, views)
-
-
-def _select_columns(views: Views, columns: Indices) -> Views:
-    return Views._trusted([np.ascontiguousarray(X[:, columns]) for X in views.arrays], views.names, views.mask)
-
-
-def _by_step(params: Params, prefixes: Sequence[str]) -> list[Params]:
-    """Parameters of every step, without the prefixes of their names."""
-    return [
-        {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
-        for prefix in prefixes
-    ]
+        return fitted[0] if len(fitted) == 1 else Committee(members)._of(fitted, views)
 
 
 def _score(
-    fold: int,
-    shared: SharedFit,
-    y: NDArray[Any],
-    candidates: Sequence[_Candidate],
-    metrics: Sequence[str],
-    scoring: str,
+    fold: int, shared: SharedFit, y: NDArray[Any], candidates: list[_Candidate], metrics: Sequence[str], scoring: str
 ) -> tuple[int, list[tuple[int, Array | ValueError]]]:
     """The fold, and each candidate with its scores by number of components and distance, or with its error."""
     found: list[tuple[int, Array | ValueError]] = []
@@ -479,8 +453,3 @@ def _progress(label: str, total: int, wanted: bool) -> Iterator[Callable[[int], 
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total)
         yield lambda steps: bar.advance(task, steps)
-
-
-def _current_or_first(current: Any, values: Any) -> Any:
-    """The current value if it is among those listed, or else the first of them."""
-    return current if hasattr(values, "rvs") or current in list(values) else values[0]

@@ -34,12 +34,10 @@ class SharedFit:
     error: ValueError | None = None
 
     def fit(self) -> Iterator[tuple[int, Any]]:
-        """Yield each candidate with its fitted embedding, or with the error that prevents the fit."""
+        """Each candidate with its fitted embedding, or with the error that prevents the fit."""
         if self.error is not None:
-            yield from ((candidate, self.error) for candidate in self.candidates)
-        else:
-            fits = _fit_each(self.embedding, self.params, self.train, self.y)
-            yield from zip(self.candidates, fits, strict=True)
+            return ((candidate, self.error) for candidate in self.candidates)
+        return zip(self.candidates, _fit_each(self.embedding, self.params, self.train, self.y), strict=True)
 
 
 def shared_fits(
@@ -58,7 +56,6 @@ def shared_fits(
     i, step = len(fitted), steps[len(fitted)]
     is_embedding = i == len(steps) - 1
     cheap = {*step._refits, "n_components"} if is_embedding else {*step._refits}
-
     costly = {c: {name: value for name, value in params[c][i].items() if name not in cheap} for c in candidates}
     changes = {c: {name: value for name, value in params[c][i].items() if name in cheap} for c in candidates}
     for group in _group(candidates, costly):
@@ -85,24 +82,19 @@ def _fit_each(model: Any, params: Sequence[Params], views: Views, y: NDArray[Any
         return
     for one in params:
         try:
-            fit = refit(one)
+            yield refit(one)
         except ValueError as error:
-            fit = error
-        yield fit
+            yield error
 
 
 def _group(candidates: Sequence[int], params: Mapping[int, Params]) -> list[list[int]]:
-    """Group candidates with equal parameters."""
+    """Group candidates with equal parameters. Values that are not plain, such as arrays, are compared by identity."""
+    plain = (str, bool, int, float, np.generic, type(None))
     groups: dict[Any, list[int]] = {}
     for candidate in candidates:
-        groups.setdefault(_key(params[candidate]), []).append(candidate)
+        key = tuple(
+            (name, type(value).__name__, value if isinstance(value, plain) else id(value))
+            for name, value in sorted(params[candidate].items())
+        )
+        groups.setdefault(key, []).append(candidate)
     return list(groups.values())
-
-
-def _key(params: Params) -> tuple[Any, ...]:
-    """Make a hashable key. Values that are not plain, such as arrays, are compared by identity."""
-    plain = (str, bool, int, float, np.generic, type(None))
-    return tuple(
-        (name, type(value).__name__, value if isinstance(value, plain) else id(value))
-        for name, value in sorted(params.items())
-    )

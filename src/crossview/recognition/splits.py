@@ -31,13 +31,7 @@ class _Splitter:
     random_state: int | RandomState | None
 
     def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
-        """Return the number of splits.
-
-        Parameters
-        ----------
-        X, y, groups : ignored
-            Not used.
-        """
+        """Return the number of splits. The arguments are ignored."""
         return self.n_splits
 
     def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
@@ -45,8 +39,8 @@ class _Splitter:
 
         Parameters
         ----------
-        X, groups : ignored
-            Not used.
+        X, groups
+            Ignored.
         y : array-like of shape (m,)
             One class label per sample.
         """
@@ -104,12 +98,10 @@ class SampleSplit(ClassSplit):
 
     Parameters
     ----------
-    n_splits : int
-        Number of splits.
+    n_splits, random_state
+        As in `ClassSplit`.
     train_size : int or float
         Number of training samples per class or, below 1, their share.
-    random_state : int, RandomState or None
-        Seed.
 
     Examples
     --------
@@ -122,10 +114,8 @@ class SampleSplit(ClassSplit):
 
     def _train_masks(self, classes: Labels, codes: Indices, random: RandomState) -> Iterator[Mask]:
         members = [np.flatnonzero(codes == c) for c in range(len(classes))]
-        counts = [
-            _train_count(self.train_size, len(rows), f"samples of class {c}", least=1)
-            for c, rows in zip(classes, members, strict=True)
-        ]
+        what = [f"samples of class {c}" for c in classes]
+        counts = [_train_count(self.train_size, len(rows), what[c], least=1) for c, rows in enumerate(members)]
         for _ in range(self.n_splits):
             is_train = np.zeros(len(codes), dtype=bool)
             for rows, count in zip(members, counts, strict=True):
@@ -174,11 +164,10 @@ def folds(cv: Any, y: NDArray[Any], n_folds: int, random_state: int) -> tuple[An
     check_choice(cv, "cv", ("auto", "classes", "samples"))
     check_count(n_folds, "n_folds", least=2)
     possible = _possible_folds(y)
-    if cv == "auto":
-        if len(np.unique(y)) >= _CLASSES_PER_FOLD * n_folds:
-            cv = "classes"
-        else:
-            cv = "samples" if possible["samples"] >= n_folds else max(possible, key=lambda kind: possible[kind])
+    if cv == "auto" and len(np.unique(y)) >= _CLASSES_PER_FOLD * n_folds:
+        cv = "classes"
+    elif cv == "auto":
+        cv = "samples" if possible["samples"] >= n_folds else max(possible, key=lambda kind: possible[kind])
     if possible[cv] < 2:
         needed = "at least four classes" if cv == "classes" else "at least two samples of every class"
         raise ValueError(f"folds of {cv} need {needed}: add data, or choose other folds with cv.")
@@ -191,7 +180,7 @@ def folds(cv: Any, y: NDArray[Any], n_folds: int, random_state: int) -> tuple[An
 def matching_folds(kind: str, y: ArrayLike) -> str:
     """Return what folds should split ("classes" or "samples") to match a test split of that kind, if possible."""
     possible = _possible_folds(np.asarray(y))
-    other = {"classes": "samples", "samples": "classes"}[kind]
+    other = "samples" if kind == "classes" else "classes"
     return kind if possible[kind] >= 2 or possible[other] < 2 else other
 
 
@@ -209,10 +198,8 @@ def _train_count(train_size: float, total: int, what: str, *, least: int) -> int
         raise ValueError(f"cannot split {total} {what}: provide at least {2 * least}.")
     count = max(least, min(total - least, round(train_size * total))) if 0 < train_size < 1 else train_size
     if count != int(count) or not least <= count <= total - least:
-        raise ValueError(
-            f"train_size={train_size!r} is impossible with {total} {what}: use a share between 0 and 1, or a whole "
-            f"number from {least} to {total - least}."
-        )
+        possible = f"a share between 0 and 1, or a whole number from {least} to {total - least}"
+        raise ValueError(f"train_size={train_size!r} is impossible with {total} {what}: use {possible}.")
     return int(count)
 
 
