@@ -113,9 +113,9 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
 
 def first_places(panel: Panel, results: Results) -> dict[str, Place]:
     """The place of the first split, for every row of the first column that has a result there."""
-    column, places = panel.columns[0], dict[str, Place]()
+    places: dict[str, Place] = {}
     for place in panel.places:
-        if place.column == column:
+        if place.column == panel.places[0].column:
             places.setdefault(place.row, place)
     return {row: place for row, place in places.items() if results[place.cell].result is not None}
 
