@@ -129,7 +129,7 @@ def published() -> Mapping[str, Mapping[str, Any]]:
 
 
 def plan(name: str, effort: Effort, lacks: Lacks) -> Experiment:
-    """The cells of a table or figure for data that can be loaded: those of which ``lacks`` returns no reason."""
+    """List the cells of a table or figure; ``lacks(data, options)`` returns why data cannot be loaded, or None."""
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}: use one of {', '.join(EXPERIMENTS)}.")
     experiment = EXPERIMENTS[name](name, effort, lacks)

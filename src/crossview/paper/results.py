@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ _PARAMETERS_CAPTION = (
     "Accuracy on test samples. The other parameters have the paper's default values; PCA dimension, number of "
     "components and kernel width were chosen on training samples."
 )
+_score = itemgetter("score")
 _MEAN_CAPTION = "Mean accuracy over the ordered pairs of views, ± standard deviation over repeats."
 _TRAVERSED_CAPTION = (
     f"{_MEAN_CAPTION} The paper's PCA dimensions are \"set to achieve the best classification accuracy via traversing "
@@ -49,16 +51,12 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
     shown.append(Bars(f"{panel.key}-bars", f"{title}, as bars", columns, chosen))
     if any("by_pca" in result for result in done):
         alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
-        one_for_all = _at_best_dimension(alone, results)
-        one_for_each = entries(alone, results, lambda r: max(_by_pca(r).values()), _published)
-        head = f"{panel.title}: PCA dimension by test accuracy"
+        key, title = f"{panel.key}-traversed", f"{panel.title}: PCA dimension by test accuracy"
+        rows = _at_best_dimension(alone, results)
         note = f"{_TRAVERSED_CAPTION} Only dimensions that every split has drawn count."
-        shown += [
-            ResultTable(f"{panel.key}-traversed-all", f"{head}, one for all splits", columns, one_for_all, note),
-            ResultTable(
-                f"{panel.key}-traversed-every", f"{head}, one per split", columns, one_for_each, _TRAVERSED_CAPTION
-            ),
-        ]
+        shown.append(ResultTable(f"{key}-all", f"{title}, one for all splits", columns, rows, note))
+        rows = entries(alone, results, lambda r: max(_by_pca(r).values()), _published)
+        shown.append(ResultTable(f"{key}-every", f"{title}, one per split", columns, rows, _TRAVERSED_CAPTION))
     return [*shown, *cmc_curves(panel, results)]
 
 
@@ -209,10 +207,6 @@ def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]], *, loss: bool = Fa
         x, y, sds = ([point[k] for point in known] for k in range(3))
         curves[row] = Curve(x, y, None if loss else sds)
     return curves
-
-
-def _score(result: Mapping[str, Any]) -> float:
-    return float(result["score"])
 
 
 def _published(table: str, row: str, column: str) -> dict[str, float | None]:

@@ -35,9 +35,8 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
     sections = [Section("Accuracy", [table, bars, *others])]
     if mapped:
         caption = (
-            "Test samples of the first split, of up to eight classes, in the two directions in which they extend most "
-            "in the common space of each method. The space has more dimensions: a picture without order may still "
-            "match well."
+            "Test samples of the first split, of up to eight classes: the first two principal components of each "
+            "method's common space. It has more dimensions, so classes that overlap here may still be matched well."
         )
         plane = embeddings("embeddings", "Embeddings in the plane", mapped, data, caption)
         sections.append(Section("How soon a match is found", cmc_curves(panel, results)))
@@ -46,7 +45,7 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
         best = ranked_rows(accuracy, mapped)[:_BROWSED]
         caption = (
             f"Some test samples of the first split, by the best methods: {' and '.join(best)}. Below every match is "
-            "its distance, in the measure that was chosen."
+            "its distance, by the chosen metric."
         )
         browser = matches("matches", "Match browser", {row: mapped[row] for row in best}, data, caption)
         sections.append(Section("Matches", [browser]))
@@ -114,9 +113,9 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
 
 def first_places(panel: Panel, results: Results) -> dict[str, Place]:
     """The place of the first split, for every row of the first column that has a result there."""
-    column, places = panel.columns[0], dict[str, Place]()
+    places: dict[str, Place] = {}
     for place in panel.places:
-        if place.column == column:
+        if place.column == panel.places[0].column:
             places.setdefault(place.row, place)
     return {row: place for row, place in places.items() if results[place.cell].result is not None}
 

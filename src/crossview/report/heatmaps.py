@@ -7,7 +7,7 @@ from math import isfinite
 import numpy as np
 
 from crossview.report.document import HeatMap, HeatMaps
-from crossview.report.drawing import DataTable, Drawing, Figure, clip, extent, tick_text, ticks
+from crossview.report.drawing import DataTable, Drawing, Figure, Scale, clip, extent, tick_text, ticks
 from crossview.report.formatting import decimals, number, with_unit
 from crossview.report.palette import ink_on, scale_colour
 
@@ -38,12 +38,12 @@ def _heat_map(item: HeatMaps, name: str, grid: HeatMap, span: tuple[float, float
     turned = longest * 6.6 > width - 2
     depth = 6.2 * min(longest, 10) + 6 if turned else 16
     labelled = width >= 6.3 * len(number(span[1], digits)) and height >= 15
-    cells, rows = [], []
+    cells, rows, share = [], [], Scale(*span, 0.0, 1.0)
     for i, y in enumerate(grid.y):
         points = []
         for j, x in enumerate(grid.x):
             value, at = float(values[i, j]), (left + j * width, 4 + i * height)
-            colour = _colour(value, span)
+            colour = scale_colour(share(value)) if isfinite(value) else None
             text = number(value, digits) if labelled and colour else ""
             cells.append({"x": at[0], "y": at[1], "colour": colour, "ink": colour and ink_on(colour), "text": text})
             shown = with_unit(number(value, digits), item.unit) if isfinite(value) else "none"
@@ -75,19 +75,12 @@ def _heat_map(item: HeatMaps, name: str, grid: HeatMap, span: tuple[float, float
     return Drawing("heat", (_WIDTH, bottom + depth + 24), shapes, description, name, script)
 
 
-def _colour(value: float, span: tuple[float, float]) -> str | None:
-    """The colour of a value; None if there is no value."""
-    if not isfinite(value):
-        return None
-    return scale_colour((value - span[0]) / (span[1] - span[0]) if span[1] > span[0] else 0.5)
-
-
 def _scale(item: HeatMaps, low: float, high: float) -> Drawing:
     """The scale of colours."""
     axis = [t for t in ticks(low, high, 4) if low <= t <= high] if high > low else [low]
-    shares = [(t, (t - low) / (high - low) if high > low else 0.5) for t in axis]
+    place = Scale(low, high, 14, 266)
     shapes = {
         "cells": [(14 + k * 252 / _STEPS, scale_colour((k + 0.5) / _STEPS)) for k in range(_STEPS)],
-        "labels": [(14 + share * 252, with_unit(tick_text(t), item.unit)) for t, share in shares],
+        "labels": [(place(t), with_unit(tick_text(t), item.unit)) for t in axis],
     }
     return Drawing("scale", (280, 32), shapes)

@@ -54,7 +54,7 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
 def embeddings(
     key: str, title: str, mapped: Mapping[str, MappedSamples], data: Dataset, caption: str = ""
 ) -> Embeddings:
-    """The common space of every method, along the two directions in which it extends most; all of the same samples."""
+    """The first two principal components of every method's common space, all of the same samples."""
     panels = {}
     for name, one in mapped.items():
         labels = np.asarray(data.y)[one.rows]
