@@ -1,7 +1,5 @@
 """How well samples of one view are recognised among samples of another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import cmath
 import math
 
@@ -11,7 +9,8 @@ import crossview as cv
 from crossview.datasets.registry import open_dataset
 
 SIDE = range(8)
-SOME = [0, 7, 500, 1796]
+IMAGES, DATA = sklearn.datasets.load_digits().images, cv.datasets.load_descriptors()
+SOME = pytest.mark.parametrize("k", [0, 7, 500, 1796])
 
 
 def test_digits_are_two_halves_of_one_image():
@@ -26,44 +25,30 @@ def test_digits_are_two_halves_of_one_image():
     assert "Alpaydin" in data.citation
 
 
-@pytest.fixture(scope="module")
-def images():
-    return sklearn.datasets.load_digits().images
-
-
-@pytest.fixture(scope="module")
-def descriptors():
-    return cv.datasets.load_descriptors()
-
-
-def test_descriptors_are_four_unlike_views(descriptors):
-    assert descriptors.view_names == ["pixels", "profiles", "fourier", "moments"]
-    assert descriptors.views.n_features == (64, 48, 34, 8)
-    assert descriptors.image_shape is None
-    assert descriptors.class_names == list("0123456789")
-    np.testing.assert_array_equal(descriptors.y, cv.datasets.load_digits().y)
-    assert descriptors.description
-    assert "Alpaydin" in descriptors.citation
+def test_descriptors_are_four_unlike_views():
+    assert DATA.view_names == ["pixels", "profiles", "fourier", "moments"]
+    assert DATA.views.n_features == (64, 48, 34, 8)
+    assert DATA.image_shape is None
+    assert DATA.class_names == list("0123456789")
+    np.testing.assert_array_equal(DATA.y, cv.datasets.load_digits().y)
+    assert DATA.description
+    assert "Alpaydin" in DATA.citation
+    assert DATA.views["pixels"].tolist() == [[image[i, j] for i in SIDE for j in SIDE] for image in IMAGES]
     for name in ("profiles", "fourier", "moments"):
-        assert descriptors.views[name].std(axis=0).min() > 0.0
-    spread = descriptors.views["moments"].std(axis=0)
+        assert DATA.views[name].std(axis=0).min() > 0.0
+    spread = DATA.views["moments"].std(axis=0)
     assert spread.max() / spread.min() > 1e4  # natural units
 
 
-def test_descriptors_are_the_same_every_time_and_by_name(descriptors):
+def test_descriptors_are_the_same_every_time_and_by_name():
     for again in (cv.datasets.load_descriptors(), open_dataset("descriptors")):
-        for X, Y in zip(descriptors.views.arrays, again.views.arrays, strict=True):
+        for X, Y in zip(DATA.views.arrays, again.views.arrays, strict=True):
             np.testing.assert_array_equal(X, Y)
 
 
-@pytest.mark.parametrize("k", SOME)
-def test_pixels_by_loops(descriptors, images, k):
-    assert descriptors.views["pixels"][k].tolist() == [images[k][i, j] for i in SIDE for j in SIDE]
-
-
-@pytest.mark.parametrize("k", SOME)
-def test_profiles_by_loops(descriptors, images, k):
-    image = images[k].tolist()
+@SOME
+def test_profiles_by_loops(k):
+    image = IMAGES[k].tolist()
     rows, columns = image, [[image[i][j] for i in SIDE] for j in SIDE]
 
     def blank(line):
@@ -75,25 +60,25 @@ def test_profiles_by_loops(descriptors, images, k):
     expected = [sum(line) for line in rows + columns]
     for lines in (rows, columns):
         expected += [blank(line) for line in lines] + [blank(line[::-1]) for line in lines]
-    assert descriptors.views["profiles"][k].tolist() == expected
+    assert DATA.views["profiles"][k].tolist() == expected
 
 
-@pytest.mark.parametrize("k", SOME)
-def test_fourier_magnitudes_by_loops(descriptors, images, k):
+@SOME
+def test_fourier_magnitudes_by_loops(k):
     magnitudes = {}
     for u in SIDE:
         for v in SIDE:
             if (-u % 8, -v % 8) not in magnitudes:
-                waves = (images[k][i, j] * cmath.exp(-2j * math.pi * (u * i + v * j) / 8) for i in SIDE for j in SIDE)
+                waves = (IMAGES[k][i, j] * cmath.exp(-2j * math.pi * (u * i + v * j) / 8) for i in SIDE for j in SIDE)
                 magnitudes[u, v] = abs(sum(waves))
     assert len(magnitudes) == 34
-    found = descriptors.views["fourier"][k]
+    found = DATA.views["fourier"][k]
     np.testing.assert_allclose(np.sort(found), np.sort(list(magnitudes.values())), atol=1e-9)
 
 
-@pytest.mark.parametrize("k", SOME)
-def test_moments_by_loops(descriptors, images, k):
-    image = images[k]
+@SOME
+def test_moments_by_loops(k):
+    image = IMAGES[k]
 
     def moment(p, q, row=0.0, column=0.0):
         return sum(image[i, j] * (i - row) ** p * (j - column) ** q for i in SIDE for j in SIDE)
@@ -102,4 +87,4 @@ def test_moments_by_loops(descriptors, images, k):
     centroid = moment(1, 0) / mass, moment(0, 1) / mass
     mu20, mu11, mu02 = (moment(p, q, *centroid) for p, q in [(2, 0), (1, 1), (0, 2)])
     invariants = (mu20 + mu02) / mass**2, ((mu20 - mu02) ** 2 + 4 * mu11**2) / mass**4
-    np.testing.assert_allclose(descriptors.views["moments"][k], [mass, *centroid, mu20, mu11, mu02, *invariants])
+    np.testing.assert_allclose(DATA.views["moments"][k], [mass, *centroid, mu20, mu11, mu02, *invariants])

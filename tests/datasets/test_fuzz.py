@@ -1,7 +1,5 @@
 """A sample of `python tests/fuzz_data.py`."""
 
-from __future__ import annotations
-
 import sys
 
 import fuzz_data

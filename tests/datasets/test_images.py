@@ -1,7 +1,5 @@
 """Reading of images, whichever loader asks for it."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Accuracy on real faces: CMU PIE, case 4, with everything chosen on training people."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The data set that every loader returns, and how samples of several views become one."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Files of a data set, in a folder or in a zip archive that is never unpacked."""
 
-from __future__ import annotations
-
 import os
 import re
 import zipfile

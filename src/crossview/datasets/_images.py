@@ -1,7 +1,5 @@
 """Reading images as grey values."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ SciPy's reader is compiled and crashes the interpreter on a single changed byte.
 to parse all of what is parsed here, and agree with it on every damaged file.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Random solid objects, and how a camera sees them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables of one view's features, with the identity and the label of every row."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Features from arrays in a file or from tables in a folder."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """CMU PIE, from a user's copy."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """COIL-100, from a user's copy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

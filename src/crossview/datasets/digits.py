@@ -1,7 +1,5 @@
 """Handwritten digits, which come with scikit-learn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

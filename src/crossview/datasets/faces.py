@@ -1,7 +1,5 @@
 """Faces seen by different sensors: CUFSF and HFB, from a user's copy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath

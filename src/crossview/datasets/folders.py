@@ -1,7 +1,5 @@
 """Images in folders by view and class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 

@@ -1,12 +1,11 @@
 """Data made from a seed, so that examples, tests and protocols run anywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 import scipy.special
+from numpy.random import Generator, RandomState
 from sklearn.utils import check_random_state
 
 from crossview._types import Array
@@ -34,12 +33,9 @@ def make_turntable(
     size: int = 32,
     light: Sequence[float] | Mapping[str, Sequence[float]] = _LIGHT,
     noise: float = 0.02,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: int | RandomState | None = 0,
 ) -> Dataset:
-    """Shaded images of random solid objects on a turntable, seen from several ranges of angles.
-
-    A view is a range of angles, as in COIL-100, and every object is a class, so that there are enough for testing on
-    other classes than those of training.
+    """Shaded images of random solid objects, each a class, on a turntable, seen from several ranges of angles.
 
     Parameters
     ----------
@@ -66,8 +62,8 @@ def make_turntable(
 
     Notes
     -----
-    The surface of an object lies, in direction d from its centre, at the radius exp(f(d)), f being a sum of smooth
-    bumps, stretched along the axes. Its normal is then d less the slope of f along the sphere. Points all over it are
+    The surface of an object has the radius exp(f(d)) in direction d from its centre, where f is a sum of smooth bumps;
+    it is then stretched along the axes. Its normal is d less the slope of f along the sphere. Points all over it are
     turned, projected without perspective, and shaded by Lambert's law; the nearest to the camera is seen.
 
     Examples
@@ -124,7 +120,7 @@ def _check_lamps(
 
 
 def _photographs(
-    random: np.random.Generator, angles: Mapping[str, Array], lamps: Mapping[str, Array], size: int, noise: float
+    random: Generator, angles: Mapping[str, Array], lamps: Mapping[str, Array], size: int, noise: float
 ) -> dict[str, Array]:
     """One object, from all angles of all views."""
     solid, images = draw_solid(random, size), {}
@@ -142,7 +138,7 @@ def make_manifolds(
     n_features: int | Sequence[int] = 15,
     turns: float = 1.5,
     noise: float = 0.05,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: int | RandomState | None = 0,
 ) -> Dataset:
     """Sheets that every view rolls up in its own way: shared factors that no linear map recovers.
 
@@ -206,14 +202,11 @@ def make_manifolds(
     return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], None, description, _CITATION)
 
 
-def _rolled(
-    random: np.random.Generator, along: Array, across: Array, turns: float, n_features: int, noise: float
-) -> Array:
+def _rolled(random: Generator, along: Array, across: Array, turns: float, n_features: int, noise: float) -> Array:
     """One view's roll, in the space of its features."""
     # The innermost winding starts off the axis, where strips would fall on each other.
     wound = 0.6 + turns * random.uniform(0.85, 1.15) * along
-    angle = 2.0 * np.pi * wound
-    radius = wound / wound.max()
+    angle, radius = 2.0 * np.pi * wound, wound / wound.max()
     roll = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), across])
     turned, _ = np.linalg.qr(random.normal(size=(n_features, 3)))
     view: Array = roll @ turned.T + noise * random.normal(size=(len(along), n_features))
@@ -227,13 +220,12 @@ def make_captions(
     n_image_features: int = 128,
     n_topics: int = 10,
     noise: float = 0.2,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: int | RandomState | None = 0,
 ) -> Dataset:
     """Synthetic image features and the topics of their captions: two views of unlike kind and width.
 
-    There are many classes with few samples each, so that methods can be tested on classes that they were not trained
-    with. Image features differ in scale by orders of magnitude; standardise each view before fitting:
-    ``ViewScaler(pooled=False)``.
+    There are many classes with few samples each, for tests on classes that are not in the training data. Image features
+    differ in scale by orders of magnitude; standardise each view before fitting: ``ViewScaler(pooled=False)``.
 
     Parameters
     ----------
@@ -242,8 +234,8 @@ def make_captions(
     n_image_features, n_topics : int
         Numbers of features of the views ``image`` and ``text``; the latter must be 2 or more.
     noise : float
-        Standard deviation of the noise on image features before they are scaled, and on the logits of topics. Both
-        have a spread of the order of 1 without noise.
+        Standard deviation of the noise on image features before scaling, and on the logits of topics. Without noise,
+        both have a spread of about 1.
     random_state : int, RandomState or None
         Seed. A view does not depend on the width of the other.
 
@@ -283,15 +275,14 @@ def make_captions(
     random = np.random.default_rng(seed)
     y = np.repeat(np.arange(n_classes), n_per_class)
     shared = random.normal(size=(n_classes, _SHARED))[y] + _WITHIN * random.normal(size=(len(y), _SHARED))
-    views = {
-        "image": _image_features(np.random.default_rng([seed, 0]), shared, n_image_features, noise),
-        "text": _topic_proportions(np.random.default_rng([seed, 1]), shared, n_topics, noise),
-    }
+    image = _image_features(np.random.default_rng([seed, 0]), shared, n_image_features, noise)
+    text = _topic_proportions(np.random.default_rng([seed, 1]), shared, n_topics, noise)
+    views, names = Views({"image": image, "text": text}), [f"scene {c}" for c in range(n_classes)]
     description = f"Image features and caption topics of {n_classes} synthetic scenes."
-    return Dataset(Views(views), y, [f"scene {c}" for c in range(n_classes)], None, description, _CITATION)
+    return Dataset(views, y, names, None, description, _CITATION)
 
 
-def _image_features(random: np.random.Generator, shared: Array, n_features: int, noise: float) -> Array:
+def _image_features(random: Generator, shared: Array, n_features: int, noise: float) -> Array:
     """Rectified combinations of factors, on scales that differ by orders of magnitude."""
     biases = random.normal(scale=0.5, size=n_features)
     scales = random.lognormal(sigma=1.5, size=n_features)
@@ -299,7 +290,7 @@ def _image_features(random: np.random.Generator, shared: Array, n_features: int,
     return scales * (clean + noise * random.normal(size=clean.shape))
 
 
-def _topic_proportions(random: np.random.Generator, shared: Array, n_topics: int, noise: float) -> Array:
+def _topic_proportions(random: Generator, shared: Array, n_topics: int, noise: float) -> Array:
     """Softmax of combinations of factors."""
     # The gain lets a few topics dominate, as in real captions.
     logits = 1.5 * _combined(random, shared, n_topics)
@@ -307,7 +298,7 @@ def _topic_proportions(random: np.random.Generator, shared: Array, n_topics: int
     return proportions
 
 
-def _combined(random: np.random.Generator, shared: Array, n_features: int) -> Array:
+def _combined(random: Generator, shared: Array, n_features: int) -> Array:
     """Random linear combinations, of variance about 1, of the shared factors and of a view's private ones."""
     factors = np.hstack([shared, random.normal(scale=0.5, size=(len(shared), _PRIVATE))])
     return factors @ random.normal(scale=factors.shape[1] ** -0.5, size=(factors.shape[1], n_features))

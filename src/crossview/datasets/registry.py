@@ -1,7 +1,5 @@
 """Data sets by name or by path, as a command line gives them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

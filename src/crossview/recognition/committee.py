@@ -1,7 +1,5 @@
 """Combine several embeddings into one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -24,9 +22,8 @@ class Committee(Embedding):
 
     The squared distance between two samples in the common space is the sum of :math:`2 - 2 \cos \alpha_r` over the
     members, where :math:`\alpha_r` is the angle between the samples in the space of member r. Members thus have equal
-    weight, and clear decisions count more than close ones. Members should be accurate and differ from each other, like
-    the best different settings of a search: ``EmbeddingSearchCV(..., members=8)`` or ``crossview.tune(..., members=8)``
-    selects them.
+    weight, and clear decisions count more than close ones. Members should be accurate and differ from each other:
+    ``EmbeddingSearchCV(..., members=8)`` or ``crossview.tune(..., members=8)`` selects the best different settings.
 
     Parameters
     ----------
@@ -65,10 +62,8 @@ class Committee(Embedding):
 
         Parameters
         ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Views of the same m samples. A row of NaN marks a sample that is missing in that view.
-        y : array-like of shape (m,)
-            One class label per sample; ignored by unsupervised members.
+        views, y
+            As in the ``fit`` of the members.
 
         Returns
         -------

@@ -1,7 +1,5 @@
 """Enrol a gallery from one view and recognise probes from another."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -71,10 +69,8 @@ class CrossViewClassifier(BaseEstimator):
 
         Parameters
         ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Training samples.
-        y : array-like of shape (m,)
-            One class label per sample.
+        views, y
+            As in the ``fit`` of the embedding.
 
         Returns
         -------
@@ -86,8 +82,8 @@ class CrossViewClassifier(BaseEstimator):
             check_choice(self.metric, "metric", ("euclidean", "cosine"))
         self.embedding_ = clone(self.embedding).fit(views, y)
         self.threshold_: float | None = None
-        for name in ("gallery_", "gallery_labels_"):
-            self.__dict__.pop(name, None)
+        if hasattr(self, "gallery_"):
+            del self.gallery_, self.gallery_labels_
         return self
 
     def enroll(self, X: ArrayLike, y: ArrayLike, view: int | str, *, replace: bool = False) -> Self:

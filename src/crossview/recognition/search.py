@@ -1,7 +1,5 @@
 """Choose the parameters of an embedding, and of the steps before it, by cross-validation."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,11 +45,9 @@ class _Candidate(NamedTuple):
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the parameters of an embedding, or of a pipeline that ends in one, and for the distance.
 
-    This is scikit-learn's ``GridSearchCV`` (``RandomizedSearchCV`` with `n_iter`) for embeddings. Scores and parameter
-    names are the same, but shared work is done only once. Steps before the embedding are fitted once per fold for all
-    candidates that share them, and one fit of the embedding serves all numbers of components. Some estimators can
-    change further parameters cheaply: `ViewPCA` its number of components, and `MvHE` and `KMvHE` their weights and
-    numbers of neighbours, at the cost of one eigen-solve per candidate.
+    This is scikit-learn's ``GridSearchCV`` (``RandomizedSearchCV`` with `n_iter`) for embeddings, with the same scores.
+    Shared work is done only once: candidates share the steps before the embedding, one fit serves all numbers of
+    components, and new weights or numbers of neighbours of `MvHE` and `KMvHE` cost one eigen-solve each.
 
     Parameters
     ----------
@@ -75,14 +71,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         least four per fold, and samples otherwise. Other values work as in scikit-learn.
     n_folds : int
         Number of folds. Fewer are used if there are too few classes or samples.
-    refit : bool
-        Whether to fit ``best_estimator_`` on all samples.
+    refit, progress : bool
+        Whether to fit ``best_estimator_`` on all samples, and whether to show a progress bar, which requires rich.
     n_jobs : int, optional
         Number of parallel fits, as in joblib.
     random_state : int
         Seed of the folds and of the random draw.
-    progress : bool
-        Whether to show a progress bar, which requires the package rich.
 
     Attributes
     ----------
@@ -239,10 +233,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (t, D_v)
-            Samples of the view.
-        view : int or str
-            The view, by position or name.
+        X, view
+            As in `crossview.transform_view`.
         """
         check_is_fitted(self, "best_estimator_")
         return transform_view(self.best_estimator_, X, view)
@@ -360,12 +352,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> Iterator[SharedFit]:
         """Fits of the candidates, grouped by what they share."""
         prefixes, steps = zip(*self._steps(), strict=True)
-        name = self._components_name
-        given = [{**c.params, name: max(c.dimensions)} if name in c.params else c.params for c in candidates]
-        params = [
-            [{key.removeprefix(step): one[key] for key in one if key.startswith(step)} for step in prefixes]
-            for one in given
-        ]
+        name, params = self._components_name, []
+        for c in candidates:
+            given = {**c.params, name: max(c.dimensions)} if name in c.params else c.params
+            params.append([{key.removeprefix(p): given[key] for key in given if key.startswith(p)} for p in prefixes])
         return shared_fits(steps, params, list(range(len(candidates))), train, y, test)
 
     def _store_results(self, scores: list[Array], candidates: list[_Candidate]) -> Indices:

@@ -1,7 +1,5 @@
 """Fit many candidates of a pipeline, each step once for all candidates that share its parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

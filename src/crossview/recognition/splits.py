@@ -1,7 +1,5 @@
 """Splits of classes, for recognising new objects or people; splits of samples; and permuted labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import isfinite
 from numbers import Real

@@ -1,7 +1,5 @@
 """Standard pipelines of all methods, and the parameter values to search."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
