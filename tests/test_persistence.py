@@ -335,7 +335,7 @@ class Foreign(cv.MvHE):
         (cv.MvHE(beta=np.ma.ones(2)), "MaskedArray"),
         (cv.MvHE(beta=np.zeros(2, dtype=[("a", float)])), "beta is a numpy"),
         (cv.MvHE(beta=np.array(None, dtype=object)), "cannot be saved"),
-        (cv.MvHE(beta=np.empty((0, 10**8))), "no proper shape"),
+        (cv.MvHE(beta=np.empty((0, 10**8))), "invalid shape"),
         (cv.MvHE(beta=np.complex128(1)), r"beta is a numpy\.complex128"),
         (cv.MvHE(beta=np.ones(2, dtype=complex)), r"beta is a numpy\.ndarray of complex128, .* use numbers"),
         (cv.MvHE(beta=np.ones(2, dtype="M8[s]")), r"beta is a numpy\.ndarray of datetime64"),
@@ -787,7 +787,7 @@ def test_arrays_are_there_once_and_are_used(content, tmp_path):
     header, data = split(content)
     first, second = (header[f"MvHE.projections_[{v}]"] for v in (0, 1))
     first["data_offsets"], header["MvHE.projections_[1]"] = second["data_offsets"], second
-    refuse(path, seal(header, data), "is not there in full")
+    refuse(path, seal(header, data), "is incomplete")
     tree, arrays = unforge(content)
     tree["fitted"]["projections_"][1]["array"] = "nowhere"
     refuse(path, forge(tree, arrays), "KeyError: 'nowhere'")
@@ -964,7 +964,7 @@ def test_projections_without_rows_are_refused(content, tmp_path):
             shift += last - first
         else:
             header[name]["data_offsets"] = [first - shift, last - shift]
-    refuse(tmp_path / "model", seal(header, data), "has no proper shape")
+    refuse(tmp_path / "model", seal(header, data), "has an invalid shape")
 
 
 @confined
@@ -1109,8 +1109,8 @@ def test_searches_that_would_try_a_cache_are_refused(tmp_path):
         (cv.EmbeddingSearchCV(PIPELINE, [{}, {"mvhe": [cv.MvHE(2)]}]), "a search for 'mvhe' of a pipeline"),
         (found, "a search for 'memory' of a pipeline"),
         (tried, "a search for 'memory' of a pipeline"),
-        (inner, r"EmbeddingSearchCV\.estimator is not what it should be"),
-        (cv.EmbeddingSearchCV(None, {}), r"EmbeddingSearchCV\.estimator is not what it should be"),
+        (inner, r"EmbeddingSearchCV\.estimator is invalid"),
+        (cv.EmbeddingSearchCV(None, {}), r"EmbeddingSearchCV\.estimator is invalid"),
     ):
         with pytest.raises(ValueError, match=f"cannot be saved: {reason}"):
             save(search, path)

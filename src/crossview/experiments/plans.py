@@ -63,9 +63,5 @@ def comparison(
 
 
 def committee_name(method: str, members: int) -> str:
-    """What a committee is called in tables.
-
-    >>> committee_name("MvHE", 8)
-    'MvHE × 8'
-    """
+    """The name of a committee in tables, such as MvHE × 8."""
     return f"{method} × {members}"

@@ -131,7 +131,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
     return {
         **result,
         "folds_of": search.folds_of_,
-        "seconds": {"search": tuned.seconds, "fit": _seconds_of_fit(tuned, fitted[search.best_index_])},
+        "seconds": {"search": tuned.seconds, "fit": _seconds_of_fit(tuned, best)},
         "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
         "views": list(data.views.names),
         "n_train": len(tuned.train),

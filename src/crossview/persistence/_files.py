@@ -39,7 +39,7 @@ _DTYPES |= {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for s
 
 
 class ModelFileError(ValueError):
-    """A file is not a model, is damaged, was written by a newer crossview, or holds what no model is made of."""
+    """A file is not a model, is damaged, was written by a newer crossview, or contains what no model has."""
 
 
 def write_atomically(path: PathLike, data: bytes | bytearray) -> None:
@@ -76,7 +76,7 @@ def pack(model: str, arrays: Mapping[str, NDArray[Any]], version: str = __versio
     length = int.from_bytes(data[:8], "little")
     if length > _LARGEST_HEADER or _count(data[8 : 8 + length]) > _MOST_VALUES:
         raise ValueError(
-            f"all but its arrays takes more than {_LARGEST_HEADER // 2**20} MiB, or is more than a million values: "
+            f"everything but its arrays takes more than {_LARGEST_HEADER // 2**20} MiB or more than a million values: "
             "save best_estimator_ of a large search, and labels as arrays of strings or numbers"
         )
     place = data.index(_NO_DIGEST)
@@ -97,7 +97,7 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
         mark = _MARK.fullmatch(header.pop("__metadata__")["crossview"])
     if mark is None:
         raise ModelFileError(
-            f"{name} is not a model of crossview, or its beginning is damaged: load what crossview.save wrote. "
+            f"{name} is not a model of crossview, or its beginning is damaged: load a file written by crossview.save. "
             "Pickles are never loaded."
         )
     number, version, major, stated, model = mark.groups()
@@ -145,9 +145,9 @@ def _layout(header: Mapping[str, Any]) -> list[tuple[str, np.dtype[Any], tuple[i
         first, last = entry["data_offsets"]
         whole = all(type(size) is int and 0 <= size <= _LARGEST_SIZE for size in (*shape, first, last))
         if not whole or len(shape) > _MOST_DIMENSIONS or (0 in shape and shape != (0,)):
-            raise ValueError(f"the array {name!r} has no proper shape")
+            raise ValueError(f"the array {name!r} has an invalid shape")
         if first != end or last - first != prod(shape) * dtype.itemsize:
-            raise ValueError(f"the array {name!r} is not there in full")
+            raise ValueError(f"the array {name!r} is incomplete")
         found.append((name, dtype, shape))
         end = last
     return found

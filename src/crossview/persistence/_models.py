@@ -86,7 +86,7 @@ def load(path: PathLike) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is not a model, is damaged, was written by a newer crossview, or holds what no model is made of.
+        If the file is not a model, is damaged, was written by a newer crossview, or contains what no model has.
 
     See Also
     --------
@@ -96,7 +96,7 @@ def load(path: PathLike) -> Any:
     if not os.path.exists(path):
         raise FileNotFoundError(f"file {name} does not exist: check the name.")
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ModelFileError(f"{name} is not a file: give the name of one that crossview.save wrote.")
+        raise ModelFileError(f"{name} is not a file: pass a file written by crossview.save.")
     try:
         with open(path, "rb") as file:
             return _decode(*unpack(file, name))
@@ -105,7 +105,7 @@ def load(path: PathLike) -> Any:
     except MALFORMED as error:
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         reason = "".join(letter if letter.isprintable() else " " for letter in reason[:300])
-        raise ModelFileError(f"{name} holds no model that can be built ({reason}). {AGAIN}") from error
+        raise ModelFileError(f"{name} contains no valid model ({reason}). {AGAIN}") from error
 
 
 def encode(model: BaseEstimator) -> bytearray:
@@ -173,10 +173,10 @@ class _Encoder:
 def _why_not(way: str, value: Any) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, np.ndarray):
-        return f"{way} is a {kind} of {value.dtype}, which files do not hold: use numbers, strings or truth values"
+        return f"{way} is a {kind} of {value.dtype}, which cannot be saved: use numbers, strings or truth values"
     if not callable(value) or isinstance(value, BaseEstimator):
         fix = "save a model of crossview, or a scikit-learn pipeline of these; of a search, save best_estimator_"
-        return f"{way} is a {kind}, which files do not hold: {fix}"
+        return f"{way} is a {kind}, which cannot be saved: {fix}"
     fix = f"use one of scikit-learn's kernels by name ({', '.join(sorted(kernel_metrics()))}), or kernel='precomputed'"
     return f"{way} is the function {getattr(value, '__qualname__', kind)}, which cannot be saved: {fix}"
 

@@ -55,7 +55,7 @@ def check(model: Any, fitted: Mapping[str, Any]) -> None:
     for key, wanted in entry.items():
         key = key.removesuffix("?")
         if key in values and not _fits(values[key], wanted, sizes):
-            raise ValueError(f"{name}.{key} is not what it should be, or does not fit the rest of the model")
+            raise ValueError(f"{name}.{key} is invalid, or does not fit the rest of the model")
 
 
 def _fits(value: Any, wanted: Any, sizes: Sizes) -> bool:
