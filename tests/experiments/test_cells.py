@@ -333,3 +333,8 @@ def test_every_pca_dimension_is_scored_with_its_best_parameters(turntable):
         assert one["score"] == alone["score"]
         assert one["euclidean"] == alone["euclidean"]["score"]
         assert "by_pca" not in alone
+
+
+def test_few_draws_may_meet_one_pca_dimension_only(turntable):
+    cell = small("MvDA", search=Search(pca=[8, 16], n_iter=1, n_folds=2, grid={"n_components": [2]}))
+    assert len(run_cell(cell, turntable)["by_pca"]) == 1

@@ -98,7 +98,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         tuned = _tune(cell, data)
         search = tuned.search
         euclidean = _best_with(search, metric="euclidean") if len(cell.search.metrics) > 1 else None
-        by_pca = _rows_by_pca(search) if cell.search.pca else []
+        by_pca = _rows_by_pca(search) if len(cell.search.pca or ()) > 1 else []
         fitted = tuned.fitted(
             [search.best_index_, *([] if euclidean is None else [euclidean]), *(row for rows in by_pca for row in rows)]
         )
@@ -179,10 +179,8 @@ def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:
 
 
 def _rows_by_pca(search: EmbeddingSearchCV) -> list[list[int]]:
-    """The best row for each number of components, and the best with the Euclidean distance, if several were tried."""
+    """The best row for each number of components that was drawn, and the best with the Euclidean distance."""
     numbers = dict.fromkeys(params["viewpca__n_components"] for params in search.cv_results_["params"])
-    if len(numbers) < 2:
-        return []
     found = []
     for k in sorted(numbers, key=lambda k: np.inf if k is None else k):
         rows = [_best_with(search, viewpca__n_components=k)]
