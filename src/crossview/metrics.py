@@ -372,8 +372,7 @@ def comparable(samples: Sequence[Array], metric: str) -> tuple[list[Array], int]
     """
     check_choice(metric, "metric", ("euclidean", "cosine"))
     if metric == "cosine":  # lengths do not matter
-        lengths = [np.abs(X).max(axis=1, initial=0.0, keepdims=True) for X in samples]
-        exponents = [np.frexp(length)[1] for length in lengths]
+        exponents = [np.frexp(np.abs(X).max(axis=1, initial=0.0, keepdims=True))[1] for X in samples]
         if max(np.abs(exponent).max(initial=0) for exponent in exponents) <= _SAFE_EXPONENT:
             return list(samples), 0
         return [np.ldexp(X, -exponent) for X, exponent in zip(samples, exponents, strict=True)], 0
