@@ -48,15 +48,10 @@ def chance(G, g, probe, label):
     return sum(g == label) / len(g)
 
 
-def euclidean(a, b):
-    return np.linalg.norm(a - b)
-
-
-def cosine(a, b):
-    return 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-
-
-METRICS = {"euclidean": euclidean, "cosine": cosine}
+METRICS = {
+    "euclidean": lambda a, b: np.linalg.norm(a - b),
+    "cosine": lambda a, b: 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b),
+}
 
 
 def incomplete(seed, n, d=3):
@@ -162,13 +157,11 @@ def test_latents_of_any_scale_are_scored_like_the_same_latents_rescaled(scale, m
     ):
         np.testing.assert_allclose(function(scaled, y, metric), literal(latents, y, score)[0], rtol=1e-12)
     assert cv.metrics.mean_accuracy(scaled, y, metric) == cv.metrics.mean_accuracy(latents, y, metric)
-    assert cv.metrics.mean_average_precision(scaled, y, metric) == pytest.approx(
-        cv.metrics.mean_average_precision(latents, y, metric), rel=1e-12
-    )
+    wanted = cv.metrics.mean_average_precision(latents, y, metric)
+    assert cv.metrics.mean_average_precision(scaled, y, metric) == pytest.approx(wanted, rel=1e-12)
     for by_dimension in (cv.metrics.accuracy_by_dimension, cv.metrics.precision_by_dimension):
-        np.testing.assert_allclose(
-            by_dimension(scaled, y, [1, 2, 4], metric), by_dimension(latents, y, [1, 2, 4], metric), rtol=1e-12
-        )
+        wanted = by_dimension(latents, y, [1, 2, 4], metric)
+        np.testing.assert_allclose(by_dimension(scaled, y, [1, 2, 4], metric), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -179,9 +172,8 @@ def test_curves_of_latents_of_any_scale(matching, scale):
     G, P = (np.ldexp(X, -exponent) for X in scaled[::2])
     factor = exponent if metric == "euclidean" else 0
     np.testing.assert_array_equal(cv.metrics.cmc(*scaled, metric=metric), cv.metrics.cmc(G, g, P, p, metric=metric))
-    assert cv.metrics.average_precision(*scaled, metric) == pytest.approx(
-        cv.metrics.average_precision(G, g, P, p, metric), rel=1e-12
-    )
+    wanted = cv.metrics.average_precision(G, g, P, p, metric)
+    assert cv.metrics.average_precision(*scaled, metric) == pytest.approx(wanted, rel=1e-12)
     for curve in (cv.metrics.roc, cv.metrics.det):
         found, expected = curve(*scaled, metric), curve(G, g, P, p, metric)
         np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
@@ -202,9 +194,8 @@ def test_rows_of_different_scales(metric):
     lengths = 2.0 ** rng.integers(-900, 900, size=(20, 1))
     if metric == "cosine":
         assert cv.metrics.mean_accuracy([G * lengths, P], y, metric) == cv.metrics.mean_accuracy([G, P], y, metric)
-        assert cv.metrics.average_precision(G * lengths, y, P, y, metric) == pytest.approx(
-            cv.metrics.average_precision(G, y, P, y, metric), rel=1e-12
-        )
+        wanted = cv.metrics.average_precision(G, y, P, y, metric)
+        assert cv.metrics.average_precision(G * lengths, y, P, y, metric) == pytest.approx(wanted, rel=1e-12)
     else:
         large, small = G * 1e160, P * 1e-200
         expected = np.linalg.norm(G, axis=1)[None] * np.ones((20, 1))
@@ -220,14 +211,15 @@ def test_a_spread_of_any_scale_next_to_a_constant(shift):
 
 
 def test_distances_beyond_all_numbers_are_refused():
-    X = np.array([[1.7e308], [-1.7e308], [0.0]])
-    for function in (cv.metrics.mean_accuracy, cv.metrics.mean_average_precision):
+    X, y = np.array([[1.7e308], [-1.7e308], [0.0]]), [0, 1, 2]
+    for function, *arguments in (
+        (cv.metrics.mean_accuracy, [X, X], y),
+        (cv.metrics.mean_average_precision, [X, X], y),
+        (cv.metrics.accuracy_by_dimension, [X, X], y, [1]),
+        (cv.metrics.roc, X, y, X, y),
+    ):
         with pytest.raises(ValueError, match="the samples are too large for distances between them: divide them"):
-            function([X, X], [0, 1, 2])
-    with pytest.raises(ValueError, match="too large for distances between them"):
-        cv.metrics.roc(X, [0, 1, 2], X, [0, 1, 2])
-    with pytest.raises(ValueError, match="too large for distances between them"):
-        cv.metrics.accuracy_by_dimension([X, X], [0, 1, 2], [1])
+            function(*arguments)
 
 
 @pytest.mark.parametrize(("k", "n"), [(1, 8), (3, 8), (8, 8), (1, 300), (5, 300), (299, 300)])
@@ -344,8 +336,7 @@ def test_verification_and_identification_are_literal(matching, chunk, monkeypatc
 
     ranks = []
     for row, label in zip(D, p, strict=True):
-        nearest = sorted((min(row[g == c]), c) for c in set(g))
-        classes = [c for _, c in nearest]
+        classes = sorted(set(g), key=lambda c, row=row: min(row[g == c]))
         if label in classes:
             ranks.append(classes.index(label) + 1)
     assert len(ranks) < len(p)
@@ -370,9 +361,8 @@ def test_verification_and_identification_are_literal(matching, chunk, monkeypatc
     np.testing.assert_allclose(missed[1], 1 - true)
     np.testing.assert_allclose(missed[0], false)
 
-    precisions = [
-        precision(METRICS[metric])(G, g, probe, label) for probe, label in zip(P, p, strict=True) if label in g
-    ]
+    score = precision(METRICS[metric])
+    precisions = [score(G, g, probe, label) for probe, label in zip(P, p, strict=True) if label in g]
     assert cv.metrics.average_precision(G, g, P, p, metric) == pytest.approx(np.mean(precisions), abs=1e-12)
 
 

@@ -32,6 +32,7 @@ Labels: TypeAlias = NDArray[np.generic]
 Samples: TypeAlias = tuple[Array, Labels]
 PairScore: TypeAlias = Callable[[Array, Labels, Array, Labels, str], float]
 ProbeScorer: TypeAlias = Callable[[Array, slice], NDArray[np.bool_] | Array]
+ScorerFactory: TypeAlias = Callable[[Labels, Labels], ProbeScorer]
 
 _CHUNK = 4_000_000  # distances that are held at a time
 _BLOCK = 2**16  # distances that fit in the processor's cache
@@ -43,8 +44,7 @@ _NO_PAIR = "there is no pair of views to compare: pass at least two views with s
 def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
     """Share of probes of one view whose nearest gallery sample of another view has their class.
 
-    This is the paper's protocol: the gallery is all samples as one view sees them, and so holds the counterpart of
-    every probe that both views have seen.
+    As in the paper, the gallery is all samples of one view, including the counterparts of the probes.
 
     Parameters
     ----------
@@ -124,15 +124,12 @@ def mean_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "eucl
 def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
     """Expected `mean_accuracy` of a matcher that picks a gallery sample at random.
 
-    For an ordered pair of views, it is the share of gallery samples that have the class of a probe, averaged over the
-    probes. Probes are skipped as in `cross_view_accuracy`.
+    For a pair of views, it is the share of gallery samples with the class of a probe, averaged over the probes.
 
     Parameters
     ----------
-    views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-        The samples, as features or in the common space. Only rows of NaN matter, which are left out.
-    y : array-like of shape (m,)
-        The classes.
+    views, y
+        As `latents` and `y` in `cross_view_accuracy`, or as features: only rows of NaN matter, which are left out.
 
     Examples
     --------
@@ -291,8 +288,7 @@ def roc(
     Returns
     -------
     false_match_rate, true_match_rate, thresholds : ndarray
-        Shares of pairs of two classes, and of pairs of one class, at a distance of at most the threshold, which
-        ascends.
+        Shares of pairs of two classes, and of one, at a distance of at most the threshold; thresholds ascend.
 
     Examples
     --------
@@ -376,8 +372,7 @@ def comparable(samples: Sequence[Array], metric: str) -> tuple[list[Array], int]
     """
     check_choice(metric, "metric", ("euclidean", "cosine"))
     if metric == "cosine":  # lengths do not matter
-        lengths = [np.abs(X).max(axis=1, initial=0.0, keepdims=True) for X in samples]
-        exponents = [np.frexp(length)[1] for length in lengths]
+        exponents = [np.frexp(np.abs(X).max(axis=1, initial=0.0, keepdims=True))[1] for X in samples]
         if max(np.abs(exponent).max(initial=0) for exponent in exponents) <= _SAFE_EXPONENT:
             return list(samples), 0
         return [np.ldexp(X, -exponent) for X, exponent in zip(samples, exponents, strict=True)], 0
@@ -447,11 +442,7 @@ def _accuracy(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> float:
 
 
 def _mean_by_dimension(
-    latents: ViewInput,
-    y: ArrayLike,
-    dimensions: Sequence[int],
-    metric: str,
-    make_scorer: Callable[[Labels, Labels], ProbeScorer],
+    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str, make_scorer: ScorerFactory
 ) -> Array:
     """Mean score over the ordered pairs of views, for every number of components."""
     if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):

@@ -7,6 +7,7 @@ import scipy.io
 import scipy.sparse
 
 import crossview as cv
+from crossview.datasets.cmu_pie import CASES
 
 POSES = ("C05", "C27", "C29")
 
@@ -60,8 +61,7 @@ def test_conditions_and_size(pie):
 
 
 def test_an_image_that_a_pose_lacks_is_a_missing_view(pie):
-    content = faces(0, people=(1, 2))
-    scipy.io.savemat(pie / "C05.mat", content)
+    scipy.io.savemat(pie / "C05.mat", faces(0, people=(1, 2)))
     data = cv.datasets.load_cmu_pie(pie)
     np.testing.assert_array_equal(data.views.mask[:, 0], data.y != 5)
     assert data.views.mask[:, 1:].all()
@@ -116,8 +116,6 @@ def test_missing_poses_and_possible_cases_are_named(pie, tmp_path):
 
 
 def test_the_cases_are_the_papers():
-    from crossview.datasets.cmu_pie import CASES
-
     assert [len(poses) for poses in CASES.values()] == [2, 2, 2, 3, 3, 3, 5, 7]
     assert all("C27" in poses for poses in CASES.values())
     assert set(CASES[8]) == {"C14", "C11", "C29", "C27", "C05", "C37", "C02"}

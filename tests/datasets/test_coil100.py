@@ -1,5 +1,5 @@
 import os
-import zipfile
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +30,8 @@ def test_coil100_from_a_folder_and_from_the_archive(coil, tmp_path):
     np.testing.assert_array_equal(data.y, np.repeat(np.arange(1, 101), 4))
     grey = np.asarray(Image.new("RGB", (1, 1), (3, 3, 45)).convert("L"))[0, 0] / 255
     np.testing.assert_allclose(data.views["V2"][9], grey)  # object 3, second angle
-    with zipfile.ZipFile(tmp_path / "coil-100.zip", "w") as archive:
-        for path in coil.iterdir():
-            archive.write(path, f"coil-100/{path.name}")
-    packed = cv.datasets.load_coil100(tmp_path / "coil-100.zip", case=1, size=4)
+    archive = shutil.make_archive(tmp_path / "coil-100", "zip", coil.parent, coil.name)
+    packed = cv.datasets.load_coil100(archive, case=1, size=4)
     np.testing.assert_array_equal(packed.views["V1"], data.views["V1"])
 
 
@@ -51,10 +49,7 @@ def test_coil100_says_what_is_wrong(coil, tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"not an image", b"truncated"])
 def test_corrupt_images_are_named(coil, tmp_path, content):
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    for path in coil.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
+    folder = shutil.copytree(coil, tmp_path / "copy")
     whole = (folder / "obj7__5.png").read_bytes()
     (folder / "obj7__5.png").write_bytes(whole[: len(whole) - 20] if content == b"truncated" else content)
     with pytest.raises(ValueError, match=r"obj7__5\.png is not a readable image"):

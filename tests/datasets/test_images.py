@@ -198,18 +198,12 @@ def test_files_that_cannot_be_read_are_named(tmp_path, draw, monkeypatch):
     with pytest.raises(ValueError, match=r"a\.zip: a\.png is larger than"):
         read(tmp_path / "a.zip")
 
-    def denied(self):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.undo()
-    monkeypatch.setattr("pathlib.Path.read_bytes", denied)
-    with pytest.raises(OSError, match=r"a\.png cannot be read \(Permission denied\): check that"):
-        read(tmp_path)
-    monkeypatch.undo()
-
-    def fail(*args, **kwargs):
+    def denied(*args, **kwargs):
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr("os.scandir", fail)
-    with pytest.raises(OSError, match=r"cannot be read \(Permission denied\): check that"):
-        read(tmp_path)
+    monkeypatch.undo()
+    for function, name in (("pathlib.Path.read_bytes", r"a\.png"), ("os.scandir", tmp_path.name)):
+        with monkeypatch.context() as patch:
+            patch.setattr(function, denied)
+            with pytest.raises(OSError, match=rf"{name} cannot be read \(Permission denied\): check that"):
+                read(tmp_path)

@@ -70,15 +70,8 @@ def test_scores_are_those_of_grid_search(model, grid, metric):
     assert_scores_of_grid_search(pipeline, grid, metric=metric)
 
 
-WEIGHTS = {
-    "lambda_paired": [0.0, 1.0],
-    "lambda_intra": [0.01, 0.1],
-    "lambda_inter": [0.05, 1.0],
-    "beta": [0.03, 0.3],
-    "n_within": [0, 2],
-    "n_between": [3, 7],
-    "n_components": [1, 3, 40],
-}
+WEIGHTS = {"lambda_paired": [0.0, 1.0], "lambda_intra": [0.01, 0.1], "lambda_inter": [0.05, 1.0], "beta": [0.03, 0.3]}
+WEIGHTS |= {"n_within": [0, 2], "n_between": [3, 7], "n_components": [1, 3, 40]}
 
 
 @pytest.mark.parametrize("views", [VIEWS, cv.Views(ARRAYS, mask=HOLES)], ids=["complete", "incomplete"])
@@ -120,13 +113,8 @@ def test_precomputed_kernels_are_split_by_rows_and_columns(method):
     arrays = ARRAYS[:2]
     kernels = [rbf_kernel(X, gamma=0.1) for X in arrays]
     grid = {"n_components": [2, 4], **({"beta": [0.03, 0.3]} if method == "KMvHE" else {"reg": [0.1, 1.0]})}
-    searches = []
-    for model, views in (
-        (cv.METHODS[method](kernel="precomputed"), kernels),
-        (cv.METHODS[method](gamma=0.1), arrays),
-    ):
-        searches.append(cv.EmbeddingSearchCV(model, grid, cv=FOLDS).fit(views, Y))
-    ready, named = searches
+    ready = cv.EmbeddingSearchCV(cv.METHODS[method](kernel="precomputed"), grid, cv=FOLDS).fit(kernels, Y)
+    named = cv.EmbeddingSearchCV(cv.METHODS[method](gamma=0.1), grid, cv=FOLDS).fit(arrays, Y)
     np.testing.assert_allclose(ready.cv_results_["mean_test_score"], named.cv_results_["mean_test_score"], atol=0.02)
     assert ready.best_estimator_.transform(kernels)[0].shape == (90, ready.best_params_["n_components"])
 

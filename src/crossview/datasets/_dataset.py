@@ -53,10 +53,8 @@ def paired(samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key]) -> V
     """Views whose row k is the sample with key k; a row of NaN where a view has none."""
     arrays = {}
     for view, rows in samples.items():
-        arrays[view] = np.full((len(keys), len(next(iter(rows.values())))), np.nan)
-        for k, key in enumerate(keys):
-            if key in rows:
-                arrays[view][k] = rows[key]
+        missing = np.full(len(next(iter(rows.values()))), np.nan)
+        arrays[view] = np.array([rows.get(key, missing) for key in keys])
     return Views(arrays)
 
 

@@ -32,8 +32,8 @@ def load_digits() -> Dataset:
     Views(1797 samples; left: 32 features, right: 32 features)
     """
     digits = sklearn.datasets.load_digits()
-    halves = {"left": digits.images[:, :, :4], "right": digits.images[:, :, 4:]}
-    views = {name: half.reshape(len(half), -1) for name, half in halves.items()}
+    left, right = (half.reshape(len(half), -1) for half in np.split(digits.images, 2, axis=2))
+    views = {"left": left, "right": right}
     return _dataset(digits, views, (8, 4), "Left and right halves of 8 × 8 images of handwritten digits.")
 
 
@@ -78,12 +78,8 @@ def load_descriptors() -> Dataset:
     """
     digits = sklearn.datasets.load_digits()
     images = digits.images
-    views = {
-        "pixels": images.reshape(len(images), -1),
-        "profiles": _profiles(images),
-        "fourier": _fourier(images),
-        "moments": _moments(images),
-    }
+    profiles, fourier, moments = _profiles(images), _fourier(images), _moments(images)
+    views = {"pixels": digits.data, "profiles": profiles, "fourier": fourier, "moments": moments}
     what = "Pixels, profiles, Fourier magnitudes and moments of 8 × 8 images of handwritten digits."
     return _dataset(digits, views, None, what)
 

@@ -39,9 +39,9 @@ def search_space(
 ) -> dict[str, list[Any]]:
     """Return the values to try for a method's standard pipeline, by parameter name.
 
-    `own` are values for the method's own parameters, by default ``crossview.SEARCH_SPACES[method]``; `pca` are numbers
-    of principal components per view. Numbers that exceed the width of every view are replaced by None, which keeps all
-    components, unless views have hundreds of features.
+    `own` are values of the method's parameters, by default ``crossview.SEARCH_SPACES[method]``, and `pca` numbers of
+    components per view. Those that exceed every view's width are replaced by None, for all components, unless views
+    have hundreds of features.
 
     >>> search_space("MvDA", [64, 6], own={"reg": [0.1]})
     {'viewscaler__by': ['feature', 'view'], 'viewpca__n_components': [None, 20, 40], 'mvda__reg': [0.1]}
@@ -76,10 +76,8 @@ def tune(
     ----------
     method : str
         A name in `crossview.METHODS`.
-    views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-        Training samples.
-    y : array-like of shape (m,)
-        One class label per sample.
+    views, y
+        As in `EmbeddingSearchCV.fit`.
     param_grid : dict or list of dict, optional
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
         covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``.
