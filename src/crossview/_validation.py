@@ -16,7 +16,7 @@ from crossview._types import Indices
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
-_FORMULA = re.compile(r"\s*([=@]|[+-](?![0-9.]+\Z))")
+_FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 
 
 def check_views(views: ViewInput, estimator: object) -> Views:
@@ -154,4 +154,7 @@ def spreadsheet_safe(value: object) -> object:
     >>> [spreadsheet_safe(value) for value in ("=1+1", "@SUM(A1)", "-a", "-5", "a-b", -1.5)]
     ["'=1+1", "'@SUM(A1)", "'-a", '-5', 'a-b', -1.5]
     """
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+    if not isinstance(value, str):
+        return value
+    value = re.sub(r"\r\n?", "\n", value)  # a lone carriage return would not be quoted, and begin a cell
+    return f"'{value}" if _FORMULA.match(value) else value

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 
+from crossview._validation import spreadsheet_safe
 from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultTable
 from crossview.report.formatting import markdown
 from crossview.report.rendering import render_template
@@ -20,16 +21,9 @@ def table_csv(table: ResultTable) -> str:
     writer.writerow(["row", "column", *_FIELDS])
     for name, entries in table.rows.items():
         for column, entry in zip(table.columns, entries, strict=True):
-            writer.writerow([_cell(value) for value in (name, column, *(getattr(entry, field) for field in _FIELDS))])
+            cells = (name, column, *(getattr(entry, field) for field in _FIELDS))
+            writer.writerow(map(spreadsheet_safe, cells))
     return stream.getvalue()
-
-
-def _cell(value: str | float | None) -> str | float:
-    """A cell; an apostrophe keeps a spreadsheet from taking text for a formula."""
-    if not isinstance(value, str):
-        return "" if value is None else value
-    value = re.sub(r"\r\n?", "\n", value)  # a lone carriage return would not be quoted, and begin a cell
-    return f"'{value}" if re.match(r"\s*[=+\-@＝＋－＠]", value) else value
 
 
 def table_markdown(table: ResultTable) -> str:
