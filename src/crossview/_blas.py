@@ -12,8 +12,6 @@ from scipy.linalg.blas import dgemm
 
 from crossview._types import Array
 
-__all__ = ["cross_product", "inner_products", "product"]
-
 
 def product(A: Array, B: Array) -> Array:
     """``A B`` of C-ordered matrices, without copying them."""

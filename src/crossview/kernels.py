@@ -22,8 +22,6 @@ from sklearn.preprocessing import normalize
 
 from crossview._types import Array, Indices
 
-__all__ = ["Kernel", "KernelMap", "check_kernel_params", "median_gamma"]
-
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
 
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from crossview._types import Array
 from crossview.views import Views
 
-__all__ = ["Dataset", "as_labels", "class_names", "paired"]
-
 Key = TypeVar("Key", bound=Hashable)
 
 

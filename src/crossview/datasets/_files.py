@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-__all__ = ["File", "check_name", "listed", "natural", "one_line", "open_files", "read_file", "unreadable"]
-
 File = tuple[tuple[str, ...], Callable[[], bytes]]
 """Parts of a file's path below the root, and a function that reads it."""
 

@@ -11,8 +11,6 @@ from crossview._types import Array
 from crossview._validation import check_count
 from crossview.datasets._files import File, one_line
 
-__all__ = ["Size", "check_size", "is_image", "read_images", "resize_images"]
-
 Size: TypeAlias = int | tuple[int, int] | None
 
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")

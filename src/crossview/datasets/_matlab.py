@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["read_matlab"]
-
 _HEADER = 128
 _INT32, _UINT32, _MATRIX, _COMPRESSED = 5, 6, 14, 15
 _DTYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}

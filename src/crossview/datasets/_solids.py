@@ -6,8 +6,6 @@ import numpy as np
 
 from crossview._types import Array
 
-__all__ = ["Solid", "draw_solid", "render"]
-
 _ELEVATION, _AMBIENT = 20.0, 0.25
 _BUMPS, _SPOTS = 7, 9
 # Images are drawn twice as fine as wanted in both directions; this makes six points for each of the finer pixels.

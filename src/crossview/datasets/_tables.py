@@ -12,8 +12,6 @@ import numpy as np
 from crossview._types import Array
 from crossview.datasets._files import listed, one_line, unreadable
 
-__all__ = ["Table", "read_table"]
-
 # Older ones can be made to execute what a file says.
 _OLDEST_PYARROW = 16
 

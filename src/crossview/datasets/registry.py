@@ -13,8 +13,6 @@ from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import load_folder
 from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable
 
-__all__ = ["SOURCES", "Source", "open_dataset"]
-
 
 class Source(NamedTuple):
     """A data set with a name: its loader, its folder if it is read from one, a description, and the paper's cases."""

@@ -27,8 +27,6 @@ from crossview.linalg.eigen import component_signs
 from crossview.metrics import mean_accuracy
 from crossview.views import ViewInput, Views
 
-__all__ = ["AUTO_COMPONENTS", "GAMMA_SCALES", "N_COMPONENTS", "RIDGES", "WEIGHTS", "Embedding", "SearchSpace"]
-
 SearchSpace: TypeAlias = Mapping[str, Sequence[Any]]
 
 # Search values of parameters that several methods share.

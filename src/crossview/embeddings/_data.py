@@ -16,8 +16,6 @@ from crossview.kernels import KernelMap
 from crossview.linalg.span import constant_direction, row_space
 from crossview.views import Views
 
-__all__ = ["TrainingData", "pair_weights"]
-
 
 @dataclass(frozen=True)
 class TrainingData:

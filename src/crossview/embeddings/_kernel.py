@@ -12,8 +12,6 @@ from crossview.linalg.eigen import component_signs
 from crossview.preprocessing import KernelTransformer
 from crossview.views import Views
 
-__all__ = ["KernelEmbedding"]
-
 
 class KernelEmbedding(KernelTransformer, Embedding):
     """Base that turns a linear method, the next base of a subclass, into a kernel method.

@@ -23,8 +23,6 @@ from crossview.embeddings._data import TrainingData
 from crossview.graphs.patches import Patches
 from crossview.linalg.scatter import patch_scatter
 
-__all__ = ["HybridParts", "HybridProblem", "HybridWeights"]
-
 
 @dataclass(frozen=True)
 class HybridWeights:

@@ -15,8 +15,6 @@ from crossview.linalg.eigen import component_signs
 from crossview.linalg.span import row_space
 from crossview.views import Views
 
-__all__ = ["PooledEmbedding"]
-
 
 class PooledEmbedding(Embedding):
     """Base of the single-view methods. A subclass defines `_solve_one`."""

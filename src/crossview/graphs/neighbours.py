@@ -18,8 +18,6 @@ from sklearn.neighbors import NearestNeighbors
 from crossview._blas import inner_products
 from crossview._types import Array, Indices
 
-__all__ = ["class_neighbours"]
-
 _DENSE_BELOW = 512  # samples up to which computing all distances at once is faster than a search
 _SMALL_CLASS = 64  # classes up to this size are searched together, larger ones one at a time
 _TABLE_ENTRIES = 1 << 20  # distances in memory at a time

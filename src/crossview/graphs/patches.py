@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from crossview._types import Indices
 
-__all__ = ["Patches"]
-
 
 @dataclass(frozen=True)
 class Patches:

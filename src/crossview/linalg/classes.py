@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from crossview._blas import cross_product
 from crossview._types import Array, Indices
 
-__all__ = ["class_means", "class_sizes", "class_sums", "grams", "joint_scatters", "pair_products", "view_scatters"]
-
 
 def class_sizes(mask: NDArray[np.bool_], classes: Indices) -> Array:
     """Number of samples of each class in each view, shape (C, n)."""

@@ -17,8 +17,6 @@ from scipy.sparse.linalg import ArpackError, svds
 from crossview._blas import inner_products
 from crossview._types import Array
 
-__all__ = ["component_signs", "largest_singular_triplets", "smallest_eigenpairs"]
-
 _ITERATE_FROM = 5000  # order from which iteration beats the dense solver
 _ITERATE_AT_MOST = 24  # number of eigenpairs up to which it does
 _BLOCK = 24  # solving for fewer right-hand sides at once is no faster

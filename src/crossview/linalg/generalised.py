@@ -14,8 +14,6 @@ from scipy.sparse.linalg import ArpackError, eigsh
 from crossview._blas import inner_products
 from crossview._types import Array
 
-__all__ = ["factor_blocks", "largest_generalised_eigenpairs", "ridge", "successive_directions", "unwhiten"]
-
 _ITERATE_FROM = 300  # order from which iterating from an initial guess beats the dense solver
 _MAX_STEPS = 100  # Newton steps or series of Horst sweeps per direction
 _SWEEPS = 20  # Horst sweeps per series

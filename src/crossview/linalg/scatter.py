@@ -29,8 +29,6 @@ from numpy.typing import NDArray
 from crossview._blas import cross_product
 from crossview._types import Array
 
-__all__ = ["graph_scatter", "patch_scatter"]
-
 _CHUNK_ROWS = 1024  # rows of Z in memory at a time
 
 

@@ -15,8 +15,6 @@ from scipy.linalg.lapack import dpocon, dpotrf
 
 from crossview._types import Array, Indices
 
-__all__ = ["constant_direction", "row_space"]
-
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
 
 

@@ -10,8 +10,6 @@ from sklearn.base import clone
 
 from crossview.views import Views
 
-__all__ = ["Params", "SharedFit", "shared_fits"]
-
 Params = dict[str, Any]
 
 
