@@ -425,33 +425,12 @@ class ViewKernel(KernelTransformer):
         self
             The fitted transformer.
         """
-        self._fit(_learnable(views))
-        return self
-
-    def fit_transform(self, views: ViewInput, y: ArrayLike | None = None) -> Any:
-        """Learn the maps and transform the training samples, without evaluating the kernel twice.
-
-        Parameters
-        ----------
-        views, y
-            As in `fit`.
-        """
         checked = _learnable(views)
-        features = self._fit(checked)
-        if not isinstance(views, Views) or (checked.mask != Views(views).mask).any():
-            return self.transform(views)
-        mapped = [np.full((len(checked), R.shape[1]), np.nan) for R in features]
-        for out, R, seen in zip(mapped, features, checked.mask.T, strict=True):
-            out[seen] = R
-        return Views._trusted(mapped, checked.names, checked.mask)
-
-    def _fit(self, views: Views) -> list[Array]:
-        """Learn the maps, and return the features of the samples present in each view."""
-        maps, features = self._fit_kernel_maps(views)
+        maps, features = self._fit_kernel_maps(checked)
         self._store_kernels(maps)
         self.factors_ = [R[kernel_map.pivots] for kernel_map, R in zip(maps, features, strict=True)]
-        self._remember(views)
-        return features
+        self._remember(checked)
+        return self
 
     def _map(self, X: Array, v: int) -> Array:
         K = self.kernels_[v].against(self.landmarks_[v], X)
