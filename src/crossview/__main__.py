@@ -1,7 +1,5 @@
 """Where the command ``crossview`` starts, whether or not what it needs is installed."""
 
-from __future__ import annotations
-
 import sys
 
 

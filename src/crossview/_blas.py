@@ -6,8 +6,6 @@ to take 10 times as long as alone. Taking the products of a linear fit from scip
 the two share a BLAS.
 """
 
-from __future__ import annotations
-
 from scipy.linalg.blas import dgemm
 
 from crossview._types import Array

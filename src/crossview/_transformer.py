@@ -1,7 +1,5 @@
 """The base of everything that maps several views, and the way of one view alone through it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 

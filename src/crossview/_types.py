@@ -1,7 +1,5 @@
 """The kinds of arrays that functions pass to each other."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

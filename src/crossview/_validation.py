@@ -1,7 +1,5 @@
 """Checks of what estimators are given. Every error names the fix."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from numbers import Integral, Real

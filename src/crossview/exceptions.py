@@ -1,7 +1,5 @@
 """Errors of this package that callers may want to tell apart."""
 
-from __future__ import annotations
-
 __all__ = ["NotApplicableError"]
 
 

@@ -1,7 +1,5 @@
 """Pictures on matplotlib axes: common spaces, cumulative match curves, and matches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any

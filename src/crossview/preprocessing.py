@@ -1,7 +1,5 @@
 """Preprocessing before an embedding: scaling, PCA and kernel maps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """The application, its consoles, shared options, and errors in one line."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Commands that run experiments: `compare` and `reproduce`."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shlex

@@ -1,7 +1,5 @@
 """Commands that make and apply models: `datasets`, `fit`, `tune`, `embed`, `match` and `inspect`."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

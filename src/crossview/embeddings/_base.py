@@ -1,7 +1,5 @@
 """The base class of all methods: check → data → scatters → solve → store. Think twice before adding anything."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 

@@ -1,7 +1,5 @@
 """Kernel methods: linear methods on explicit kernel features."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from crossview._types import Array, Indices

@@ -1,7 +1,5 @@
 """Single-view methods applied to several views: one map for all views, or one per view."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

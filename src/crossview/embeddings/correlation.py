@@ -1,7 +1,5 @@
 """Unsupervised methods that maximise the correlation or covariance between views."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 

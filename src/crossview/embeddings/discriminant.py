@@ -1,7 +1,5 @@
 """Discriminant analysis of several views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar

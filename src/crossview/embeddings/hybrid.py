@@ -1,7 +1,5 @@
 """Multi-view Hybrid Embedding and its kernel form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self

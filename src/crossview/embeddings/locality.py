@@ -1,7 +1,5 @@
 """Methods that preserve neighbourhoods, by part optimisation and whole alignment over pooled samples."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The methods that the paper compares, by name, and their search spaces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from crossview.embeddings._base import Embedding

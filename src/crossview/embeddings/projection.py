@@ -1,7 +1,5 @@
 """Principal component analysis."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

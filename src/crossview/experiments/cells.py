@@ -1,7 +1,5 @@
 """A cell of an experiment: everything that determines one result."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

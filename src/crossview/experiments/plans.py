@@ -1,7 +1,5 @@
 """What an experiment is made of: cells, and where in a table or figure their results belong."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@
 Results return to this process, the only one that writes the store, so a kill loses at most the cells in flight.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import platform

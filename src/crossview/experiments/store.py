@@ -5,8 +5,6 @@ may read. The writer holds a lock on a second, empty database; the operating sys
 however it ends. Keep both on a local disk: SQLite's write-ahead log does not work across machines.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

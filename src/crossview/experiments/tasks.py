@@ -1,7 +1,5 @@
 """What is computed of a cell: accuracy after a search for parameters, and how it depends on what was searched for."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence

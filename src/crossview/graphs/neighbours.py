@@ -6,8 +6,6 @@ its rounding error, their distances are recomputed coordinate by coordinate; rem
 Without ties, this costs nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

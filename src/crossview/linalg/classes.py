@@ -4,8 +4,6 @@ Arguments shared by all functions: `arrays`, each (m, D_v), zero where a sample 
 weight of each sample in each view, 0 where it is missing; `classes`, (m,), coded from 0 to C - 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

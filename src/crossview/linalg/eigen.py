@@ -6,8 +6,6 @@ verify that the iteration missed no eigenvalue, except possibly one that is nume
 iteration does not converge quickly, the dense solver takes over.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dgemm

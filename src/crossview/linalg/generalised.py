@@ -1,7 +1,5 @@
 """Generalised eigenproblems: maximise ``tr W'AW`` subject to ``W'BW = I``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

@@ -17,8 +17,6 @@ rows present in view j. LE-paired follows from LDE-inter because a pair is a pat
 sample in another view. A sample missing from a view is a row of zeros in ``X_i`` and an empty row in ``G_i``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 

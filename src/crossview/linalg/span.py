@@ -6,8 +6,6 @@ but useless, because new samples do vary in these directions. Maps are therefore
 samples. This changes nothing if the samples span all directions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dsyrk

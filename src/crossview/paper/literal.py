@@ -7,8 +7,6 @@ samples, so the paper's :math:`X A X^\top` reads :math:`X^\top A X`. Equations a
 source, which `crossview.MvHE` cites in full. Parameters are those of `crossview.MvHE` and `crossview.KMvHE`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ J. Xu, S. Yu, X. You, M. Leng, X.-Y. Jing and C. L. P. Chen, Multi-view Hybrid E
 IEEE Transactions on Cybernetics. Tables have the paper's numbers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

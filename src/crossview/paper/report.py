@@ -1,7 +1,5 @@
 """The report of the paper's experiments: measured next to published."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

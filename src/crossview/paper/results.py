@@ -1,7 +1,5 @@
 """Turn results into the paper's tables and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Tasks of the paper's experiments beyond accuracy: its dependence on parameters, and training times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Training times of this package's implementation, and of the algorithm as printed in the paper."""
 
-from __future__ import annotations
-
 import statistics
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Files: how they are written whole or not at all, and what is checked before their content is used."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Saving and loading: from a model to JSON and arrays, and back."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -7,8 +7,6 @@ one value per view; or by a function of the value and the sizes known so far. A 
 throughout an object: n views; D features, r landmarks and k outputs of a view; d components; g samples in the gallery.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from inspect import signature
 from itertools import pairwise

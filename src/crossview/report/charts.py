@@ -1,7 +1,5 @@
 """Bars and curves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any

@@ -1,7 +1,5 @@
 """The report of a comparison of methods on some data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a report contains: tables, figures and facts, as plain data. How they are drawn is defined elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite

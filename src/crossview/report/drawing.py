@@ -5,8 +5,6 @@ tried instead. It needs inline styles and 0.9 MB of script, without which it sho
 by keyboard; panels do not rearrange on a phone; and colours follow neither dark mode nor print.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, isfinite, log10

@@ -1,7 +1,5 @@
 """Tables as LaTeX, Markdown and CSV, and reports as Markdown."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

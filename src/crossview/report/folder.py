@@ -1,7 +1,5 @@
 """A report in a folder: the page, and its tables and figures as files."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import cache

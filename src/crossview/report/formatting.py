@@ -1,7 +1,5 @@
 """How figures, spreads and differences are written, and text in Markdown and LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from math import isfinite, log10

@@ -1,7 +1,5 @@
 """Heat maps side by side, with one scale of colours."""
 
-from __future__ import annotations
-
 from math import isfinite
 
 import numpy as np

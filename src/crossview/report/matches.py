@@ -1,7 +1,5 @@
 """Probes and their matches: a browser on the page, and a sheet of the first probes for print and files."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Sequence

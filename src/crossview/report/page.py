@@ -1,7 +1,5 @@
 """A report as one page of HTML that loads nothing."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

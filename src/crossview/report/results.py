@@ -1,7 +1,5 @@
 """From results to the tables and figures of a report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Test samples of a split in the common space of each method: their embeddings and matches."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Embeddings in the plane, side by side, with one legend of classes and views."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
