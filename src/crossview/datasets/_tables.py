@@ -14,8 +14,7 @@ from crossview.datasets._files import listed, one_line, unreadable
 
 __all__ = ["Table", "read_table"]
 
-# Older ones can be made to execute what a file says.
-_OLDEST_PYARROW = 16
+_OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
 
 
 class Table(NamedTuple):
