@@ -80,9 +80,7 @@ def test_the_common_layout_is_read_by_columns_and_paired_by_order(tmp_path):
 
 
 def test_fractions_are_taken_as_they_are(pie):
-    content = faces(0)
-    content["fea"] = content["fea"] / 255.0
-    scipy.io.savemat(pie / "C05.mat", content)
+    scipy.io.savemat(pie / "C05.mat", faces(0) | {"fea": faces(0)["fea"] / 255.0})
     data = cv.datasets.load_cmu_pie(pie)
     np.testing.assert_allclose(data.views["C05"][:, 0] * 255 + 1, data.views["C27"][:, 0] * 255)
 

@@ -77,9 +77,8 @@ def test_hfb_pairs_by_person_and_order(hfb):
 
 
 def test_hfb_says_what_is_wrong(hfb, tmp_path, draw):
-    with pytest.raises(
-        FileNotFoundError, match=r"nowhere does not.*Chinese Academy of Sciences.*VIS and NIR.*007_2\.png"
-    ):
+    help_text = r"Chinese Academy of Sciences.*VIS and NIR.*007_2\.png"
+    with pytest.raises(FileNotFoundError, match=f"nowhere does not.*{help_text}"):
         cv.datasets.load_hfb(tmp_path / "nowhere")
     draw(hfb / "NIR" / "7_11.png")
     with pytest.raises(ValueError, match=r"'007_11' and '7_11' in one view, both of which are image 11 of person 7"):

@@ -46,10 +46,9 @@ def test_sixteen_bits_are_not_cut_off(tmp_path, draw):
 
 
 def test_photos_are_turned_upright(tmp_path):
-    image = Image.fromarray(RAMP)
     exif = Image.Exif()
     exif[0x0112] = 6
-    image.save(tmp_path / "phone.png", exif=exif)
+    Image.fromarray(RAMP).save(tmp_path / "phone.png", exif=exif)
     images, shape = read(tmp_path)
     assert shape == (6, 4)
     np.testing.assert_array_equal(images["phone.png"].reshape(shape), np.rot90(RAMP, -1) / 255)

@@ -1,4 +1,6 @@
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from crossview.exceptions import NotApplicableError
 from crossview.recognition.splits import folds, matching_folds
 from crossview.recognition.tuning import search_space, standard_pipeline
 
+FACES = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
 VIEWS = cv.Views(ARRAYS)
 FOLDS = cv.ClassKFold(3, random_state=0)
@@ -311,6 +314,21 @@ def test_rows_are_fitted_as_they_would_be_one_by_one():
         alone = search.pipeline(search.cv_results_["params"][row]).fit(VIEWS, Y)
         for a, b in zip(fitted.transform(ARRAYS), alone.transform(ARRAYS), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-8)
+
+
+@pytest.mark.skipif(
+    "CROSSVIEW_DATA" not in os.environ or not FACES.is_dir(),
+    reason="needs CMU PIE: set CROSSVIEW_DATA to a folder that holds cmu-pie/C05.mat, C27.mat and C29.mat",
+)
+def test_search_on_training_people_is_good_for_others():
+    """CMU PIE, case 4, with everything chosen on training people."""
+    data = cv.datasets.load_cmu_pie(FACES, case=4)
+    scores = []
+    for repeat, (train, test) in enumerate(cv.ClassSplit(train_size=45, random_state=0).split(data.views, data.y)):
+        search = cv.tune("MvHE", data.views[train], data.y[train], random_state=repeat, cv="classes")
+        scores.append(search.score(data.views[test], data.y[test]))
+    print(f"mACC over ten splits of people: MvHE {100 * np.mean(scores):.1f} ± {100 * np.std(scores):.1f}")
+    assert np.mean(scores) >= 0.87
 
 
 class TestCommittee:

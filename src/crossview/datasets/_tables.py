@@ -12,8 +12,7 @@ import numpy as np
 from crossview._types import Array
 from crossview.datasets._files import listed, one_line, unreadable
 
-# Older ones can be made to execute what a file says.
-_OLDEST_PYARROW = 16
+_OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
 
 
 class Table(NamedTuple):

@@ -63,13 +63,12 @@ def load_arrays(
     (Views(2 samples; photo: 2 features, sketch: 1 feature; 1 row missing), array(['cat', 'dog'], dtype='<U3'))
     """
     source = check_name(Path(path))
-    if source.is_dir():
-        return _from_tables(_tables_in(source), source, id_column, label_column, labelled)
-    if not source.is_file():
+    if not source.is_file() and not source.is_dir():
         raise FileNotFoundError(f"{source} does not exist, or is neither a file nor a folder. {_HELP}")
-    if source.suffix.lower() in TABLE_SUFFIXES:
-        return _from_tables([source], source, id_column, label_column, labelled)
-    return _from_npz(source, y_name, id_column, labelled)
+    if source.is_file() and source.suffix.lower() not in TABLE_SUFFIXES:
+        return _from_npz(source, y_name, id_column, labelled)
+    files = [source] if source.is_file() else _tables_in(source)
+    return _from_tables(files, source, id_column, label_column, labelled)
 
 
 def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Dataset:

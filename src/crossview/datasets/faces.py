@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ _HFB_HELP = (
     "images into two folders, {}, and name them by person and number, for example 007_2.png or VIS-007-2.bmp."
 )
 
-Identify = Callable[[Sequence[str]], dict[str, tuple[str, int]]]
+Identify = Callable[[Sequence[str]], dict[str, Any]]
 
 
 def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, str] = ("photo", "sketch")) -> Dataset:
@@ -58,10 +59,10 @@ def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, s
     (Views(2 samples; photo: 5120 features, sketch: 5120 features), ['00001', '00002'])
     """
     help_text = _CUFSF_HELP.format(" and ".join(views))
-    samples, shape = _sensors(folder, size, views, help_text, lambda stems: {stem: (stem, 1) for stem in stems})
-    people = sorted({person for rows in samples.values() for person, _ in rows}, key=natural)
+    samples, shape = _sensors(folder, size, views, help_text, lambda stems: {stem: stem for stem in stems})
+    people = sorted(set().union(*samples.values()), key=natural)
     return Dataset(
-        views=paired(samples, [(person, 1) for person in people]),
+        views=paired(samples, people),
         y=np.arange(1, len(people) + 1),
         class_names=people,
         image_shape=shape,
@@ -102,10 +103,10 @@ def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("
     """
     help_text = _HFB_HELP.format(" and ".join(views))
     samples, shape = _sensors(folder, size, views, help_text, lambda stems: _numbered(stems, folder, help_text))
-    keys = sorted({(int(person), k) for rows in samples.values() for person, k in rows})
+    keys = sorted(set().union(*samples.values()))
     y = np.array([person for person, _ in keys])
     return Dataset(
-        views=paired(samples, [(str(person), k) for person, k in keys]),
+        views=paired(samples, keys),
         y=y,
         class_names=class_names(y),
         image_shape=shape,
@@ -117,8 +118,8 @@ def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("
 
 def _sensors(
     folder: str | Path, size: Size, views: tuple[str, str], help_text: str, identify: Identify
-) -> tuple[dict[str, dict[tuple[str, int], Array]], tuple[int, int]]:
-    """Images of every view by person and number, which `identify` finds in the names of a view's images."""
+) -> tuple[dict[str, dict[Any, Array]], tuple[int, int]]:
+    """Images of every view by sample, which `identify` finds in the names of a view's images."""
     wanted = check_size(size)
     if len(views) != 2 or views[0] == views[1]:
         raise ValueError(f"views must be the names of two folders, got {views!r}.")
@@ -146,7 +147,7 @@ def _stems(files: Sequence[File], view: str, folder: str | Path, help_text: str)
     return named
 
 
-def _numbered(stems: Sequence[str], folder: str | Path, help_text: str) -> dict[str, tuple[str, int]]:
+def _numbered(stems: Sequence[str], folder: str | Path, help_text: str) -> dict[str, tuple[int, int]]:
     """Person, and position of the image among the person's, by the numbers in the names."""
     people: dict[int, dict[int, str]] = {}
     for stem in stems:
@@ -158,8 +159,5 @@ def _numbered(stems: Sequence[str], folder: str | Path, help_text: str) -> dict[
         if other != stem:
             both = f"{other!r} and {stem!r} in one view, both of which are image {number} of person {person}"
             raise ValueError(f"{folder} has {both}: rename or remove one.")
-    return {
-        stem: (str(person), k)
-        for person, images in people.items()
-        for k, (_, stem) in enumerate(sorted(images.items()), start=1)
-    }
+    ranked = {person: sorted(images.items()) for person, images in people.items()}
+    return {stem: (person, k) for person, images in ranked.items() for k, (_, stem) in enumerate(images, start=1)}

@@ -1,7 +1,6 @@
 """Data made from a seed, so that examples, tests and protocols run anywhere."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 import scipy.special
@@ -16,12 +15,9 @@ from crossview.views import Views
 
 __all__ = ["make_captions", "make_manifolds", "make_turntable"]
 
-_ANGLES: Mapping[str, Sequence[float]] = MappingProxyType(
-    {"V1": (0, 5, 10, 15), "V2": (40, 45, 50, 55), "V3": (105, 110, 115, 120)}
-)
+_ANGLES: dict[str, Sequence[float]] = {"V1": (0, 5, 10, 15), "V2": (40, 45, 50, 55), "V3": (105, 110, 115, 120)}
 _CITATION = "Made by crossview.datasets."
 _LIGHT = (-0.5, 0.6, 0.8)
-
 _SHARED, _PRIVATE = 8, 4  # latent factors that image and text have in common, and that each has to itself
 _WITHIN = 0.3  # spread of the shared factors within a class; the class means have a spread of 1
 
@@ -94,7 +90,7 @@ def make_turntable(
 def _check_angles(views: Mapping[str, Sequence[float]]) -> dict[str, Array]:
     """Angles of every view as an array."""
     if not isinstance(views, Mapping) or not views:
-        raise ValueError(f"views must map the names of views to angles, for example {dict(_ANGLES)!r}, got {views!r}.")
+        raise ValueError(f"views must map the names of views to angles, for example {_ANGLES!r}, got {views!r}.")
     angles = {view: np.atleast_1d(np.asarray(degrees, dtype=np.float64)) for view, degrees in views.items()}
     for view, degrees in angles.items():
         if degrees.ndim != 1 or not degrees.size or not np.isfinite(degrees).all():
