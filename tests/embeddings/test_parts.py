@@ -18,7 +18,7 @@ WITHIN, BETWEEN = (0, 1, 3), (0, 2, 5)
 
 def problem_of(model, views, y, n_within, n_between):
     data = model._prepare(views, y)
-    return HybridProblem(data, data.patches(n_within, n_between))
+    return HybridProblem(data.with_patches(n_within, n_between))
 
 
 @settings(max_examples=30, deadline=None)

@@ -133,7 +133,7 @@ class Embedding(MultiViewTransformer):
             # Recode the classes: one without samples left must not count.
             checked = checked[used]
             classes = None if classes is None else np.unique(classes[used], return_inverse=True)[1]
-        data = self._training_data(checked, classes)
+        data = self._find_neighbours(self._training_data(checked, classes))
         return data.in_span() if self._restrict_to_span else data
 
     def _requested_components(self) -> int:
@@ -149,6 +149,10 @@ class Embedding(MultiViewTransformer):
 
     def _check_params(self, n_views: int) -> None:
         """Refuse invalid parameters."""
+
+    def _find_neighbours(self, data: TrainingData) -> TrainingData:
+        """Add patches, if the method needs any: before linear algebra, whose idle threads would slow the search."""
+        return data
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
         """Prepare the training data."""

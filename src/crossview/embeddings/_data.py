@@ -29,6 +29,7 @@ class TrainingData:
     maps: list[KernelMap] | None = None  # the maps that produced the features, if any
     bases: Sequence[Array | None] = ()  # (D_v, r_v) each: orthonormal; `arrays` are coordinates in them, unless None
     nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
+    patches: Sequence[Patches] = ()  # of each view, if asked for
 
     @classmethod
     def from_views(
@@ -91,14 +92,14 @@ class TrainingData:
         """Training samples in the common space, (m, d) per view."""
         return [product(X, np.ascontiguousarray(w)) for X, w in zip(self.arrays, self.split(W), strict=True)]
 
-    def patches(self, n_within: int, n_between: int) -> list[Patches]:
-        """Patches of each view, with the nearest neighbours by Euclidean or kernel distance."""
+    def with_patches(self, n_within: int, n_between: int) -> TrainingData:
+        """Find the patches of each view, with the nearest neighbours by Euclidean or kernel distance."""
         found = []
         for v, (X, seen) in enumerate(zip(self.views.arrays, self.mask.T, strict=True)):
             points = X[seen] if self.maps is None else self.maps[v].kernel.euclidean_points(X[seen])
             points = self.arrays[v][seen] if points is None else points
             found.append(Patches(*class_neighbours(points, self.labels[seen], n_within, n_between)).spread(seen))
-        return found
+        return replace(self, patches=found)
 
 
 def pair_weights(mask: NDArray[np.bool_]) -> Array:

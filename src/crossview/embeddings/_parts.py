@@ -57,20 +57,19 @@ class HybridWeights:
 
 @dataclass(frozen=True)
 class HybridProblem:
-    """The objective on given data, with patches of the largest size that any weights use."""
+    """The objective on given data, whose patches are at least as large as any weights ask for."""
 
     data: TrainingData
-    patches: Sequence[Patches]
 
     def scatter(self, weights: HybridWeights) -> Array:
         """Scatter matrix of the objective, (ΣD_v, ΣD_v); lower triangle of blocks."""
-        graphs = [p.graph(weights.n_within, weights.n_between, between_weight=-weights.beta) for p in self.patches]
+        graphs = [p.graph(weights.n_within, weights.n_between, between_weight=-weights.beta) for p in self.data.patches]
         return self._scatter(graphs, paired=weights.paired, intra=weights.intra, inter=weights.inter)
 
     def parts(self, within: Iterable[int], between: Iterable[int]) -> HybridParts:
         """Compute the five terms for all given values of p1 and p2."""
         return HybridParts(
-            paired=self._scatter([p.graph(0, 0) for p in self.patches], paired=1.0),
+            paired=self._scatter([p.graph(0, 0) for p in self.data.patches], paired=1.0),
             within=self._cumulative(within, lambda patches, ranks: patches.graph(ranks, 0)),
             between=self._cumulative(between, lambda patches, ranks: patches.graph(0, ranks)),
         )
@@ -87,7 +86,7 @@ class HybridProblem:
         scatters, done = {}, 0
         for count in sorted(set(counts)):
             if count > done:
-                graphs = [graph(patches, slice(done, count)) for patches in self.patches]
+                graphs = [graph(patches, slice(done, count)) for patches in self.data.patches]
                 intra = intra + self._scatter(graphs, intra=1.0)
                 inter = inter + self._scatter(graphs, inter=1.0)
             scatters[count], done = (intra, inter), count

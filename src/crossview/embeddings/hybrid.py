@@ -144,20 +144,24 @@ class MvHE(Embedding):
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
         return TrainingData.from_views(views, classes, center=self.center, weights=views.mask.astype(np.float64))
 
+    def _find_neighbours(self, data: TrainingData) -> TrainingData:
+        return data.with_patches(self.n_within, self.n_between)
+
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
-            S = HybridProblem(data, data.patches(self.n_within, self.n_between)).scatter(self._hybrid_weights())
+            S = HybridProblem(data).scatter(self._hybrid_weights())
         return _smallest_components(S, data, d)
 
     def _refitter(
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
     ) -> Callable[[Mapping[str, Any]], Self]:
         """Compute the terms of the objective once; each setting then costs an eigen-solve."""
-        data = self._prepare(views, y)
         models: list[MvHE] = [clone(self).set_params(**setting) for setting in settings]
         weights = [w for model in models if (w := model._hybrid_weights()).valid]
         within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
-        problem = HybridProblem(data, data.patches(max(within, default=0), max(between, default=0)))
+        largest: MvHE = clone(self).set_params(n_within=max(within, default=0), n_between=max(between, default=0))
+        data = largest._prepare(views, y)
+        problem = HybridProblem(data)
         # One scatter costs about as much as one part, so parts only pay off for many settings.
         many = len(weights) > 1 + 2 * (len(within) + len(between))
         scatter = problem.parts(within, between).combine if many else problem.scatter
