@@ -18,7 +18,7 @@ _FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 
 
 def check_views(views: ViewInput, estimator: object) -> Views:
-    """Views fit to learn from: two or more, each of which varies and shares samples with another.
+    """Views to learn from: two or more that vary and share samples.
 
     Samples that one view alone has seen are marked as missing there, too.
     """
@@ -64,7 +64,7 @@ def _check_connected(views: Views) -> None:
 
 
 def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[np.bool_] | None = None) -> Indices:
-    """Classes coded from 0, of which there are at least two, also among the samples that the mask leaves."""
+    """Classes coded from 0: at least two, also among the samples in the mask."""
     if y is None:
         what = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(f"{what}: give one class label per sample.")

@@ -75,7 +75,7 @@ def tick_text(value: float) -> str:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers, at steps of 1, 2 or 5, of which the first and last enclose a range."""
+    """Round numbers at steps of 1, 2 or 5 that enclose a range."""
     if high <= low:
         low, high = low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
     rough = (high - low) / about
