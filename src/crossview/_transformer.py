@@ -1,4 +1,4 @@
-"""The base of everything that maps several views, and the way of one view alone through it."""
+"""The base class of multi-view transformers, and functions that apply them to one view."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ from crossview.views import ViewInput, Views, check_matrix, index_of_view
 
 
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """A transformer of several views, each by its own map.
+    """Base of transformers with one map per view.
 
     A subclass calls `_remember` in ``fit`` and defines `_map` and `_n_outputs`.
     """
@@ -25,7 +25,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     n_features_in_: int
 
     _refits: ClassVar[tuple[str, ...]] = ()
-    """Parameters that can change at a small part of the cost of a fit, by `_refitter`."""
+    """Parameters that `_refitter` can change much faster than a fit."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -34,7 +34,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         return tags
 
     def _remember(self, views: Views) -> None:
-        """Store what later input is checked against."""
+        """Store the names and widths of the views, to check later input."""
         self.view_names_ = list(views.names)
         self.n_features_ = views.n_features
         self.n_features_in_ = sum(views.n_features)
@@ -42,19 +42,19 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     def _refitter(
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
     ) -> Callable[[Mapping[str, Any]], Self]:
-        """What fits copies with each of the given settings, having computed once what these share.
+        """Return a function that fits a copy with one of the settings, after computing once what they share.
 
-        A search calls it with settings that differ in the parameters named in `_refits`; what is returned gives the
-        same as ``clone(self).set_params(**setting).fit(views, y)``.
+        Settings differ in the parameters listed in `_refits`. The function must be equivalent to
+        ``clone(self).set_params(**setting).fit(views, y)``.
         """
         return lambda setting: clone(self).set_params(**setting).fit(views, y)
 
     def _map(self, X: Array, v: int) -> Array:
-        """Map samples of view v, every one of them seen."""
+        """Map samples of view v, none of them missing."""
         raise AssertionError("a subclass defines the map")
 
     def _n_outputs(self, v: int) -> int:
-        """How many features view v is mapped to."""
+        """Number of output features of view v."""
         raise AssertionError("a subclass knows the map")
 
     def transform(self, views: ViewInput) -> Any:
@@ -63,13 +63,13 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            All the views that the model was fitted on: in the same order, or by name where they are named. Rows of
-            NaN are samples that a view has not seen, and stay rows of NaN.
+            All views that the model was fitted on, in the same order or by name. Rows of NaN mark missing samples, and
+            stay rows of NaN.
 
         Returns
         -------
         latents : list of ndarray, dict or Views
-            One (m, d) matrix per view, in the kind of container that came in.
+            One (m, d) matrix per view, in a container of the same type as `views`.
         """
         check_is_fitted(self)
         checked = self._check_known(views)
@@ -83,7 +83,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         return mapped
 
     def transform_view(self, X: ArrayLike, view: int | str) -> Array:
-        """Map new samples of one view alone.
+        """Map samples of a single view.
 
         Parameters
         ----------
@@ -112,12 +112,12 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         return mapped
 
     def _check_known(self, views: ViewInput) -> Views:
-        """Views in the order of the fitted ones, each with the features it should have."""
+        """Check the names and widths of views, and put them in the order of the fitted ones."""
         checked, known = Views(views), self.view_names_
         if checked.shape[1] != len(known):
             raise ValueError(
                 f"got {checked.shape[1]} views, but {type(self).__name__} was fitted on {len(known)}: "
-                f"{', '.join(known)}. Use transform_view for samples of one view alone."
+                f"{', '.join(known)}. Use transform_view for a single view."
             )
         if isinstance(views, Views | Mapping) and checked.names != known:
             unknown = [name for name in checked.names if name not in known]
@@ -143,7 +143,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
 
 def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
-    """Map samples of one view by a fitted embedding, a pipeline of crossview's estimators, a search, or a matcher.
+    """Map samples of a single view with a fitted embedding, pipeline, search or matcher.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
     for step in unwrap(model):
         if not hasattr(step, "transform_view"):
             raise TypeError(
-                f"{type(step).__name__} cannot map one view alone: use crossview's estimators in the pipeline."
+                f"{type(step).__name__} cannot map a single view: use crossview's transformers in the pipeline."
             )
         X = step.transform_view(X, view)
     return np.asarray(X)

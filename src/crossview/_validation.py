@@ -1,4 +1,4 @@
-"""Checks of what estimators are given. Every error names the fix."""
+"""Checks of input. Every error names the fix."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 def check_views(views: ViewInput, estimator: object) -> Views:
     """Views to learn from: two or more that vary and share samples.
 
-    Samples that one view alone has seen are marked as missing there, too.
+    Samples that only one view has are marked as missing there as well.
     """
     checked = Views(views)
     name = type(estimator).__name__
@@ -40,7 +40,7 @@ def check_views(views: ViewInput, estimator: object) -> Views:
             if 0.0 < np.abs(rows).max() < 1e-140:
                 raise ValueError(f"{label} has values too small to be squared: scale it up.")
         if (rows[1:] == rows[0]).all():
-            raise ValueError(f"{label} is constant in every column: there is nothing to learn from it, leave it out.")
+            raise ValueError(f"{label} is constant in every column: leave it out.")
     return checked
 
 
@@ -52,14 +52,14 @@ def _check_numbers(views: Views, what: str, name: str) -> None:
 
 
 def _check_connected(views: Views) -> None:
-    """Refuse groups of views that no sample ties together."""
+    """Refuse groups of views that share no sample."""
     seen = views.mask.astype(np.float64)
     n_groups, group = connected_components(cross_product(seen, seen) > 0, directed=False)
     if n_groups > 1:
         groups = [", ".join(repr(views.names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
         raise ValueError(
-            f"these groups of views share no sample with each other: {' | '.join(groups)}. Nothing ties them to one "
-            "common space. Row k of every view must be the same sample."
+            f"these groups of views share no sample, so no common space exists: {' | '.join(groups)}. Row k of every view "
+            "must be the same sample."
         )
 
 
@@ -72,7 +72,7 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
     if len(labels) != m:
         raise ValueError(f"y has {len(labels)} labels, but the views have {m} samples: give one label per row.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("Input y contains NaN or infinity: give every sample a class, or leave it out.")
+        raise ValueError("Input y contains NaN or infinity: give every sample a class, or remove it.")
     if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
         # Numbers in an object array are numbers, and anything else among strings is a missing or mistaken label.
         try:
@@ -89,7 +89,7 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
     classes, codes = np.unique(labels, return_inverse=True)
     left = labels if mask is None else labels[mask.any(axis=1)]
     if (left == left[0]).all():
-        what = "y has" if len(classes) < 2 else "the samples that two views or more have seen are of"
+        what = "y has" if len(classes) < 2 else "samples present in at least two views have"
         need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
         raise ValueError(f"{what} one class only ({left[0]}): {need}.")
     return codes.astype(np.intp)

@@ -77,7 +77,7 @@ def test_a_view_without_a_partner(cls):
     mask = np.ones((12, 3), dtype=bool)
     mask[:6, 2] = False
     mask[6:, :2] = False
-    with pytest.raises(ValueError, match=r"share no sample with each other: 'view0', 'view1' \| 'view2'"):
+    with pytest.raises(ValueError, match=r"no common space exists: 'view0', 'view1' \| 'view2'"):
         cls(2).fit(cv.Views([X1, X2, X1], mask=mask), Y)
 
 
@@ -94,7 +94,7 @@ def test_too_few_samples_that_views_share(cls):
 def test_one_class_among_the_samples_that_views_share(cls):
     mask = np.ones((12, 2), dtype=bool)
     mask[Y[0] != Y, 1] = False
-    with pytest.raises(ValueError, match=r"two views or more have seen are of one class only"):
+    with pytest.raises(ValueError, match=r"present in at least two views have one class only"):
         cls(2).fit(cv.Views([X1, X2], mask=mask), Y)
 
 

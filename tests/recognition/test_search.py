@@ -249,7 +249,7 @@ def test_one_view_alone():
     search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, n_folds=3)
     np.testing.assert_allclose(search.transform_view(ARRAYS[1], 1), search.transform(VIEWS).arrays[1])
     np.testing.assert_allclose(cv.transform_view(search.best_estimator_, ARRAYS[1], 1), search.transform(ARRAYS)[1])
-    with pytest.raises(TypeError, match="StandardScaler cannot map one view alone"):
+    with pytest.raises(TypeError, match="StandardScaler cannot map a single view"):
         cv.transform_view(make_pipeline(StandardScaler(), cv.MvDA()), ARRAYS[0], 0)
 
 
