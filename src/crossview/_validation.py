@@ -58,8 +58,8 @@ def _check_connected(views: Views) -> None:
     if n_groups > 1:
         groups = [", ".join(repr(views.names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
         raise ValueError(
-            f"these groups of views share no sample, so no common space exists: {' | '.join(groups)}. Row k of every view "
-            "must be the same sample."
+            f"these groups of views share no sample, so no common space exists: {' | '.join(groups)}. "
+            "Row k of every view must be the same sample."
         )
 
 

@@ -95,8 +95,8 @@ class TrainingData:
     def with_patches(self, n_within: int, n_between: int) -> TrainingData:
         """Find the patches of each view, with the nearest neighbours by Euclidean or kernel distance."""
         found = []
-        for v, (X, seen) in enumerate(zip(self.views.arrays, self.mask.T, strict=True)):
-            points = X[seen] if self.maps is None else self.maps[v].kernel.euclidean_points(X[seen])
+        for v, (rows, seen) in enumerate(zip(self.views._present_rows(), self.mask.T, strict=True)):
+            points = rows if self.maps is None else self.maps[v].kernel.euclidean_points(rows)
             points = self.arrays[v][seen] if points is None else points
             found.append(Patches(*class_neighbours(points, self.labels[seen], n_within, n_between)).spread(seen))
         return replace(self, patches=found)
@@ -119,7 +119,8 @@ def _centre(
     """Subtract the weighted mean of each view (or 0), and insert zero rows for missing samples."""
     arrays, means = [], []
     for X, seen, w in zip(rows, mask.T, weights.T, strict=True):
-        mean = np.average(X, axis=0, weights=w[seen]) if center else np.zeros(X.shape[1])
+        alike = (w[seen] == 1.0).all()  # then a weighted mean would only need more memory
+        mean = np.average(X, axis=0, weights=None if alike else w[seen]) if center else np.zeros(X.shape[1])
         centred = np.subtract(X, mean, out=X if overwrite else None) if center else X
         if not seen.all():
             filled = np.zeros((len(seen), X.shape[1]))
