@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.plans import Place
-from crossview.metrics import distances_in_chunks
+from crossview.metrics import distances_in_chunks, nearest
 from crossview.recognition.committee import Committee
 from crossview.recognition.splits import permute_labels
 from crossview.recognition.tuning import standard_pipeline
@@ -97,14 +97,13 @@ def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], i
         sample = int(one.rows[row])
         return numbers.setdefault((view, sample), len(numbers)), _class_name(data, data.y[sample])
 
-    found = []
-    latents = one.latents.arrays
-    for part, distances in distances_in_chunks(latents[g][gallery], latents[p][probes], one.metric):
-        for probe, line in zip(probes[part], distances, strict=True):
-            nearest = np.argsort(line, kind="stable")[:_RANKS]
-            ranked = [Match(*shown(g, gallery[k]), float(line[k])) for k in nearest]
-            found.append(Probe(*shown(p, probe), ranked))
-    return found
+    G, P = one.latents.arrays[g][gallery], one.latents.arrays[p][probes]
+    distances, columns = nearest(distances_in_chunks(G, P, one.metric), min(_RANKS, len(gallery)))
+    ranked = [
+        [Match(*shown(g, gallery[k]), float(d)) for k, d in zip(*line, strict=True)]
+        for line in zip(columns, distances, strict=True)
+    ]
+    return [Probe(*shown(p, int(probe)), matches) for probe, matches in zip(probes, ranked, strict=True)]
 
 
 def _plane(Z: Array) -> Array:
