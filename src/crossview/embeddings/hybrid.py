@@ -1,6 +1,7 @@
 """Multi-view Hybrid Embedding and its kernel form."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -156,18 +157,25 @@ class MvHE(Embedding):
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
     ) -> Callable[[Mapping[str, Any]], Self]:
         """Compute the terms of the objective once; each setting then costs an eigen-solve."""
-        models: list[MvHE] = [clone(self).set_params(**setting) for setting in settings]
-        weights = [w for model in models if (w := model._hybrid_weights()).valid]
+        unfitted: MvHE = clone(self)
+
+        def with_params(setting: Mapping[str, Any]) -> MvHE:
+            # As clone and set_params, whose inspection of signatures would take longer than scoring.
+            model = copy(unfitted)
+            model.__dict__.update(setting)
+            return model
+
+        weights = [w for setting in settings if (w := with_params(setting)._hybrid_weights()).valid]
         within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
-        largest: MvHE = clone(self).set_params(n_within=max(within, default=0), n_between=max(between, default=0))
-        data = largest._prepare(views, y)
+        largest = {"n_within": max(within, default=0), "n_between": max(between, default=0)}
+        data = with_params(largest)._prepare(views, y)
         problem = HybridProblem(data)
         # One scatter costs about as much as one part, so parts only pay off for many settings.
         many = len(weights) > 1 + 2 * (len(within) + len(between))
         scatter = problem.parts(within, between).combine if many else problem.scatter
 
         def refit(setting: Mapping[str, Any]) -> Any:
-            model: MvHE = clone(self).set_params(**setting)
+            model = with_params(setting)
             model._check_params(data.views.shape[1])
             S = scatter(model._hybrid_weights())
             return model._store(data, *_smallest_components(S, data, model._capped_components(data)))
