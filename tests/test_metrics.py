@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 import crossview as cv
+from crossview.distances import distances_in_chunks, nearest
 
 
 def literal(latents, y, score):
@@ -181,9 +182,9 @@ def test_curves_of_latents_of_any_scale(matching, scale):
         # Distances between subnormal numbers are rounded to the next of them.
         np.testing.assert_allclose(found[2], np.ldexp(expected[2], factor), rtol=1e-9, atol=5e-324)
     D = fraction_distances(*scaled[::2], metric)
-    nearest = [min(range(len(G)), key=row.__getitem__) for row in D]
-    rows = cv.metrics.nearest(cv.metrics.distances_in_chunks(scaled[0], scaled[2], metric), 1)[1]
-    np.testing.assert_array_equal(rows[:, 0], nearest)
+    expected = [min(range(len(G)), key=row.__getitem__) for row in D]
+    rows = nearest(distances_in_chunks(scaled[0], scaled[2], metric), 1)[1]
+    np.testing.assert_array_equal(rows[:, 0], expected)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -199,7 +200,7 @@ def test_rows_of_different_scales(metric):
     else:
         large, small = G * 1e160, P * 1e-200
         expected = np.linalg.norm(G, axis=1)[None] * np.ones((20, 1))
-        ((_, found),) = cv.metrics.distances_in_chunks(large, small, metric)
+        ((_, found),) = distances_in_chunks(large, small, metric)
         np.testing.assert_allclose(found / 1e160, expected, rtol=1e-9)
 
 
@@ -226,7 +227,7 @@ def test_distances_beyond_all_numbers_are_refused():
 def test_nearest_takes_ties_in_order(k, n):
     rng = np.random.default_rng(0)
     blocks = [rng.integers(0, 40, size=(30, n)).astype(float) for _ in range(2)]
-    distances, columns = cv.metrics.nearest(((slice(0), block) for block in blocks), k)
+    distances, columns = nearest(((slice(0), block) for block in blocks), k)
     D = np.concatenate(blocks)
     expected = [sorted(range(n), key=lambda c, row=row: (row[c], c))[:k] for row in D]
     np.testing.assert_array_equal(columns, expected)
@@ -330,7 +331,7 @@ def literal_distances(G, P, metric):
 
 @pytest.mark.parametrize("chunk", [10, 10**6])
 def test_verification_and_identification_are_literal(matching, chunk, monkeypatch):
-    monkeypatch.setattr(cv.metrics, "_CHUNK", chunk)
+    monkeypatch.setattr("crossview.distances._CHUNK", chunk)
     G, g, P, p, metric = matching
     D = literal_distances(G, P, metric)
 

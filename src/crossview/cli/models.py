@@ -35,6 +35,7 @@ from crossview.cli.app import (
     out,
 )
 from crossview.datasets.registry import SOURCES
+from crossview.distances import distances_in_chunks, nearest
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 
@@ -209,11 +210,11 @@ def match(
     if k > len(G):
         raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
     names, found = _described(new, "probe", "probe_label"), _described(known, "match", "match_label")
-    distances, nearest = cv.metrics.nearest(cv.metrics.distances_in_chunks(G, P, chosen_metric(fitted)), k)
+    distances, columns = nearest(distances_in_chunks(G, P, chosen_metric(fitted)), k)
     rows = [
         {**names[probe], "rank": rank + 1, **found[known_rows[g]], "distance": float(distances[row, rank])}
         for row, probe in enumerate(new_rows)
-        for rank, g in enumerate(nearest[row])
+        for rank, g in enumerate(columns[row])
     ]
     if output is None:
         print(_csv(rows), end="")

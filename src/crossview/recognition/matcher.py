@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossview._transformer import transform_view
 from crossview._types import Array
 from crossview._validation import check_choice, check_count
-from crossview.metrics import class_distances_in_chunks, distances_in_chunks, nearest
+from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import ViewInput
 

@@ -12,8 +12,8 @@ from sklearn.decomposition import PCA
 
 from crossview._types import Array
 from crossview.datasets import Dataset
+from crossview.distances import distances_in_chunks, nearest
 from crossview.experiments.plans import Place
-from crossview.metrics import distances_in_chunks, nearest
 from crossview.recognition.committee import Committee
 from crossview.recognition.splits import permute_labels
 from crossview.recognition.tuning import standard_pipeline
