@@ -42,8 +42,9 @@ def check(model: Any, fitted: Mapping[str, Any]) -> None:
     name = type(model).__name__
     _, entry, given = TABLE[name]
     known = {key.removesuffix("?"): key.endswith("?") for key in entry if key not in given}
-    for key in fitted.keys() - known.keys():
-        raise ValueError(f"{name}.{key} is not part of a model")
+    for key in fitted:
+        if key not in known:
+            raise ValueError(f"{name}.{key} is not part of a model")
     complete = any(optional and key in fitted for key, optional in known.items())
     for key, optional in known.items():
         if fitted and key not in fitted and (complete or not optional):
