@@ -203,7 +203,7 @@ def test_searches(tmp_path):
     folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
     for search in (
         cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
-        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassKFold(2, random_state=0)),
+        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
         clone(SEARCH),
         clone(SEARCH).set_params(members=2),
     ):
@@ -220,7 +220,6 @@ def test_searches(tmp_path):
     [
         cv.ClassSplit(0.5, 3, 0),
         cv.SampleSplit(2),
-        cv.ClassKFold(3),
         GroupKFold(3),
         GroupShuffleSplit(3, test_size=0.3),
         KFold(3, shuffle=True, random_state=1),
@@ -577,9 +576,14 @@ def test_newer_versions_are_refused_by_name(content, tmp_path):
     path = tmp_path / "model"
     message = rf"was written by crossview 2\.1\.0, this is {cv.__version__}: upgrade"
     refuse(path, forge(tree, arrays, "2.1.0"), message)
-    refuse(path, seal({"__metadata__": {"crossview": f"format=2 version=2.1.0 sha256={ZEROS} something new"}}), message)
+    refuse(path, seal({"__metadata__": {"crossview": f"format=3 version=2.1.0 sha256={ZEROS} something new"}}), message)
     path.write_bytes(forge(tree, arrays, "0.99.0rc1"))
     assert load(path).n_components == 1
+
+
+def test_older_formats_are_refused_by_name(content, tmp_path):
+    old = bytes(content).replace(b"format=2 ", b"format=1 ", 1)
+    refuse(tmp_path / "model", old, rf"was written by crossview {cv.__version__}, in a format .* fit the model again")
 
 
 ZEROS = "0" * 64
@@ -590,15 +594,15 @@ ZEROS = "0" * 64
     [
         "",
         "\n",
-        "format=1",
-        "format=1 version= sha256= ",
+        "format=2",
+        "format=2 version= sha256= ",
         f"format=0 version=0.1.0 sha256={ZEROS[1:]} {{}}",
-        f"format=1 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
+        f"format=2 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
         f"format=one version=0.1.0 sha256={ZEROS} {{}}",
         f"format=-1 version=0.1.0 sha256={ZEROS} {{}}",
-        f"format=1 version=x sha256={ZEROS} {{}}",
-        f"format=1 version=0.1.0 sha256={ZEROS} {{}}",
-        "format=1 version=0.1.0" + " " * 1000,
+        f"format=2 version=x sha256={ZEROS} {{}}",
+        f"format=2 version=0.1.0 sha256={ZEROS} {{}}",
+        "format=2 version=0.1.0" + " " * 1000,
         1,
         None,
         [],
@@ -835,7 +839,7 @@ def test_deep_descriptions_are_refused(content, tmp_path):
 @confined
 def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
-    mark = f'{{"__metadata__":{{"crossview":"format=1 version={cv.__version__} sha256={ZEROS} '
+    mark = f'{{"__metadata__":{{"crossview":"format=2 version={cv.__version__} sha256={ZEROS} '
     items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
     many = [(item, 15) for item in items] + [("{}", 64), (" " * 100, 15), ("[" * 100, 15)]
     for k, (item, megabytes) in enumerate(many):

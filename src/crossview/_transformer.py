@@ -36,6 +36,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     _refits: ClassVar[tuple[str, ...]] = ()
     """Parameters that `_refitter` can change much faster than a fit."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        # scikit-learn would put the views of `fit_transform` into one frame; `_contain` makes one of each.
+        super().__init_subclass__(auto_wrap_output_keys=None, **options)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -123,7 +127,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Parameters
         ----------
         input_features : sequence of str, optional
-            Names of the input features of all views, one view after another. Only scaling keeps them.
+            Names of the input features of all views, one view after another, or those that all views share. Only
+            scaling keeps them.
 
         Returns
         -------
@@ -131,8 +136,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             Names that begin with that of the view, such as ``photo__viewpca0``.
         """
         check_is_fitted(self)
-        views = range(len(self.view_names_))
-        return np.array([name for v in views for name in self._names_out(v, input_features)], dtype=object)
+        inputs = self._input_names(input_features)
+        return np.array([name for v, names in enumerate(inputs) for name in self._names_out(v, names)], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what `transform` and `transform_view` return for matrices that are not in a `Views`.
@@ -153,24 +158,43 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             self._output = transform
         return self
 
-    def _names_out(self, v: int, input_features: Sequence[str] | None = None) -> list[str]:
-        """Names of the outputs of view v."""
+    def _names_out(self, v: int, inputs: list[str]) -> list[str]:
+        """Names of the outputs of view v, given those of its inputs."""
         prefix = f"{self.view_names_[v]}__{type(self).__name__.lower()}"
         return [f"{prefix}{k}" for k in range(self._n_outputs(v))]
+
+    def _input_names(self, given: Sequence[str] | None = None) -> list[list[str]]:
+        """Names of the input features of every view, each with the view's name in front."""
+        names, widths = [] if given is None else list(given), self.n_features_
+        if given is None:
+            split = [known or [f"x{k}" for k in range(D)] for known, D in zip(self.feature_names_, widths, strict=True)]
+        elif set(widths) == {len(names)}:
+            split = [names] * len(widths)
+        elif len(names) == sum(widths):
+            split = [names[end - D : end] for D, end in zip(widths, np.cumsum(widths), strict=True)]
+        else:
+            what = f"the number of features of all views, {sum(widths)}"
+            raise ValueError(f"input_features should have length equal to {what}, got {len(names)} names.")
+        found = [_prefixed(one, view) for one, view in zip(split, self.view_names_, strict=True)]
+        for one, known, view in zip(found, self.feature_names_, self.view_names_, strict=True):
+            if known is not None and one != _prefixed(known, view):
+                raise ValueError(f"input_features is not equal to feature_names_ of view {view!r}: leave it out.")
+        return found
 
     def _contain(self, Z: Array, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
         output = self._output or get_config()["transform_output"]
         if output == "default":
             return Z
+        columns = self._names_out(v, self._input_names()[v])
         try:
             library = import_module(output)
         except ImportError as error:
             raise ImportError(f"install {output} for its frames, or use set_output(transform='default').") from error
         if output == "polars":
-            return library.DataFrame(Z, schema=self._names_out(v), orient="row")
+            return library.DataFrame(Z, schema=columns, orient="row")
         index = X.index if isinstance(X, library.DataFrame) else None
-        return library.DataFrame(Z, index=index, columns=self._names_out(v), copy=False)
+        return library.DataFrame(Z, index=index, columns=columns, copy=False)
 
     def _map_view(self, X: Any, view: int | str) -> Array:
         """Check and map samples of one view."""
@@ -233,6 +257,12 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                 f"view {self.view_names_[v]!r}: X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{expected} features as input, as in fit."
             )
+
+
+def _prefixed(names: Sequence[str], view: str) -> list[str]:
+    """Names that begin with that of the view, once: the outputs of one step are the inputs of the next."""
+    prefix = f"{view}__"
+    return [name if name.startswith(prefix) else prefix + name for name in names]
 
 
 def _difference(columns: list[str], known: list[str], view: str, v: int) -> str:
