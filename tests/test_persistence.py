@@ -192,6 +192,22 @@ def test_kernels_and_their_parameters(model, tmp_path):
         assert_same(clone(model).fit(ARRAYS, Y).landmarks_, again.fit(ARRAYS, Y).landmarks_)
 
 
+def test_columns_and_image_sizes(tmp_path):
+    columns = [list("abcdef"), None]
+    views = cv.Views(SAME_SIZES, feature_names=columns, image_shape=(2, 3))
+    for model in (cv.MvHE(2), cv.KMvHE(2), cv.ViewScaler(), cv.ViewPCA(2), cv.ViewKernel(), cv.Committee([cv.MvDA()])):
+        again = through_a_file(model.fit(views, Y), tmp_path)
+        assert again.feature_names_ == columns
+        assert again.image_shape_ == (2, 3)
+
+
+def test_the_choice_of_frames_is_not_saved(tmp_path):
+    for model in (cv.MvHE(2), cv.MvHE(2).fit(ARRAYS, Y)):
+        file = _models.encode(model)
+        assert _models.encode(model.set_output(transform="pandas")) == file
+        assert through_a_file(model, tmp_path)._output is None
+
+
 def test_precomputed_kernels(tmp_path):
     K = [X @ X.T for X in ARRAYS]
     model = cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit(K, Y)
@@ -889,7 +905,10 @@ def test_a_large_search_is_refused_when_it_is_saved(tmp_path, monkeypatch):
         save(cv.MvHE(beta=[0] * 10**6), tmp_path / "model")
 
 
-@pytest.mark.parametrize("name", ["projections_", "means_", "view_names_", "n_features_", "n_features_in_"])
+CHECKED = ["view_names_", "n_features_", "n_features_in_", "feature_names_", "image_shape_"]
+
+
+@pytest.mark.parametrize("name", [*CHECKED, "projections_", "means_"])
 def test_models_that_lack_something_are_refused(name, content, tmp_path):
     tree, arrays = unforge(content)
     del tree["fitted"][name]
@@ -927,6 +946,20 @@ def test_models_whose_parts_do_not_go_together_are_refused(content, tmp_path):
         {"view_names_": ["a", "a"]},
         {"view_names_": "ab"},
         {"view_names_": []},
+        {"feature_names_": None},
+        {"feature_names_": [None]},
+        {"feature_names_": tuple_of(None, None)},
+        {"feature_names_": [None, ["a"]]},
+        {"feature_names_": [None, ["a", 1]]},
+        {"feature_names_": [None, "ab"]},
+        {"feature_names_": [None, tuple_of("a", "b")]},
+        {"image_shape_": [1, 2]},
+        {"image_shape_": tuple_of(2, 2)},
+        {"image_shape_": tuple_of(-1, -2)},
+        {"image_shape_": tuple_of(1, 2.0)},
+        {"image_shape_": tuple_of(True, 2)},
+        {"image_shape_": tuple_of(1, 2, 1)},
+        {"_output": "pandas"},
         {"projections_": []},
         {"means_": [1, "a"]},
         {"transform_view": "shadow"},
