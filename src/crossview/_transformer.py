@@ -165,21 +165,17 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def _input_names(self, given: Sequence[str] | None = None) -> list[list[str]]:
         """Names of the input features of every view, each with the view's name in front."""
-        names, widths = [] if given is None else list(given), self.n_features_
+        names = [
+            known or [f"x{k}" for k in range(D)] for known, D in zip(self.feature_names_, self.n_features_, strict=True)
+        ]
+        own = [*map(_prefixed, names, self.view_names_)]
         if given is None:
-            split = [known or [f"x{k}" for k in range(D)] for known, D in zip(self.feature_names_, widths, strict=True)]
-        elif set(widths) == {len(names)}:
-            split = [names] * len(widths)
-        elif len(names) == sum(widths):
-            split = [names[end - D : end] for D, end in zip(widths, np.cumsum(widths), strict=True)]
-        else:
-            what = f"the number of features of all views, {sum(widths)}"
-            raise ValueError(f"input_features should have length equal to {what}, got {len(names)} names.")
-        found = [_prefixed(one, view) for one, view in zip(split, self.view_names_, strict=True)]
-        for one, known, view in zip(found, self.feature_names_, self.view_names_, strict=True):
-            if known is not None and one != _prefixed(known, view):
+            return own
+        others = [*map(_prefixed, _split(list(given), self.n_features_), self.view_names_)]
+        for v, view in enumerate(self.view_names_):
+            if self.feature_names_[v] is not None and others[v] != own[v]:
                 raise ValueError(f"input_features is not equal to feature_names_ of view {view!r}: leave it out.")
-        return found
+        return others
 
     def _contain(self, Z: Array, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
@@ -247,7 +243,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             )
 
     def _check_features(self, X: Array, v: int, columns: FeatureNames) -> None:
-        """Refuse other columns than in fit. As views are also passed as arrays, columns without names are taken."""
+        """Refuse other columns than in fit.
+
+        Columns without names are accepted without scikit-learn's warning: ``views["photo"]`` is an array.
+        """
         known = self.feature_names_[v]
         if columns is not None and known is not None and columns != known:
             raise ValueError(_difference(columns, known, self.view_names_[v], v))
@@ -259,6 +258,16 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             )
 
 
+def _split(names: list[str], widths: Sequence[int]) -> list[list[str]]:
+    """Names of features by view, from those of all views, or from names that all views share."""
+    if set(widths) == {len(names)}:
+        return [names] * len(widths)
+    if len(names) != sum(widths):
+        what = f"the number of features of all views, {sum(widths)}"
+        raise ValueError(f"input_features should have length equal to {what}, got {len(names)} names.")
+    return [names[end - D : end] for D, end in zip(widths, np.cumsum(widths), strict=True)]
+
+
 def _prefixed(names: Sequence[str], view: str) -> list[str]:
     """Names that begin with that of the view, once: the outputs of one step are the inputs of the next."""
     prefix = f"{view}__"
@@ -267,8 +276,8 @@ def _prefixed(names: Sequence[str], view: str) -> list[str]:
 
 def _difference(columns: list[str], known: list[str], view: str, v: int) -> str:
     """How the columns of a view differ from those in fit, and what to do."""
-    missing = [name for name in known if name not in set(columns)]
-    unexpected = [name for name in columns if name not in set(known)]
+    given, fitted = set(columns), set(known)
+    missing, unexpected = [c for c in known if c not in given], [c for c in columns if c not in fitted]
     fix = f"X[model.feature_names_[{v}]]"
     if not missing and not unexpected and len(columns) == len(known):
         return f"columns of view {view!r} are in another order than in fit: reorder them with {fix}."

@@ -264,7 +264,7 @@ def test_folds_are_made_of_what_there_is(classes, samples, kind, n_folds):
     splitter, found = folds("auto", y, 5, 0)
     assert found == kind
     assert isinstance(splitter, {"classes": GroupKFold, "samples": StratifiedKFold}[kind])
-    parts = list(splitter.split(y, y, groups=y))
+    parts = list(splitter.split(y, y, groups=y if kind == "classes" else None))
     assert len(parts) == n_folds
     for train, test in parts:
         assert len(np.unique(y[test])) >= 2
@@ -354,7 +354,7 @@ class TestCommittee:
         search = cv.tune("MvHE", VIEWS, Y, n_iter=6, members=3, cv=FOLDS)
         params = [search.cv_results_["params"][row] for row in search.members_]
         scores = []
-        for train, test in FOLDS.split(Y, Y):
+        for train, test in FOLDS:
             committee = cv.Committee([search.pipeline(one) for one in params]).fit(VIEWS[train], Y[train])
             scores.append(committee.score(VIEWS[test], Y[test]))
         assert search.best_score_ == pytest.approx(np.mean(scores), abs=1e-12)
