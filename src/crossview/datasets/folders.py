@@ -72,10 +72,9 @@ def load_folder(
     keys = sorted({place[1:] for place in chosen}, key=lambda key: [natural(part) for part in key])
     y = as_labels([label for label, _ in keys])
     return Dataset(
-        views=paired(samples, keys),
+        views=paired(samples, keys, shape),
         y=y,
         class_names=class_names(y),
-        image_shape=shape,
         description=f"Images in {Path(root).name}: {len(keys)} samples of {len(set(y.tolist()))} classes.",
         ids=np.array(["/".join(filter(None, key)) for key in keys]),
     )

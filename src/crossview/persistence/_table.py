@@ -28,7 +28,7 @@ from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit
+from crossview.recognition.splits import ClassSplit, SampleSplit
 
 Sizes: TypeAlias = dict[Any, Any]
 
@@ -87,6 +87,18 @@ def _widths(value: Any, sizes: Sizes) -> bool:
         return False
     sizes.update({("D", v): D for v, D in enumerate(value)}, widths=value)
     return bool(len(value) == sizes["n"])
+
+
+def _columns(value: Any, sizes: Sizes) -> bool:
+    texts = type(value) is list and all(type(name) is str for name in value)
+    return value is None or (texts and len(value) == sizes["D", sizes["view"]])
+
+
+def _image_shape(value: Any, sizes: Sizes) -> bool:
+    if value is None:
+        return True
+    whole = type(value) is tuple and len(value) == 2 and all(type(size) is int and size >= 1 for size in value)
+    return whole and {value[0] * value[1]} == set(sizes["widths"])
 
 
 def _kernel(value: Any, sizes: Sizes) -> bool:
@@ -173,6 +185,8 @@ _VIEWS: dict[str, Any] = {
     "view_names_": _names,
     "n_features_": _widths,
     "n_features_in_": lambda value, sizes: value == sum(sizes["widths"]),
+    "feature_names_": [_columns],
+    "image_shape_": _image_shape,
 }
 _LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
 _LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [(*_NUMBER, NoneType)]}
@@ -209,7 +223,7 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "degree": _NUMBER,
         "coef0": _NUMBER,
     },
-    **{cls: {} for cls in (ClassKFold, ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
+    **{cls: {} for cls in (ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
