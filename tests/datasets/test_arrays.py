@@ -81,9 +81,9 @@ def test_damaged_npz_is_named(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file"):
         cv.datasets.load_arrays(path)
-    np.save(tmp_path / "one.npy", np.eye(2))
-    with pytest.raises(ValueError, match=r"one\.npy is not a readable \.npz file.*numpy\.savez"):
-        cv.datasets.load_arrays(tmp_path / "one.npy")
+    (tmp_path / "one.dat").write_bytes(b"other")
+    with pytest.raises(ValueError, match=r"one\.dat is not a readable \.npz file.*numpy\.savez"):
+        cv.datasets.load_arrays(tmp_path / "one.dat")
 
 
 def test_tables_are_joined_by_identity(tables):
@@ -175,7 +175,7 @@ def test_tables_that_are_wrong(tables, sketch, message):
 def test_other_files_that_are_wrong(tables, tmp_path_factory):
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*numpy\.savez.*one table per view"):
         cv.datasets.load_arrays(tables / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"has no \.csv or \.parquet file"):
+    with pytest.raises(FileNotFoundError, match=r"has no \.csv, \.parquet or \.npy file"):
         cv.datasets.load_arrays(tmp_path_factory.mktemp("empty"))
     (tables / "sketch.csv").write_bytes(b"id,label,c\n\xff\xfe,cat,1\n")
     with pytest.raises(ValueError, match=r"sketch\.csv is not a readable table .*UTF-8"):

@@ -1,6 +1,5 @@
 """Features from arrays in a file or from tables in a folder."""
 
-import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,16 +10,18 @@ from numpy.typing import NDArray
 
 from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
 from crossview.datasets._files import check_name, natural, one_line, unreadable
+from crossview.datasets._npy import NO_OBJECTS, read_npy, read_npy_file
 from crossview.datasets._tables import Table, read_table
 from crossview.views import Views
 
-__all__ = ["TABLE_SUFFIXES", "load_arrays"]
+__all__ = ["ARRAY_SUFFIXES", "load_arrays"]
 
 _HELP = (
     "Pass a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, for example "
     "photo.csv and sketch.parquet, with the columns id and label."
 )
 TABLE_SUFFIXES = (".csv", ".parquet")
+ARRAY_SUFFIXES = (*TABLE_SUFFIXES, ".npy")  # of files with one view each
 _MAX_SMALL = 2**28  # bytes to which any .npz file may unpack; larger data must not be a bomb
 _MAX_RATIO = 200
 
@@ -65,14 +66,15 @@ def load_arrays(
     source = check_name(Path(path))
     if not source.is_file() and not source.is_dir():
         raise FileNotFoundError(f"{source} does not exist, or is neither a file nor a folder. {_HELP}")
-    if source.is_file() and source.suffix.lower() not in TABLE_SUFFIXES:
-        return _from_npz(source, y_name, id_column, labelled)
-    files = [source] if source.is_file() else _tables_in(source)
-    return _from_tables(files, source, id_column, label_column, labelled)
+    files = [source] if source.is_file() else _files_in(source)
+    suffixes = {file.suffix.lower() for file in files}
+    if suffixes <= set(TABLE_SUFFIXES):
+        return _from_tables(files, source, id_column, label_column, labelled)
+    arrays = {file.stem: read_npy_file(file) for file in files} if suffixes == {".npy"} else _read_npz(source)
+    return _from_arrays(arrays, source, y_name, id_column, labelled)
 
 
-def _from_npz(source: Path, y_name: str, id_name: str, labelled: bool) -> Dataset:
-    arrays = _read_npz(source)
+def _from_arrays(arrays: dict[str, NDArray[Any]], source: Path, y_name: str, id_name: str, labelled: bool) -> Dataset:
     if labelled and y_name not in arrays:
         raise ValueError(
             f"{source} has no array of labels {y_name!r}, only {', '.join(arrays)}: add it, or, in Python, pass its "
@@ -117,13 +119,12 @@ def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
     except Exception as error:
         # A decoder raises any kind of error on damaged data; the user needs the file's name.
         raise ValueError(
-            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). Arrays of dtype object are "
-            f"never read: save numbers, and labels as numbers or text. {_HELP}"
+            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). {NO_OBJECTS} {_HELP}"
         ) from error
 
 
 def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive, once their declared sizes are known to be plausible; pickles are never read."""
+    """The arrays of an archive, unless they unpack to far more than its size."""
     entries = archive.infolist()
     if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
         raise ValueError("it is compressed in a way that numpy never uses")
@@ -132,26 +133,24 @@ def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[A
     arrays = {}
     for entry in entries:
         with archive.open(entry) as stream:
-            version = np.lib.format.read_magic(stream)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = header(stream)
-            # An object's size says nothing, and numpy allocates what a header declares.
-            if dtype.kind not in "biufSU" or math.prod(shape) * max(dtype.itemsize, 1) > entry.file_size:
-                raise ValueError(f"{entry.filename} is of dtype {dtype}, or smaller than its shape {shape}")
-            stream.seek(0)
-            arrays[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
+            arrays[entry.filename.removesuffix(".npy")] = read_npy(stream, entry.file_size, entry.filename)
     return arrays
 
 
-def _tables_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
+    """The tables, or otherwise the .npy files, of a folder."""
     try:
-        entries = [check_name(file) for file in folder.iterdir() if file.suffix.lower() in TABLE_SUFFIXES]
+        entries = [check_name(file) for file in folder.iterdir() if not file.name.startswith(".")]
     except OSError as error:
         raise unreadable(folder, error) from error
-    files = [file for file in entries if not file.name.startswith(".")]
-    if not files:
-        raise FileNotFoundError(f"{folder} has no .csv or .parquet file. {_HELP}")
-    return sorted(files, key=lambda file: natural(file.name))
+    tables = [file for file in entries if file.suffix.lower() in TABLE_SUFFIXES]
+    arrays = [file for file in entries if file.suffix.lower() == ".npy"]
+    if not tables and not arrays:
+        raise FileNotFoundError(f"{folder} has no .csv, .parquet or .npy file. {_HELP}")
+    if tables and arrays:
+        both = f"{tables[0].name} and {arrays[0].name}"
+        raise ValueError(f"{folder} has tables and .npy files, {both}: keep one kind.")
+    return sorted(tables or arrays, key=lambda file: natural(file.name))
 
 
 def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_column: str, labelled: bool) -> Dataset:
