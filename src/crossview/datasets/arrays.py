@@ -1,7 +1,7 @@
 """Features from arrays in a file or from tables in a folder."""
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
-from crossview.datasets._files import check_name, natural, one_line, unreadable
+from crossview.datasets._files import check_name, listed, natural, one_line, unreadable
 from crossview.datasets._npy import NO_OBJECTS, read_npy, read_npy_file
+from crossview.datasets._pairing import check_pairs, keys_by_pattern
 from crossview.datasets._tables import Table, read_table
 from crossview.views import Views
 
@@ -27,7 +28,13 @@ _MAX_RATIO = 200
 
 
 def load_arrays(
-    path: str | Path, *, y_name: str = "y", id_column: str = "id", label_column: str = "label", labelled: bool = True
+    path: str | Path,
+    *,
+    y_name: str = "y",
+    id_column: str = "id",
+    label_column: str = "label",
+    labelled: bool = True,
+    pair_by: str | None = None,
 ) -> Dataset:
     r"""Features from numpy's ``.npz`` or from one table per view.
 
@@ -58,10 +65,10 @@ def load_arrays(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = Path(folder, "photo.csv").write_text("id,label,a,b\nx,cat,1,2\ny,dog,3,4\n")
-    ...     written = Path(folder, "sketch.csv").write_text("id,label,c\ny,dog,5\n")
+    ...     written = Path(folder, "sketch.csv").write_text("id,c\ny,5\nx,6\n")
     ...     data = load_arrays(folder)
     >>> data.views, data.y
-    (Views(2 samples; photo: 2 features, sketch: 1 feature; 1 row missing), array(['cat', 'dog'], dtype='<U3'))
+    (Views(2 samples; photo: 2 features, sketch: 1 feature), array(['cat', 'dog'], dtype='<U3'))
     """
     source = check_name(Path(path))
     if not source.is_file() and not source.is_dir():
@@ -69,7 +76,9 @@ def load_arrays(
     files = [source] if source.is_file() else _files_in(source)
     suffixes = {file.suffix.lower() for file in files}
     if suffixes <= set(TABLE_SUFFIXES):
-        return _from_tables(files, source, id_column, label_column, labelled)
+        return _from_tables(files, source, id_column, label_column, labelled, pair_by)
+    if pair_by is not None:
+        raise ValueError(f"{source} needs no pair_by: row k of every array is the same sample. Leave it out.")
     arrays = {file.stem: read_npy_file(file) for file in files} if suffixes == {".npy"} else _read_npz(source)
     return _from_arrays(arrays, source, y_name, id_column, labelled)
 
@@ -153,15 +162,44 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(tables or arrays, key=lambda file: natural(file.name))
 
 
-def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_column: str, labelled: bool) -> Dataset:
+def _from_tables(
+    files: Sequence[Path], source: Path, id_column: str, label_column: str, labelled: bool, pair_by: str | None
+) -> Dataset:
     tables: dict[str, Table] = {}
     for file in files:
         if file.stem in tables:
             raise ValueError(f"{source} has two tables of the view {file.stem!r}, as .csv and .parquet: remove one.")
-        tables[file.stem] = read_table(file, id_column, label_column, labelled)
+        table = read_table(file, id_column, label_column)
+        tables[file.stem] = table if pair_by is None else _by_key(table, pair_by)
+    labels = _labels(tables.values(), id_column)
+    if labelled:
+        _check_labels(tables.values(), labels, id_column, label_column)
+        seen = {view: {key for key, row in table.rows.items() if row[0] == row[0]} for view, table in tables.items()}
+        fix = f"The column {id_column!r} must match: correct it, or give a pattern for what ids share, such as "
+        fix += r"--pair-by '(\d+)$' (pair_by=…)."
+        check_pairs(seen, lambda view, key: f"{id_column} {key!r} of {tables[view].file}", "{}", fix)
+    views = paired({view: table.rows for view, table in tables.items()}, list(labels))
+    return _dataset(views, as_labels(list(labels.values())), source, np.array(list(labels)))
+
+
+def _by_key(table: Table, pattern: str) -> Table:
+    """The same table, its rows named after what a pattern finds in their identities."""
+    keys = ["-".join(filter(None, found)) for found in keys_by_pattern(pattern, list(table.rows))]
+    first: dict[str, str] = {}
+    for identity, key in zip(table.rows, keys, strict=True):
+        if (other := first.setdefault(key, identity)) != identity:
+            both = f"{other!r} and {identity!r} of {table.file}"
+            raise ValueError(f"pair_by finds {key!r} in {both}: write a pattern that tells them apart.")
+    rows = dict(zip(keys, table.rows.values(), strict=True))
+    return table._replace(rows=rows, labels=dict(zip(keys, table.labels.values(), strict=bool(table.labels))))
+
+
+def _labels(tables: Iterable[Table], id_column: str) -> dict[str, str]:
+    """The label of every identity, empty text if no table has one."""
     labels: dict[str, tuple[str, Path]] = {}
-    for table in tables.values():
-        for identity, label in table.labels.items():
+    for table in tables:
+        for identity in table.rows:
+            label = table.labels.get(identity, "")
             first, file = labels.get(identity, ("", table.file))
             if not first:
                 labels[identity] = label, table.file
@@ -170,8 +208,21 @@ def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_colu
                     f"{id_column} {identity!r} has the label {first!r} in {file}, but {label!r} in {table.file}: "
                     "correct one of them."
                 )
-    views = paired({view: table.rows for view, table in tables.items()}, list(labels))
-    return _dataset(views, as_labels([label for label, _ in labels.values()]), source, np.array(list(labels)))
+    return {identity: label for identity, (label, _) in labels.items()}
+
+
+def _check_labels(tables: Iterable[Table], labels: Mapping[str, str], id_column: str, label_column: str) -> None:
+    """Refuse samples without a label."""
+    for table in tables:
+        missing = [identity for identity in table.rows if not labels[identity]]
+        if missing and not table.labels:
+            there = listed([repr(name) for name in (id_column, *table.columns)], 10)
+            raise ValueError(
+                f"{table.file} has no column {label_column!r}, only {there}: add it to one of the tables, "
+                "or rename the column that has the classes (in Python, pass its name as label_column)."
+            )
+        if missing:
+            raise ValueError(f"{table.file} has no {label_column} for {id_column} {missing[0]!r}: fill it in.")
 
 
 def _dataset(views: Views, y: NDArray[Any], source: Path, ids: NDArray[Any] | None) -> Dataset:
