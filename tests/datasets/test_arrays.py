@@ -92,6 +92,7 @@ def test_tables_are_joined_by_identity(tables):
         data = cv.datasets.load_arrays(tables)
     assert data.view_names == ["photo", "sketch"]
     assert data.y.tolist() == ["cat", "dog", "cat", "owl"]
+    assert data.views.feature_names == [["a", "b"], ["c"]]
     nan = np.nan
     np.testing.assert_array_equal(data.views["photo"], [[1, 2], [3, 4.5], [nan, nan], [nan, nan]])
     np.testing.assert_array_equal(data.views["sketch"], [[nan], [7], [nan], [-1000]])

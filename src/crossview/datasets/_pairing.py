@@ -61,10 +61,10 @@ def _search(pattern: str, names: Sequence[str]) -> list[list[str] | None]:
     try:
         text = json.dumps([pattern, list(names)])
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_MAX_SECONDS, check=True)
-    except subprocess.TimeoutExpired as error:
+    except subprocess.SubprocessError as error:
         raise ValueError(
-            f"pair_by takes more than {_MAX_SECONDS} s to search the names, {pattern!r}: write it without a repetition "
-            "in a repetition."
+            f"pair_by cannot search the names within {_MAX_SECONDS} s, {pattern!r}: write it without a repetition in a "
+            "repetition."
         ) from error
     found: list[list[str] | None] = json.loads(done.stdout)
     return found

@@ -39,7 +39,7 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
         )
     identities = [_text(value) for value in columns.pop(id_column)]
     labels = [_text(value) for value in columns.pop(label_column, ())]
-    hint = "" if labels else f", or rename it to {label_column!r} if it has the classes"
+    hint = ", or remove it" if labels else f", remove it, or rename it to {label_column!r} if it has the classes"
     if not columns:
         raise ValueError(f"{file} has no features: add columns of numbers next to {id_column!r} and {label_column!r}.")
     if not identities:
@@ -133,7 +133,7 @@ def _numbers(values: Sequence[Any], column: str, file: Path, hint: str) -> Array
             number = math.inf
         if math.isinf(number) or not isinstance(value, int | float | str | None) or "_" in str(value):
             comma = re.fullmatch(r"[+-]?\d+,\d+", str(value))
-            fix = "write 1.5 instead of 1,5" if comma else f"encode the column as numbers, remove it{hint}"
+            fix = "write 1.5 instead of 1,5" if comma else f"encode the column as numbers{hint}"
             raise ValueError(
                 f"{file} has a feature that is not a finite number, {value!r} in row {k + 1} of column {column!r}: "
                 f"{fix}."

@@ -178,7 +178,8 @@ def _from_tables(
         fix = f"The column {id_column!r} must match: correct it, or give a pattern for what ids share, such as "
         fix += r"--pair-by '(\d+)$' (pair_by=…)."
         check_pairs(seen, lambda view, key: f"{id_column} {key!r} of {tables[view].file}", "{}", fix)
-    views = paired({view: table.rows for view, table in tables.items()}, list(labels))
+    joined = paired({view: table.rows for view, table in tables.items()}, list(labels))
+    views = Views(joined, feature_names=[table.columns for table in tables.values()])
     return _dataset(views, as_labels(list(labels.values())), source, np.array(list(labels)))
 
 

@@ -196,10 +196,9 @@ def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, s
     y = as_labels([label for label, _ in keys])
     what = "Features" if shape is None else "Images"
     return Dataset(
-        views=paired(samples, keys),
+        views=paired(samples, keys, None if first else shape),
         y=y,
         class_names=class_names(y),
-        image_shape=None if first else shape,
         description=f"{what} in {Path(root).name}: {len(keys)} samples of {len(class_names(y))} classes.",
         ids=np.array(["/".join(filter(None, key)) for key in keys]),
     )

@@ -130,11 +130,11 @@ def open_probes(
     rows = np.flatnonzero(data.views.mask[:, v])
     if not len(rows):
         raise ValueError(f"{name} has no sample of the view {view!r}.")
+    names = [data.views.feature_names[v]]
     return Dataset(
-        views=Views({view: data.views.arrays[v][rows]}),
+        views=Views({view: data.views.arrays[v][rows]}, feature_names=names, image_shape=data.image_shape),
         y=data.y[rows],
         class_names=class_names(data.y[rows]),
-        image_shape=data.image_shape,
         description=data.description,
         citation=data.citation,
         ids=rows if data.ids is None else data.ids[rows],
