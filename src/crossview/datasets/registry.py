@@ -1,6 +1,7 @@
 """Data sets by name or by path, as a command line gives them."""
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ def open_dataset(
         path = check_name(Path(name))
         if not path.exists():
             raise FileNotFoundError(f"{name} is neither a data set ({', '.join(SOURCES)}) nor an existing path.")
-        return (load_arrays if _has_arrays(path) else load_folder)(path, labelled=labelled, **options)
+        return _loader(path)(path, labelled=labelled, **options)
     if source.folder is None:
         return source.load(**options)
     if folder is None:
@@ -139,6 +140,16 @@ def open_probes(
         citation=data.citation,
         ids=rows if data.ids is None else data.ids[rows],
     )
+
+
+def loader_options(name: str | Path) -> set[str]:
+    """Names of the options that the loader of a data set takes."""
+    load = SOURCES[str(name)].load if str(name) in SOURCES else _loader(Path(name))
+    return set(signature(load).parameters)
+
+
+def _loader(path: Path) -> Callable[..., Dataset]:
+    return load_arrays if _has_arrays(path) else load_folder
 
 
 def _has_arrays(path: Path) -> bool:
