@@ -122,8 +122,8 @@ def open_probes(
         data = load_samples(path, view, image_shape, labelled=labelled, **options)
     else:
         data = load_arrays(path, labelled=labelled, **options)
-    # A table is named after anything, perhaps the day on which its probes were taken.
-    anonymous = path.is_file() and path.suffix.lower() in ARRAY_SUFFIXES
+    # A file of one view is named after anything, perhaps the day on which its probes were taken.
+    anonymous = len(data.view_names) == 1 and path.suffix.lower() in (*ARRAY_SUFFIXES, ".mat")
     if view not in data.view_names and not anonymous:
         there = ", ".join(map(repr, data.view_names))
         raise ValueError(f"{name} has no view {view!r}, only {there}: choose one of them, or rename it.")
