@@ -103,7 +103,11 @@ def test_variables_are_what_scipy_reads():
     assert set(found) == {"a", "t", "c", "e"}
     assert found["t"].item() == expected["t"].item() == "text"
     assert found["c"][1].item() == expected["c"][0, 1].item() == "ü"
-    for mine, theirs in ((found["a"], expected["a"]), (found["c"][2], expected["c"][0, 2]), (found["e"], expected["e"])):
+    for mine, theirs in (
+        (found["a"], expected["a"]),
+        (found["c"][2], expected["c"][0, 2]),
+        (found["e"], expected["e"]),
+    ):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -116,7 +120,10 @@ def test_all_arrays_together_are_limited(monkeypatch):
         read_variables(stream.getvalue(), "x.mat")
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"c": cells(*"abc"), "t": "abc"})
-    for limit, message in (("_MAX_CELLS", "c has more than 2 cells"), ("_MAX_CHARACTERS", "t has more than 2 bytes of")):
+    for limit, message in (
+        ("_MAX_CELLS", "c has more than 2 cells"),
+        ("_MAX_CHARACTERS", "t has more than 2 bytes of"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(f"crossview.datasets._matlab.{limit}", 2)
             with pytest.raises(ValueError, match=message):
