@@ -315,7 +315,7 @@ def test_npy_headers_are_checked_before_anything_is_allocated(tmp_path, monkeypa
     monkeypatch.setattr(np.lib.format, "read_array", lambda *args, **kwargs: pytest.fail("allocated"))
     for content in (npy((10**6, 10**6)), npy((2, 2), "|O", 32), npy((9, 9), size=80)):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file .*: write it anew"):
+        with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file .*: save it with numpy\.save"):
             cv.datasets.load_arrays(path, labelled=False)
 
 
