@@ -81,22 +81,25 @@ def test_damaged_npz_is_named(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file"):
         cv.datasets.load_arrays(path)
-    np.save(tmp_path / "one.npy", np.eye(2))
-    with pytest.raises(ValueError, match=r"one\.npy is not a readable \.npz file.*numpy\.savez"):
-        cv.datasets.load_arrays(tmp_path / "one.npy")
+    (tmp_path / "one.dat").write_bytes(b"other")
+    with pytest.raises(ValueError, match=r"one\.dat is not a readable \.npz file.*numpy\.savez"):
+        cv.datasets.load_arrays(tmp_path / "one.dat")
 
 
 def test_tables_are_joined_by_identity(tables):
-    data = cv.datasets.load_arrays(tables)
+    # A row without values, that of z, was not seen.
+    with pytest.warns(UserWarning, match=r"2 of 3 samples are in one view only, .* id 'x' of .*photo\.csv: fits leave"):
+        data = cv.datasets.load_arrays(tables)
     assert data.view_names == ["photo", "sketch"]
     assert data.y.tolist() == ["cat", "dog", "cat", "owl"]
+    assert data.views.feature_names == [["a", "b"], ["c"]]
     nan = np.nan
     np.testing.assert_array_equal(data.views["photo"], [[1, 2], [3, 4.5], [nan, nan], [nan, nan]])
     np.testing.assert_array_equal(data.views["sketch"], [[nan], [7], [nan], [-1000]])
 
 
 def test_labels_may_be_left_out_and_identities_are_kept(tables, tmp_path_factory):
-    assert cv.datasets.load_arrays(tables).ids.tolist() == ["x", "y", "z", "w"]
+    assert cv.datasets.load_arrays(tables, labelled=False).ids.tolist() == ["x", "y", "z", "w"]
     folder = tmp_path_factory.mktemp("unlabelled")
     (folder / "a.csv").write_text("id,f\nu,1\nv,2\n")
     with pytest.raises(ValueError, match="no column 'label'"):
@@ -128,7 +131,8 @@ def test_parquet_joins_csv(tables):
     frame = pd.DataFrame({"id": ["y", "x"], "label": ["dog", "cat"], "d": [1, 2], "e": [0.5, None]})
     frame.loc[1, ["d", "e"]] = None
     frame.to_parquet(tables / "infrared.parquet")
-    data = cv.datasets.load_arrays(tables)
+    with pytest.warns(UserWarning, match=r"2 of 3 samples are in one view only"):
+        data = cv.datasets.load_arrays(tables)
     assert data.view_names == ["infrared", "photo", "sketch"]
     assert data.y.tolist() == ["dog", "cat", "cat", "owl"]
     np.testing.assert_array_equal(data.views["infrared"][0], [1, 0.5])
@@ -160,8 +164,11 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
         ("id,label,c\n", r"sketch\.csv has no rows"),
         ("id,label,c,c\nw,cat,1,2\n", r"sketch\.csv has two columns called 'c'"),
         (",id,label,c\n0,w,cat,1\n", r"sketch\.csv has a column without a name.*index=False"),
-        ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas"),
-        ("id,class,c\nw,cat,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c'.*label_column"),
+        ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas .*sep=';'"),
+        ("id,class,c\nw,cat,1\n", r"sketch\.csv has .* 'cat' in row 1 of column 'class': .*rename it to 'label' if it"),
+        ("id,class,c\nw,7,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c': add .*label_column"),
+        ("name,label,c\nw,cat,1\n", r"sketch\.csv has no column 'id', only 'name', 'label', 'c': add it.*id_column"),
+        ('id,label,c\nw,cat,"1,5"\n', r"sketch\.csv has .* '1,5' in row 1 of column 'c': write 1\.5 instead of 1,5"),
         ("", r"sketch\.csv is empty"),
         ('id,label,c\nw,"cat,1\n', r"sketch\.csv is not a readable table"),
     ],
@@ -175,7 +182,7 @@ def test_tables_that_are_wrong(tables, sketch, message):
 def test_other_files_that_are_wrong(tables, tmp_path_factory):
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*numpy\.savez.*one table per view"):
         cv.datasets.load_arrays(tables / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"has no \.csv or \.parquet file"):
+    with pytest.raises(FileNotFoundError, match=r"has no \.csv, \.parquet or \.npy file"):
         cv.datasets.load_arrays(tmp_path_factory.mktemp("empty"))
     (tables / "sketch.csv").write_bytes(b"id,label,c\n\xff\xfe,cat,1\n")
     with pytest.raises(ValueError, match=r"sketch\.csv is not a readable table .*UTF-8"):
@@ -204,7 +211,7 @@ for name in ("pandas", "polars", "pyarrow", "pyarrow.parquet"):
     sys.modules[name] = None
 import crossview as cv
 folder = Path({str(tables)!r})
-print(cv.datasets.load_arrays(folder).views)
+print(cv.datasets.load_arrays(folder, labelled=False).views)
 (folder / "x.parquet").write_bytes(b"PAR1")
 try:
     cv.datasets.load_arrays(folder)

@@ -153,6 +153,8 @@ def test_mistakes(fitted, enrolled):
         enrolled.predict({"left": LEFT[:3]})
     with pytest.raises(ValueError, match="got 1 views, but the model was fitted on 2: left, right"):
         enrolled.predict([RIGHT[:3]])
+    with pytest.raises(ValueError, match="the images are 4 × 8 pixels"):
+        enrolled.predict(cv.Views(DATA.views[:3], image_shape=(4, 8)))
     enrolled.enroll(LEFT[:1], Y[:1], "left", replace=True)
     with pytest.raises(ValueError, match="the gallery has only one class"):
         enrolled.calibrate(RIGHT[:1], Y[:1], "right")

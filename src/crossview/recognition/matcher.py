@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._transformer import transform_view, unwrap
+from crossview._transformer import MultiViewTransformer, map_view, unwrap
 from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_labels
 from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
@@ -190,7 +190,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         view = self.gallery_view if view is None else view
         latent = self._latent(X, view)
-        name = self._view_names()[index_of_view(view, self._view_names())]
+        names = unwrap(self.embedding_)[0].view_names_
+        name = names[index_of_view(view, names)]
         labels = _as_labels(y, len(latent))
         empty = replace or not hasattr(self, "gallery_")
         if not empty and (labels.dtype.kind == "U") != (self.gallery_labels_.dtype.kind == "U"):
@@ -378,18 +379,15 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise NotFittedError(f"this {name} is not fitted: call fit, or give it a fitted embedding.") from None
         self.embedding_, self.temperature_ = self.embedding, None
 
-    def _view_names(self) -> list[str]:
-        names: list[str] = unwrap(self.embedding_)[0].view_names_
-        return names
-
     def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Array:
         """Samples of one view in the common space; only if wanted with rows of NaN for missing ones."""
         self._adopt_fitted_embedding()
-        names = self._view_names()
-        v = index_of_view(self.probe_view if view is None else view, names)
-        latent = transform_view(self.embedding_, _one_view(X, v, names), v)
+        first = unwrap(self.embedding_)[0]
+        v = index_of_view(self.probe_view if view is None else view, first.view_names_)
+        latent = map_view(self.embedding_, _one_view(X, v, first), v)
         if not missing and (gaps := np.isnan(latent).any(axis=1)).any():
-            raise ValueError(f"row {gaps.argmax()} is missing in view {names[v]!r} (NaN): leave such rows out.")
+            where = f"row {gaps.argmax()} is missing in view {first.view_names_[v]!r} (NaN)"
+            raise ValueError(f"{where}: leave such rows out.")
         return latent
 
     def _labelled_probes(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Array, Labels]:
@@ -444,12 +442,16 @@ def chosen_metric(model: Any) -> str:
     return chosen_metric(model.best_estimator_) if hasattr(model, "best_estimator_") else "euclidean"
 
 
-def _one_view(X: Samples, v: int, names: list[str]) -> Any:
-    """The samples of view v, taken out of all views or given as they are."""
+def _one_view(X: Samples, v: int, first: MultiViewTransformer) -> Any:
+    """The samples of view v, taken out of all views, or given as they are; `first` knows the views."""
+    names = first.view_names_
     if isinstance(X, Views | Mapping):
         given = X.names if isinstance(X, Views) else list(X)
         if names[v] not in given:
             raise ValueError(f"view {names[v]!r} is not among the views given: {', '.join(map(repr, given))}.")
+        if isinstance(X, Views):
+            first._check_images(X.image_shape)
+            first._check_features(X[names[v]], v, X.feature_names[given.index(names[v])])
         return X[names[v]]
     if not isinstance(X, list | tuple) or not X or np.ndim(X[0]) < 2:
         return X

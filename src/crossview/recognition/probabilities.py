@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
-from crossview._transformer import transform_view
+from crossview._transformer import map_view
 from crossview._types import Array, Indices
 from crossview.distances import Labels, distances_in_chunks
 from crossview.recognition.splits import folds, matching_folds
@@ -74,9 +74,7 @@ def held_out_temperature(
     for fitted, fold, test in _held_out(embedding, views, y, n_folds, random_state):
         probes = np.intersect1d(test, chosen)
         if len(probes):
-            G, P = (
-                transform_view(fitted, fold.arrays[v][rows], v) for v, rows in zip(pair, (known, probes), strict=True)
-            )
+            G, P = (map_view(fitted, fold.arrays[v][rows], v) for v, rows in zip(pair, (known, probes), strict=True))
             own = np.where(known[probes], np.cumsum(known)[probes] - 1, -1)
             distances.append(_other_distances(G, codes, P, own, metric))
             right.append(np.searchsorted(classes, y[probes]))
