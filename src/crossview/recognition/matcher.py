@@ -432,7 +432,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 def chosen_metric(model: Any) -> str:
     """Return the distance that suits a fitted model: the matcher's, the one a search chose, or else Euclidean."""
     if isinstance(model, CrossViewClassifier):
-        return model.metric or chosen_metric(model.embedding_)
+        return model.metric or chosen_metric(getattr(model, "embedding_", model.embedding))
     if isinstance(model, EmbeddingSearchCV):
         return model.best_metric_
     if isinstance(model, FrozenEstimator):
