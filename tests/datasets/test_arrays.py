@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import crossview as cv
+from crossview.datasets.registry import open_dataset
 
 PHOTO = "id,label,a,b\nx,cat,1,2\ny,dog,3,4.5\nz,cat,,\n"
 SKETCH = "c,label,id\n7,dog,y\n-1e3,owl,w\n"
@@ -84,6 +85,60 @@ def test_damaged_npz_is_named(tmp_path, keep):
     (tmp_path / "one.dat").write_bytes(b"other")
     with pytest.raises(ValueError, match=r"one\.dat is not a readable \.npz file.*numpy\.savez"):
         cv.datasets.load_arrays(tmp_path / "one.dat")
+
+
+def test_a_folder_of_npy_files(tmp_path):
+    rng = np.random.default_rng(0)
+    photo, sketch = rng.normal(size=(5, 3)), rng.normal(size=(5, 2)).astype(np.float32)
+    np.save(tmp_path / "photo.npy", photo)
+    np.save(tmp_path / "sketch.npy", sketch)
+    with pytest.raises(ValueError, match=r"no array of labels 'y', only photo, sketch"):
+        open_dataset(tmp_path)
+    assert open_dataset(tmp_path, labelled=False).ids is None
+    with (tmp_path / "y.npy").open("wb") as stream:
+        np.lib.format.write_array(stream, np.array(list("abaab")), version=(2, 0))
+    np.save(tmp_path / "id.npy", np.arange(5) * 2)
+    (tmp_path / ".y.npy").write_bytes(b"hidden")
+    data = open_dataset(tmp_path)
+    assert (data.view_names, data.y.tolist(), data.ids.tolist()) == (
+        ["photo", "sketch"],
+        list("abaab"),
+        [0, 2, 4, 6, 8],
+    )
+    np.testing.assert_array_equal(data.views["photo"], photo)
+    np.testing.assert_array_equal(data.views["sketch"], sketch)
+    with pytest.raises(ValueError, match=r"needs no pair_by: row k of every array is the same sample"):
+        open_dataset(tmp_path, pair_by="(x)")
+    np.save(tmp_path / "y.npy", np.array(list("abaab"), dtype=object))
+    with pytest.raises(ValueError, match=r"y\.npy is not a readable \.npy file .*y=np\.array\(labels, dtype=str\)"):
+        open_dataset(tmp_path)
+    (tmp_path / "photo.csv").write_text(PHOTO)
+    with pytest.raises(ValueError, match=r"has tables and \.npy files, photo\.csv and .*\.npy: keep one kind"):
+        open_dataset(tmp_path)
+
+
+def test_labels_in_one_table_are_enough(tables):
+    (tables / "photo.csv").write_text("id,label,f\nu,cat,1\nv,dog,2\n")
+    (tables / "sketch.csv").write_text("id,g\nv,3\nu,4\n")
+    data = cv.datasets.load_arrays(tables)
+    assert (data.y.tolist(), data.views.mask.all()) == (["cat", "dog"], True)
+    (tables / "sketch.csv").write_text("id,g\nv,3\nu,4\nw,5\n")
+    with pytest.raises(ValueError, match=r"sketch\.csv has no column 'label', only 'id', 'g': add it to one of"):
+        cv.datasets.load_arrays(tables)
+
+
+def test_identities_that_do_not_match(tables):
+    (tables / "photo.csv").write_text("id,label,f\nphoto-1,cat,1\nphoto-2,dog,2\n")
+    (tables / "sketch.csv").write_text("id,label,g\nsk_2,dog,3\nsk_1,cat,4\n")
+    message = r"id 'photo-1' of .*photo\.csv has no counterpart in sketch; 2 of 2 unmatched\. .* --pair-by"
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.load_arrays(tables)
+    assert cv.datasets.load_arrays(tables, labelled=False).views.shape == (4, 2)
+    data = cv.datasets.load_arrays(tables, pair_by=r"(\d+)$")
+    assert (data.ids.tolist(), data.y.tolist()) == (["1", "2"], ["cat", "dog"])
+    np.testing.assert_array_equal(data.views["sketch"], [[4], [3]])
+    with pytest.raises(ValueError, match=r"pair_by finds 'o' in 'photo-1' and 'photo-2' of .*photo\.csv: write"):
+        cv.datasets.load_arrays(tables, pair_by="(o|k)")
 
 
 def test_tables_are_joined_by_identity(tables):
@@ -246,6 +301,18 @@ def test_npz_sizes_are_checked_before_anything_is_allocated(tmp_path, monkeypatc
             archive.writestr("y.npy", content)
         with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file of numbers and text \(y\.npy is"):
             cv.datasets.load_arrays(path)
+
+
+def test_npy_headers_are_checked_before_anything_is_allocated(tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(50))
+    with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file \(a\.npy is smaller than its header\)"):
+        cv.datasets.load_arrays(path, labelled=False)
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *args, **kwargs: pytest.fail("allocated"))
+    for content in (npy((10**6, 10**6)), npy((2, 2), "|O", 32), npy((9, 9), size=80)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file .*y=np\.array\(labels, dtype=str\)"):
+            cv.datasets.load_arrays(path, labelled=False)
 
 
 def test_npz_bombs_are_refused(tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ from crossview.cli.app import (
     MethodOption,
     ModelArgument,
     OutputOption,
+    PairByOption,
     SizeOption,
     Unit,
     app,
@@ -31,7 +32,7 @@ from crossview.cli.app import (
     out,
 )
 from crossview.cli.files import check_suffix, describe_gallery, jsonable, load_fitted, write_rows
-from crossview.datasets.registry import SOURCES
+from crossview.datasets.registry import SOURCES, loader_options
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 
@@ -74,10 +75,11 @@ def fit(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
-    loaded = open_data(data, folder, case, size)
+    loaded = open_data(data, folder, case, size, pair_by=pair_by)
     model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
@@ -112,10 +114,11 @@ def tune(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Choose a method's parameters by cross-validation and save the best model."""
-    loaded = open_data(data, folder, case, size)
+    loaded = open_data(data, folder, case, size, pair_by=pair_by)
     search = cv.tune(
         method,
         loaded.views,
@@ -157,11 +160,16 @@ def embed(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
     check_suffix(output, (".npz", ".csv", ".parquet"))
-    fitted, loaded = load_fitted(model), open_data(data, folder, case, size, labelled=False)
+    fitted = load_fitted(model)
+    shape = unwrap(fitted)[0].image_shape_
+    if size is None and shape is not None and "size" in loader_options(data):
+        size = "{}x{}".format(*shape)
+    loaded = open_data(data, folder, case, size, labelled=False, pair_by=pair_by)
     latents = {name: map_view(fitted, loaded.views[name], name) for name in loaded.view_names}
     if output.suffix == ".npz":
         stream = io.BytesIO()

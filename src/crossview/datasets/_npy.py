@@ -21,8 +21,14 @@ NO_OBJECTS = (
 def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     """The array in a stream of `size` bytes; numpy raises any kind of error on damaged data."""
     version = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    else:
+        start = stream.tell()
+        if int.from_bytes(stream.read(4), "little") > size:  # which numpy would allocate
+            raise ValueError(f"{name} is smaller than its header")
+        stream.seek(start)
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
     # An object's size says nothing, and numpy allocates what a header declares.
     if dtype.kind not in "biufSU" or math.prod(shape) * max(dtype.itemsize, 1) > size:
         raise ValueError(f"{name} is of dtype {dtype}, or smaller than its shape {shape}")

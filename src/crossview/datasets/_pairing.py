@@ -35,7 +35,7 @@ def keys_by_pattern(pattern: str, names: Sequence[str]) -> list[tuple[str, str]]
     missed = [name for name, found in zip(names, groups, strict=True) if found is None]
     if missed:
         raise ValueError(
-            f"pair_by does not match {listed(missed)} ({len(missed)} of {len(names)} names), {pattern!r}: correct it."
+            f"pair_by does not match {listed(missed)} ({len(missed)} of {len(names)} names), {pattern}: correct it."
         )
     of_class = re.compile(pattern).groupindex.get("class", 0) - 1
     return [
@@ -52,9 +52,9 @@ def _search(pattern: str, names: Sequence[str]) -> list[list[str] | None]:
     try:
         n_groups = re.compile(pattern).groups
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"pair_by is not a regular expression, {pattern!r} ({error}): correct it.") from error
+        raise ValueError(f"pair_by is not a regular expression, {pattern} ({error}): correct it.") from error
     if not n_groups:
-        raise ValueError(f"pair_by has no group, {pattern!r}: put the part that identifies a sample in parentheses.")
+        raise ValueError(f"pair_by has no group, {pattern}: put the part that identifies a sample in parentheses.")
     if long := [name for name in names if len(name) > _MAX_NAME]:
         raise ValueError(f"{long[0][:50]}… has more than {_MAX_NAME} characters, too many for pair_by: shorten it.")
     command = [sys.executable, "-I", "-S", "-c", _SEARCH]
@@ -63,7 +63,7 @@ def _search(pattern: str, names: Sequence[str]) -> list[list[str] | None]:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_MAX_SECONDS, check=True)
     except subprocess.SubprocessError as error:
         raise ValueError(
-            f"pair_by cannot search the names within {_MAX_SECONDS} s, {pattern!r}: write it without a repetition in a "
+            f"pair_by cannot search the names within {_MAX_SECONDS} s, {pattern}: write it without a repetition in a "
             "repetition."
         ) from error
     found: list[list[str] | None] = json.loads(done.stdout)

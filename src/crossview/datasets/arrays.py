@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
 from crossview.datasets._files import check_name, listed, natural, one_line, unreadable
+from crossview.datasets._matlab_views import read_views
 from crossview.datasets._npy import NO_OBJECTS, read_npy, read_npy_file
 from crossview.datasets._pairing import check_pairs, keys_by_pattern
 from crossview.datasets._tables import Table, read_table
@@ -18,8 +19,9 @@ from crossview.views import Views
 __all__ = ["ARRAY_SUFFIXES", "load_arrays"]
 
 _HELP = (
-    "Pass a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, for example "
-    "photo.csv and sketch.parquet, with the columns id and label."
+    "Pass a file made by numpy.savez(path, photo=…, sketch=…, y=…), a .mat file with a matrix per view and y, or a "
+    "folder with one table per view, for example photo.csv and sketch.parquet, with the columns id and label, or with "
+    "photo.npy, sketch.npy and y.npy."
 )
 TABLE_SUFFIXES = (".csv", ".parquet")
 ARRAY_SUFFIXES = (*TABLE_SUFFIXES, ".npy")  # of files with one view each
@@ -79,7 +81,12 @@ def load_arrays(
         return _from_tables(files, source, id_column, label_column, labelled, pair_by)
     if pair_by is not None:
         raise ValueError(f"{source} needs no pair_by: row k of every array is the same sample. Leave it out.")
-    arrays = {file.stem: read_npy_file(file) for file in files} if suffixes == {".npy"} else _read_npz(source)
+    if suffixes == {".npy"}:
+        arrays = {file.stem: read_npy_file(file) for file in files}
+    elif suffixes == {".mat"}:
+        arrays = read_views(source, y_name, id_column, labelled)
+    else:
+        arrays = _read_npz(source)
     return _from_arrays(arrays, source, y_name, id_column, labelled)
 
 
