@@ -91,11 +91,11 @@ def _held_out(
     """A fitted copy of the embedding for every fold, samples as it takes them, and the rows it was fitted without."""
     try:
         # Probes of the classes that were learned are what a matcher sees whose gallery is the training data.
-        splitter, _ = folds(matching_folds("samples", y), y, n_folds, random_state)
+        splitter, kind = folds(matching_folds("samples", y), y, n_folds, random_state)
     except ValueError:
-        splitter = KFold(min(n_folds, len(y)), shuffle=True, random_state=random_state)
+        splitter, kind = KFold(min(n_folds, len(y)), shuffle=True, random_state=random_state), "samples"
     pairwise = get_tags(embedding).input_tags.pairwise
-    for train, test in splitter.split(y, y):
+    for train, test in splitter.split(y, y, y if kind == "classes" else None):
         fold = Views([X[:, train] for X in views.arrays], views.names, views.mask) if pairwise else views
         try:
             yield clone(embedding).fit(fold[train], y[train]), fold, test
