@@ -318,7 +318,7 @@ def test_references_to_objects_lead_to_complete_ones(tmp_path):
 
 
 def test_what_is_frozen_is_a_model(tmp_path):
-    for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassKFold(2)):
+    for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassSplit(2)):
         refuse(tmp_path / "model", _models.encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
 
 

@@ -187,8 +187,9 @@ def export(
     if gallery is not None:
         check_suffix(gallery, (".npz",))
         _check_gallery(fitted)
-        write_atomically(gallery, _gallery_file(fitted))
     cv.export_onnx(fitted, view, output)
+    if gallery is not None:
+        write_atomically(gallery, _gallery_file(fitted))
     facts = {"output": str(output), "view": view, "gallery": None if gallery is None else str(gallery)}
     if as_json:
         print(json.dumps({**facts, "distance": chosen_metric(fitted)}))

@@ -17,7 +17,7 @@ from crossview._transformer import MultiViewTransformer, map_view, unwrap
 from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_labels
 from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
-from crossview.recognition.probabilities import class_probabilities, fit_temperature, held_out_temperature
+from crossview.recognition.probabilities import class_probabilities, fit_temperature, held_out_temperature, spread
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import ViewInput, Views, index_of_view
 
@@ -72,7 +72,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import crossview as cv
-    >>> from sklearn.model_selection import cross_val_score, train_test_split
+    >>> from sklearn.model_selection import train_test_split
     >>> data = cv.datasets.load_digits()
     >>> train, test, y_train, y_test = train_test_split(data.views, data.y, random_state=0)
     >>> model = cv.CrossViewClassifier(cv.KMvHE(n_components=10), gallery_view="left", probe_view="right")
@@ -83,10 +83,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     A gallery of its own, of samples that come in later:
 
-    >>> model.enroll(test["left"][:3], ["ada", "bob", "eve"], ids=["p1", "p2", "p3"], replace=True).classes_
-    array(['ada', 'bob', 'eve'], dtype='<U3')
-    >>> model.predict(test["right"][:3])
-    array(['ada', 'bob', 'eve'], dtype='<U3')
+    >>> model.enroll(test["left"][:2], ["ada", "bob"], ids=["p1", "p2"], replace=True).classes_
+    array(['ada', 'bob'], dtype='<U3')
+    >>> model.predict(test["right"][:2])
+    array(['ada', 'bob'], dtype='<U3')
     """
 
     gallery_: Array
@@ -155,8 +155,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self.enroll(checked.arrays[pair[0]][rows], labels[rows], pair[0], ids=rows, replace=True)
         if self.calibration_folds is not None:
             best = getattr(self.embedding_, "best_estimator_", self.embedding_)
-            options = chosen_metric(self), self.calibration_folds, self.random_state
-            self.temperature_ = held_out_temperature(best, checked, labels, pair, *options)
+            metric, folds = chosen_metric(self), self.calibration_folds
+            relative = held_out_temperature(best, checked, labels, pair, metric, folds, self.random_state)
+            self.temperature_ = None if relative is None else relative * spread(self.gallery_, metric)
         return self
 
     def enroll(
@@ -465,11 +466,11 @@ def _as_labels(y: ArrayLike, n: int) -> Labels:
     labels: Labels = column_or_1d(y)
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} samples: give one label per row.")
-    if labels.dtype != object:
-        return labels
-    if len({isinstance(label, str) for label in labels}) > 1:
-        raise ValueError("y mixes strings with other values: use either strings or numbers.")
-    return np.array(labels.tolist())
+    if labels.dtype == object and len({isinstance(label, str) for label in labels}) == 1:
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind not in "biufU":
+        raise ValueError("y must be text or numbers, and not both: give every sample one class label.")
+    return labels
 
 
 def _new_ids(ids: ArrayLike | None, n: int, taken: list[str], view: str) -> Labels:
