@@ -236,10 +236,13 @@ def test_mistakes_are_told_in_one_line(arguments, message, model, data, tmp_path
 
 def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.2)
     graph, gallery = tmp_path / "sketch.onnx", tmp_path / "gallery.npz"
-    told = run("export", enrolled, "--view", "sketch", "-o", graph, "--gallery", gallery).stderr
-    assert "sketch.onnx" in told.replace("\n", "")
+    arguments = ("export", enrolled, "--view", "sketch", "-o", graph, "--gallery", gallery)
+    assert "gallery.npz, not calibrated: run crossview calibrate first to reject strangers" in run(*arguments).stderr
+    with np.load(gallery) as arrays:
+        assert arrays["threshold"] == np.inf
+    run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.2)
+    assert run(*arguments).stderr.endswith("gallery.npz\n")
     session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
     (P,) = session.run(["latent"], {"X": ARRAYS[1].astype(np.float32)})
     with np.load(gallery, allow_pickle=False) as arrays:
@@ -256,4 +259,5 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     assert float(metadata["threshold"]) == matcher.threshold_
     assert metadata["distance"] == "cosine"
     facts = json.loads(run("export", enrolled, "--view", "photo", "-o", graph, "--json").stdout)
-    assert facts == {"output": str(graph), "view": "photo", "gallery": None, "distance": "cosine"}
+    expected = {"output": str(graph), "view": "photo", "gallery": None, "distance": "cosine"}
+    assert facts == {**expected, "threshold": matcher.threshold_}

@@ -190,11 +190,16 @@ def export(
     cv.export_onnx(fitted, view, output)
     if gallery is not None:
         write_atomically(gallery, _gallery_file(fitted))
+    threshold = getattr(fitted, "threshold_", None)
     facts = {"output": str(output), "view": view, "gallery": None if gallery is None else str(gallery)}
     if as_json:
-        print(json.dumps({**facts, "distance": chosen_metric(fitted)}))
-    else:
-        err.print(escape(f"view {view!r}: {output}" + ("" if gallery is None else f"; gallery: {gallery}")))
+        print(json.dumps({**facts, "distance": chosen_metric(fitted), "threshold": threshold}))
+        return
+    told = f"view {view!r}: {output}"
+    if gallery is not None:
+        told += f"; gallery: {gallery}"
+        told += "" if threshold is not None else ", not calibrated: run crossview calibrate first to reject strangers"
+    err.print(escape(told), soft_wrap=True)
 
 
 def _load_matcher(path: Path, view: str) -> CrossViewClassifier:
@@ -308,8 +313,7 @@ def _told(facts: dict[str, Any]) -> str:
 
 
 def _gallery_file(matcher: CrossViewClassifier) -> bytes:
-    """A gallery and what deciding takes as plain arrays; numbers that are not set are NaN."""
-    unset = float("nan")
+    """A gallery and what deciding takes as plain arrays; without calibration, the threshold accepts everything."""
     stream = io.BytesIO()
     np.savez(
         stream,
@@ -318,7 +322,7 @@ def _gallery_file(matcher: CrossViewClassifier) -> bytes:
         id=matcher.gallery_ids_,
         view=matcher.gallery_views_,
         distance=np.array(chosen_metric(matcher)),
-        threshold=np.array(unset if matcher.threshold_ is None else matcher.threshold_),
-        temperature=np.array(unset if matcher.temperature_ is None else matcher.temperature_),
+        threshold=np.array(np.inf if matcher.threshold_ is None else matcher.threshold_),
+        temperature=np.array(np.nan if matcher.temperature_ is None else matcher.temperature_),
     )
     return stream.getvalue()
