@@ -222,6 +222,13 @@ def test_fit_and_embed_report_json(data, tmp_path):
     assert facts == expected
 
 
+def test_data_sets_with_a_name_have_their_own_size(tmp_path):
+    data = cv.datasets.make_turntable()
+    cv.save(cv.PCA(2).fit(data.views), tmp_path / "m")
+    facts = json.loads(run("embed", tmp_path / "m", "turntable", "-o", tmp_path / "z.npz", "--json").stdout)
+    assert facts["samples"] == len(data.y)
+
+
 def test_inspect_names_a_file_whose_model_is_not_fitted(tmp_path):
     path = tmp_path / "m"
     search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, refit=False)

@@ -167,7 +167,7 @@ def embed(
     check_suffix(output, (".npz", ".csv", ".parquet"))
     fitted = load_fitted(model)
     shape = unwrap(fitted)[0].image_shape_
-    if size is None and shape is not None and "size" in loader_options(data):
+    if size is None and shape is not None and data not in SOURCES and "size" in loader_options(data):
         size = "{}x{}".format(*shape)
     loaded = open_data(data, folder, case, size, labelled=False, pair_by=pair_by)
     latents = {name: map_view(fitted, loaded.views[name], name) for name in loaded.view_names}
