@@ -406,13 +406,7 @@ def identification_rates(
     >>> identification_rates([[0.0], [1.0]], ["a", "b"], [[0.1], [0.7], [3.0]], ["a", "b", "c"])
     (array([0., 0., 1.]), array([0.5, 0. , 0. ]), array([0.1, 0.3, inf]))
     """
-    own, other = _search(gallery, gallery_y, probes, probe_y, metric)
-    found = np.sort(own[own < other])
-    nonmated = np.sort(other[np.isfinite(other)])
-    steps = np.linspace(0, len(found) - 1, min(len(found), max_points)).round().astype(np.intp)
-    thresholds = np.append(np.unique(found[steps]), np.inf)
-    false_positive = np.searchsorted(nonmated, thresholds, side="right") / len(nonmated)
-    return false_positive, 1.0 - np.searchsorted(found, thresholds, side="right") / np.isfinite(own).sum(), thresholds
+    return identification_curve(*_search(gallery, gallery_y, probes, probe_y, metric), max_points)
 
 
 def fnir_at_fpir(
@@ -441,6 +435,16 @@ def fnir_at_fpir(
         raise ValueError(f"fpir must be a share from 0 to below 1, got {fpir!r}.")
     own, other = _search(gallery, gallery_y, probes, probe_y, metric)
     return float(false_negative_rate(own, other, fpir, np.ones((1, len(own))))[0])
+
+
+def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Array, Array, Array]:
+    """FPIR, FNIR and thresholds from the distances of every probe to its class and to the nearest other one."""
+    found = np.sort(own[own < other])
+    nonmated = np.sort(other[np.isfinite(other)])
+    steps = np.linspace(0, len(found) - 1, min(len(found), max_points)).round().astype(np.intp)
+    thresholds = np.append(np.unique(found[steps]), np.inf)
+    false_positive = np.searchsorted(nonmated, thresholds, side="right") / len(nonmated)
+    return false_positive, 1.0 - np.searchsorted(found, thresholds, side="right") / np.isfinite(own).sum(), thresholds
 
 
 def false_negative_rate(own: Array, other: Array, fpir: float, weights: Array) -> Array:

@@ -1,0 +1,483 @@
+"""How good a fitted model is on test samples, with confidence intervals."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+
+from crossview._progress import progress as show_progress
+from crossview._transformer import transform_view, unwrap
+from crossview._types import Array, Indices
+from crossview._validation import check_choice, check_count
+from crossview.distances import Labels
+from crossview.metrics import has_label, identification_curve
+from crossview.recognition.bootstrap import Estimate, draw_weights, estimate
+from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
+from crossview.recognition.searches import Searches, search
+from crossview.views import ViewInput, Views
+
+__all__ = [
+    "Confusion",
+    "Direction",
+    "Estimate",
+    "Evaluation",
+    "Scores",
+    "ThresholdScores",
+    "evaluate",
+    "evaluate_probes",
+]
+
+_MANY_CLASSES = 20  # from which on classes are drawn
+_POINTS = 200  # of a curve
+_CONFUSIONS = 10
+_LEAST_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of matching, as shares; None if there are too few comparisons."""
+
+    chance: float
+    """Expected accuracy of random matches."""
+    accuracy: Estimate
+    """Share of probes whose nearest gallery sample has their class."""
+    average_precision: Estimate
+    """Mean average precision."""
+    cmc: tuple[Estimate, ...]
+    """Shares of probes whose class is among the 1, 2, … nearest classes."""
+    equal_error_rate: Estimate | None
+    """Error rate of verification where false matches and false non-matches are equally frequent."""
+    true_match_rates: Mapping[float, Estimate | None]
+    """True match rate of verification by false match rate."""
+    false_negative_rates: Mapping[float, Estimate | None]
+    """FNIR by FPIR; see `crossview.metrics.identification_rates`."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Probes of one view in a gallery of another."""
+
+    gallery: str
+    probe: str
+    n_gallery: int
+    n_probes: int
+    """Number of probes whose class is in the gallery."""
+    n_skipped: int
+    """Number of other probes, which only count as non-mated searches."""
+    n_nonmated: int
+    """Number of non-mated searches."""
+    scores: Scores
+    roc: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+    """False match rates, true match rates and thresholds of verification."""
+    identification: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+    """FPIR, FNIR and thresholds of open-set identification."""
+
+
+@dataclass(frozen=True)
+class ThresholdScores:
+    """What a matcher does at its threshold."""
+
+    threshold: float
+    n_strangers: int
+    false_match_rate: Estimate | None
+    """Share of strangers, whose class is not in the gallery, that are taken for someone; None without strangers."""
+    false_positive_rate: Estimate | None
+    """FPIR: the same share with probes of enrolled classes too, each without the gallery samples of its class."""
+    false_rejection_rate: Estimate | None
+    """Share of probes of enrolled classes that are turned away."""
+    accuracy_accepted: Estimate | None
+    """Share of the others whose nearest gallery sample has their class."""
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many of the probes of a class are taken for another, over all directions."""
+
+    label: str
+    taken_for: str
+    count: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on test samples, as `evaluate` and `evaluate_probes` return them."""
+
+    mean: Scores
+    """Means over the directions."""
+    directions: tuple[Direction, ...]
+    metric: str
+    n_samples: int
+    n_classes: int
+    n_unlabelled: int
+    """Number of samples without a label, which were left out."""
+    resampled: str
+    """What the bootstrap draws: "classes" or "samples"."""
+    n_bootstrap: int
+    confidence: float
+    confusions: tuple[Confusion, ...]
+    """The most frequent errors."""
+    at_threshold: ThresholdScores | None = None
+    """Of a calibrated matcher."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain dicts, lists, text and numbers, for JSON; None stands for infinity."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+
+def evaluate(
+    model: Any,
+    views: ViewInput,
+    y: ArrayLike,
+    *,
+    metric: str | None = None,
+    n_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    resample: str = "auto",
+    false_match_rates: Sequence[float] = (0.1, 0.01, 0.001),
+    random_state: int = 0,
+    progress: bool = False,
+) -> Evaluation:
+    """Score a fitted model on test samples: every view is looked up in every other.
+
+    Intervals are percentiles of the bootstrap. It draws probes, always with all their views, while galleries stay as
+    they are: an interval tells how much a score would vary with other probes of this kind.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted embedding, pipeline, search, committee or matcher.
+    views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+        Test samples in two views or more of the model; rows of NaN are missing samples. A list has all views of the
+        model, in order.
+    y : array-like of shape (m,)
+        Their classes. Samples with the label "" are left out.
+    metric : {"euclidean", "cosine"}, optional
+        The distance; by default the model's.
+    n_bootstrap : int
+        Number of draws, 100 or more.
+    confidence : float
+        Confidence of the intervals, between 0 and 1.
+    resample : {"auto", "classes", "samples"}
+        What is drawn. Samples of a class resemble each other, and intervals from samples are too narrow for other
+        classes than these. "auto" draws classes if there are 20 or more.
+    false_match_rates : sequence of float
+        False match rates of verification, and false positive rates of identification, at which to give the other
+        error. Of n comparisons or searches, rates below 3 / n have no score.
+    random_state : int
+        Seed of the draws.
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Scores of every direction and their means.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> model = cv.MvDA(reg=0.1).fit(data.views[:900], data.y[:900])
+    >>> evaluation = cv.evaluate(model, data.views[900:], data.y[900:])
+    >>> evaluation.resampled
+    'samples'
+    >>> bool(evaluation.mean.accuracy.low < evaluation.mean.accuracy.value < evaluation.mean.accuracy.high)
+    True
+    """
+    latents = _latents(model, views)
+    labels = _labels(y, len(latents))
+    known = has_label(labels) & latents.mask.any(axis=1)
+    samples, classes = latents[known], labels[known]
+    if len(samples.names) < 2:
+        raise ValueError(f"matching needs two views or more, got one: {samples.names[0]!r}.")
+    if len(np.unique(classes)) < 2:
+        raise ValueError("all samples belong to one class: use test samples of two classes or more.")
+    drawn, units, n_units = _units(classes, resample)
+    seen = dict(zip(samples.names, samples.mask.T, strict=True))
+    pairs = [(g, p) for g, p in permutations(samples.names, 2) if np.isin(classes[seen[p]], classes[seen[g]]).any()]
+    if not pairs:
+        raise ValueError("no class has samples in two views: check the labels.")
+    chosen = metric or chosen_metric(model)
+    settings = _Settings(n_bootstrap, confidence, tuple(false_match_rates), random_state)
+    with show_progress("Evaluating", 2 * len(pairs), progress, unit="steps") as advance:
+        done = []
+        for g, p in pairs:
+            advance(0, f"{p} in {g}")
+            gallery, probes = ((name, samples[name][seen[name]], classes[seen[name]]) for name in (g, p))
+            found = search(gallery, probes, units[seen[p]], n_units, chosen)
+            advance(1, f"intervals of {p} in {g}")
+            done.append((found, settings.statistics(found, n_units)))
+            advance(1)
+    return settings.evaluation(
+        done,
+        metric=chosen,
+        n_samples=len(samples),
+        n_unlabelled=int((~has_label(labels)).sum()),
+        n_classes=len(np.unique(classes)),
+        resampled=drawn,
+        n_units=n_units,
+    )
+
+
+def evaluate_probes(
+    matcher: CrossViewClassifier,
+    X: ArrayLike,
+    y: ArrayLike,
+    view: int | str,
+    *,
+    metric: str | None = None,
+    n_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    resample: str = "auto",
+    false_match_rates: Sequence[float] = (0.1, 0.01, 0.001),
+    random_state: int = 0,
+    progress: bool = False,
+) -> Evaluation:
+    """Score a matcher with its own gallery on probes of one view, also at its threshold if it is calibrated.
+
+    Scores are those of the nearest gallery sample and class, also if the matcher lets several neighbours vote.
+
+    Parameters
+    ----------
+    matcher : CrossViewClassifier
+        With a gallery.
+    X : array-like of shape (t, D_v)
+        Probes; rows of NaN are left out.
+    y : array-like of shape (t,)
+        Their classes. Probes of classes that are not in the gallery are strangers. Those with the label "" are left
+        out.
+    view : int or str
+        The view, by position or name.
+    metric, n_bootstrap, confidence, resample, false_match_rates, random_state, progress
+        As in `evaluate`.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Scores of one direction, whose gallery is called "gallery".
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> matcher = cv.CrossViewClassifier(cv.MvDA(reg=0.1)).fit(data.views[:900], data.y[:900])
+    >>> matcher = matcher.enroll(data.views["left"][:900], data.y[:900], "left", replace=True)
+    >>> matcher = matcher.calibrate(data.views["right"][900:1300], data.y[900:1300], "right", false_match_rate=0.1)
+    >>> evaluation = cv.evaluate_probes(matcher, data.views["right"][1300:], data.y[1300:], "right")
+    >>> bool(evaluation.at_threshold.false_positive_rate.high > 0.1)
+    True
+    """
+    if not isinstance(matcher, CrossViewClassifier):
+        raise TypeError(f"a {type(matcher).__name__} has no gallery: use evaluate, or pass a CrossViewClassifier.")
+    if not len(getattr(matcher, "gallery_", ())):
+        raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
+    latent = transform_view(matcher, X, view)
+    labels = _labels(y, len(latent))
+    known = has_label(labels) & ~np.isnan(latent).all(axis=1)
+    probes, classes = latent[known], labels[known]
+    if not len(probes):
+        raise ValueError("every probe is missing or has no label.")
+    drawn, units, n_units = _units(classes, resample)
+    name = unwrap(matcher)[0].view_names_[view] if isinstance(view, int) else view
+    chosen = metric or chosen_metric(matcher)
+    settings = _Settings(n_bootstrap, confidence, tuple(false_match_rates), random_state)
+    with show_progress("Evaluating", 2, progress, unit="steps") as advance:
+        advance(0, f"{name} in the gallery")
+        gallery = ("gallery", matcher.gallery_, _like(matcher.gallery_labels_, classes))
+        found = search(gallery, (name, probes, classes), units, n_units, chosen)
+        advance(1, "intervals")
+        done = [(found, settings.statistics(found, n_units))]
+        advance(1)
+    threshold = settings.at_threshold(found, matcher.threshold_, n_units) if matcher.threshold_ is not None else None
+    return settings.evaluation(
+        done,
+        metric=chosen,
+        n_samples=len(probes),
+        n_unlabelled=int((~has_label(labels)).sum()),
+        n_classes=len(np.unique(classes)),
+        resampled=drawn,
+        n_units=n_units,
+        at_threshold=threshold,
+    )
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How scores and intervals are computed."""
+
+    n_bootstrap: int
+    confidence: float
+    rates: tuple[float, ...]
+    random_state: int
+
+    def __post_init__(self) -> None:
+        check_count(self.n_bootstrap, "n_bootstrap", least=_LEAST_DRAWS)
+        if not 0.0 < self.confidence < 1.0:
+            raise ValueError(f"confidence must be between 0 and 1, for example 0.95, got {self.confidence!r}.")
+        if not self.rates or not all(0.0 < rate < 1.0 for rate in self.rates):
+            raise ValueError(f"false_match_rates must be shares between 0 and 1, got {self.rates!r}.")
+
+    def statistics(self, found: Searches, n_units: int) -> dict[str, Array]:
+        """Scores for the data, then for every draw: (1 + draws, k) each."""
+        batches = draw_weights(n_units, self.n_bootstrap, self.random_state, size=len(found.own))
+        parts = [found.statistics(weights, self.rates) for weights in batches]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def at_threshold(self, found: Searches, threshold: float, n_units: int) -> ThresholdScores:
+        """Scores of a matcher at its threshold."""
+        batches = draw_weights(n_units, self.n_bootstrap, self.random_state, size=len(found.own))
+        parts = [found.at_threshold(weights, threshold) for weights in batches]
+        rates = {
+            name: self._estimate(np.concatenate([part[name] for part in parts])[:, 0], n_units) for name in parts[0]
+        }
+        return ThresholdScores(threshold=float(threshold), n_strangers=int((~found.mated).sum()), **rates)
+
+    def evaluation(self, done: Sequence[tuple[Searches, dict[str, Array]]], n_units: int, **facts: Any) -> Evaluation:
+        """Everything together."""
+        n_ranks = max(found["cmc"].shape[1] for _, found in done)
+        most = max(searches.n_classes for searches, _ in done)
+        # From the number of classes on, everything is found.
+        padded = [
+            {**found, "cmc": np.pad(found["cmc"], ((0, 0), (0, n_ranks - found["cmc"].shape[1])), constant_values=1.0)}
+            for _, found in done
+        ]
+        mean = {name: _mean([found[name] for found in padded]) for name in padded[0]}
+        chance = float(np.mean([searches.chance for searches, _ in done]))
+        return Evaluation(
+            mean=self._scores(mean, chance, most, n_units),
+            directions=tuple(self._direction(searches, found, n_units) for searches, found in done),
+            n_bootstrap=self.n_bootstrap,
+            confidence=self.confidence,
+            confusions=_confusions([searches for searches, _ in done]),
+            **facts,
+        )
+
+    def _direction(self, searches: Searches, found: dict[str, Array], n_units: int) -> Direction:
+        false, true = (line[0] for line in searches.match_rates(np.ones((1, n_units))))
+        curve = identification_curve(searches.own, searches.other, _POINTS) if searches.n_nonmated else ((), (), ())
+        n_probes = int(searches.mated.sum())
+        return Direction(
+            gallery=searches.gallery,
+            probe=searches.probe,
+            n_gallery=searches.n_gallery,
+            n_probes=n_probes,
+            n_skipped=len(searches.own) - n_probes,
+            n_nonmated=searches.n_nonmated,
+            scores=self._scores(found, searches.chance, searches.n_classes, n_units),
+            roc=_floats(false, true, np.append(searches.thresholds, np.inf)),
+            identification=_floats(*curve),
+        )
+
+    def _scores(self, found: dict[str, Array], chance: float, n_classes: int, n_units: int) -> Scores:
+        single = {
+            name: self._estimate(found[name][:, 0], n_units)
+            for name in ("accuracy", "average_precision", "equal_error_rate")
+        }
+        ranks = [
+            self._estimate(values, n_units, constant=rank >= n_classes) for rank, values in enumerate(found["cmc"].T, 1)
+        ]
+        at_rates = {
+            name: {
+                rate: self._estimate(values, n_units) for rate, values in zip(self.rates, found[name].T, strict=True)
+            }
+            for name in ("true_match_rates", "false_negative_rates")
+        }
+        return Scores(chance=chance, cmc=tuple(ranks), **single, **at_rates)  # type: ignore[arg-type]
+
+    def _estimate(self, values: Array, n_units: int, constant: bool = False) -> Estimate | None:
+        return estimate(values, n_units, self.confidence, constant=constant)
+
+
+def _latents(model: Any, views: ViewInput) -> Views:
+    """The samples in the common space; of a mapping or Views, any views of the model."""
+    checked, known = Views(views), unwrap(model)[0].view_names_
+    if isinstance(views, Views | Mapping):
+        names = checked.names
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}. "
+                "Give the views these names."
+            )
+    elif len(checked.names) != len(known):
+        raise ValueError(
+            f"got {len(checked.names)} views, but the model was fitted on {len(known)}: {', '.join(known)}. "
+            "Pass a dict to evaluate some of them."
+        )
+    else:
+        names = known
+    return Views({name: transform_view(model, X, name) for name, X in zip(names, checked.arrays, strict=True)})
+
+
+def _labels(y: ArrayLike, n: int) -> Labels:
+    labels: Labels = column_or_1d(y)
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels for {n} samples: give one label per row.")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError("y contains NaN: give every sample a class, or use text labels with '' where it is unknown.")
+    if not has_label(labels).any():
+        raise ValueError("no sample has a label: an evaluation needs to know the classes.")
+    return labels
+
+
+def _like(labels: Labels, others: Labels) -> Labels:
+    """Labels of a gallery, refused if they cannot be equal to those of the probes."""
+    if (labels.dtype.kind in "OU") != (others.dtype.kind in "OU"):
+        raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
+    return labels
+
+
+def _units(classes: Labels, resample: str) -> tuple[str, Indices, int]:
+    """What is drawn, the unit of every sample, and the number of units."""
+    check_choice(resample, "resample", ("auto", "classes", "samples"))
+    codes = np.unique(classes, return_inverse=True)[1]
+    if resample == "auto":
+        resample = "classes" if codes.max() + 1 >= _MANY_CLASSES else "samples"
+    units = codes.astype(np.intp) if resample == "classes" else np.arange(len(classes))
+    return resample, units, int(units.max()) + 1
+
+
+def _mean(values: Sequence[Array]) -> Array:
+    """Mean over directions that have a value; nan if none has."""
+    stack = np.stack(values)
+    there = ~np.isnan(stack)
+    with np.errstate(invalid="ignore"):
+        mean: Array = np.where(there, stack, 0.0).sum(axis=0) / there.sum(axis=0)
+    return mean
+
+
+def _confusions(done: Sequence[Searches]) -> tuple[Confusion, ...]:
+    """The pairs of classes that are confused most often."""
+    wrong: Counter[tuple[str, str]] = Counter()
+    probes: Counter[str] = Counter()
+    for found in done:
+        probes.update(map(str, found.labels[found.mated].tolist()))
+        missed = found.mated & ~found.hits
+        wrong.update(
+            zip(map(str, found.labels[missed].tolist()), map(str, found.nearest[missed].tolist()), strict=True)
+        )
+    first = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:_CONFUSIONS]
+    return tuple(Confusion(label, other, count, probes[label]) for (label, other), count in first)
+
+
+def _texts(labels: Labels) -> list[str]:
+    return [str(label) for label in labels.tolist()]
+
+
+def _floats(*arrays: NDArray[Any] | tuple[()]) -> Any:
+    return tuple(tuple(map(float, values)) for values in arrays)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
