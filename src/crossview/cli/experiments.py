@@ -130,10 +130,10 @@ def compare(
     search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
     together = _methods(None if committees.lower() == "all" else committees)
     panel = comparison(data, data_options(data, case, size), chosen, how, search, together)
-    store = _folder(output) / "results.db"
+    store = output_folder(output) / "results.db"
     results = _run([place.cell for place in panel.places], Loader(folder), store, workers, scheduler, retry)
     tables = comparison_tables(panel, results)
-    page = _write(comparison_report(panel, results, loaded, _command(context)), output, static)
+    page = write_page(comparison_report(panel, results, loaded, command_line(context)), output, static)
     _finish(tables, results, page, as_json, comparison_summary(panel, results))
 
 
@@ -179,14 +179,14 @@ def reproduce(
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
     output = output or Path("crossview-reproduce")
-    store = _folder(output) / "results.db"
+    store = output_folder(output) / "results.db"
     results: dict[Cell, Record] = {}
     for alone in (False, True):
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
         results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
-    report = reproduction_report(experiments, results, load, _command(context))
-    page = _write(report, output / ("all" if "all" in names else "+".join(wanted)), static)
+    report = reproduction_report(experiments, results, load, command_line(context))
+    page = write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
     tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
     _finish(tables, results, page, as_json)
 
@@ -247,7 +247,8 @@ def _check_comparable(data: cv.datasets.Dataset) -> None:
         raise ValueError("all samples belong to one class: use data with two classes or more.")
 
 
-def _folder(path: Path) -> Path:
+def output_folder(path: Path) -> Path:
+    """The folder for results, created if missing."""
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
     try:
@@ -301,7 +302,8 @@ logging.getLogger("crossview").addHandler(_ConsoleHandler())
 logging.getLogger("crossview").setLevel(logging.INFO)
 
 
-def _write(report: Report, folder: Path, static: bool) -> Path:
+def write_page(report: Report, folder: Path, static: bool) -> Path:
+    """Write a report into a folder, and return the path of its page."""
     try:
         return write_report(report, folder, static=static)
     except OSError as error:
@@ -370,7 +372,7 @@ def _cell(entry: Entry, table: ResultTable, place: int | None) -> str:
     return {1: f"[bold green]{text}[/]", 2: f"[underline]{text}[/]"}.get(place or 0, text)
 
 
-def _command(context: typer.Context) -> str:
+def command_line(context: typer.Context) -> str:
     """The command as it was given."""
     words: list[str] = ["crossview", str(context.info_name)]
     for parameter in context.command.params:

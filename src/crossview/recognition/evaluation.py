@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import progress as show_progress
 from crossview._transformer import transform_view, unwrap
@@ -141,7 +142,7 @@ def evaluate(
     n_bootstrap: int = 1000,
     confidence: float = 0.95,
     resample: str = "auto",
-    false_match_rates: Sequence[float] = (0.1, 0.01, 0.001),
+    false_match_rates: Sequence[float] = (0.1, 0.01),
     random_state: int = 0,
     progress: bool = False,
 ) -> Evaluation:
@@ -237,7 +238,7 @@ def evaluate_probes(
     n_bootstrap: int = 1000,
     confidence: float = 0.95,
     resample: str = "auto",
-    false_match_rates: Sequence[float] = (0.1, 0.01, 0.001),
+    false_match_rates: Sequence[float] = (0.1, 0.01),
     random_state: int = 0,
     progress: bool = False,
 ) -> Evaluation:
@@ -384,6 +385,9 @@ class _Settings:
         ranks = [
             self._estimate(values, n_units, constant=rank >= n_classes) for rank, values in enumerate(found["cmc"].T, 1)
         ]
+        # What is found up to a rank is also found up to the next.
+        lows = np.maximum.accumulate([one.low for one in ranks if one is not None])
+        ranks = [Estimate(one.value, float(low), one.high) for one, low in zip(ranks, lows, strict=True) if one]
         at_rates = {
             name: {
                 rate: self._estimate(values, n_units) for rate, values in zip(self.rates, found[name].T, strict=True)
@@ -398,7 +402,9 @@ class _Settings:
 
 def _latents(model: Any, views: ViewInput) -> Views:
     """The samples in the common space; of a mapping or Views, any views of the model."""
-    checked, known = Views(views), unwrap(model)[0].view_names_
+    first = unwrap(model)[0]
+    check_is_fitted(first)
+    checked, known = Views(views), first.view_names_
     if isinstance(views, Views | Mapping):
         names = checked.names
         if unknown := [name for name in names if name not in known]:

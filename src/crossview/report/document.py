@@ -21,6 +21,8 @@ class Entry:
     loss: float | None = None
     published_loss: float | None = None
     note: str = ""  # why it is missing, or a remark
+    low: float | None = None  # ends of the confidence interval
+    high: float | None = None
 
     @property
     def difference(self) -> float | None:
@@ -95,6 +97,7 @@ class Curves(_Item):
     y_label: str = "accuracy, %"
     caption: str = ""
     log_x: bool = False
+    log_y: bool = False
 
 
 @dataclass(frozen=True)

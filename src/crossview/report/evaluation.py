@@ -1,0 +1,225 @@
+"""The report of an evaluation of one model on test samples."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from crossview.datasets import Dataset
+from crossview.recognition.evaluation import Direction, Estimate, Evaluation, Scores
+from crossview.report.compose import environment_section
+from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
+
+_MEAN = "mean"
+_RANKS = (1, 5, 10)
+_STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
+_LEAST_ERRORS = 3
+_TOO_FEW = "Too few {}: a rate needs three expected errors or more."
+_BY_DIRECTION = "A row is a direction: probes of one view in a gallery of another."
+
+
+def evaluation_report(
+    evaluation: Evaluation, data: Dataset, model: str, facts: Mapping[str, str], command: str
+) -> Report:
+    """The page of an evaluation; the facts name the model and the data."""
+    accuracy, verification, identification, *at_threshold = evaluation_tables(evaluation)
+    roc, det = _verification_curves(evaluation)
+    sections = [
+        Section("Accuracy", [accuracy, _match_curves(evaluation)]),
+        Section("Unknown probes", [identification, *at_threshold, _identification_curves(evaluation)], _OPEN_SET),
+        Section("Verification", [verification, roc, det], _VERIFICATION),
+    ]
+    if evaluation.confusions:
+        sections.append(Section("Errors", [_confusions(evaluation, data)]))
+    about = {**facts, "distance": evaluation.metric, "intervals": _how_intervals(evaluation)}
+    sections.append(Section("Setting", [Facts("setting", "What was evaluated", about)]))
+    sections.append(environment_section([], data))
+    summary = " ".join(part for part in (data.description, evaluation_summary(evaluation)) if part)
+    return Report(f"Evaluation of {model}", summary, sections, command)
+
+
+_OPEN_SET = (
+    "A search returns the nearest class if it is within a threshold. The false positive identification rate (FPIR) is "
+    "the share of searches for someone who is not in the gallery that return a class. The false negative "
+    "identification rate (FNIR) is the share of searches for someone who is in the gallery that do not return the "
+    "right class. A lower threshold trades false positives for false negatives.\n\n"
+    "Every probe is searched in the gallery as it is, and once more without the samples of its class, as a stranger."
+)
+_VERIFICATION = (
+    "Verification compares one probe with one gallery sample and asks whether they are of the same class. The false "
+    "match rate is the share of pairs of two classes within a threshold, the true match rate that of pairs of one "
+    "class. At the equal error rate, as many pairs of one class are missed as pairs of two classes match."
+)
+
+
+def evaluation_summary(evaluation: Evaluation) -> str:
+    """What was evaluated and how good it is, in a few sentences."""
+    mean, skipped = evaluation.mean, sum(one.n_skipped for one in evaluation.directions)
+    directions = len(evaluation.directions)
+    sentences = [
+        f"{_count(evaluation.n_samples, 'test sample')} of {_count(evaluation.n_classes, 'class')}, matched in "
+        f"{_count(directions, 'direction')}.",
+        f"Accuracy is {_percent(mean.accuracy)}; random matches would score {100 * mean.chance:.1f} %.",
+        f"In brackets: {_how_intervals(evaluation)}.",
+    ]
+    if skipped:
+        sentences.append(
+            f"{_count(skipped, 'probe')} whose class is not in the gallery count as strangers, and not in accuracy."
+        )
+    if evaluation.n_unlabelled:
+        sentences.append(f"{_count(evaluation.n_unlabelled, 'sample')} without a label were left out.")
+    return " ".join(sentences)
+
+
+def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
+    """Accuracy, verification and identification by direction, and what a matcher does at its threshold."""
+    caption = (
+        "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
+        "counts the ranks of the other samples of the class. Up to rank 5 means that the class is among the five "
+        f"nearest classes. {_BY_DIRECTION}"
+    )
+    values: dict[str, Callable[[Scores], Estimate | None]] = {
+        "accuracy": lambda scores: scores.accuracy,
+        "mean average precision": lambda scores: scores.average_precision,
+        **{f"up to rank {rank}": _at_rank(rank) for rank in _RANKS[1:]},
+    }
+    tables = [_table(evaluation, "accuracy", "Accuracy", values, caption)]
+    rates = list(evaluation.mean.true_match_rates)
+    pairs: dict[str, Callable[[Scores], Estimate | None]] = {"equal error rate": lambda scores: scores.equal_error_rate}
+    pairs |= {f"true matches at {rate:.10g} false": _true_matches(rate) for rate in rates}
+    note = _TOO_FEW.format("pairs of two classes")
+    tables.append(_table(evaluation, "verification", "Verification by direction", pairs, _BY_DIRECTION, note))
+    searches = {f"FNIR at FPIR {rate:.10g}": _false_negatives(rate) for rate in rates}
+    note = _TOO_FEW.format("searches for strangers")
+    caption = f"The share of searches for enrolled classes that fail, by that of strangers who match. {_BY_DIRECTION}"
+    tables.append(_table(evaluation, "identification", "Open-set identification", searches, caption, note))
+    return [*tables, *_threshold_table(evaluation)]
+
+
+def _table(
+    evaluation: Evaluation,
+    key: str,
+    title: str,
+    values: Mapping[str, Callable[[Scores], Estimate | None]],
+    caption: str,
+    note: str = "",
+) -> ResultTable:
+    scores = {_name(one): one.scores for one in evaluation.directions}
+    if len(scores) > 1:
+        scores[_MEAN] = evaluation.mean
+    rows = {row: [_entry(value(found), note) for value in values.values()] for row, found in scores.items()}
+    return ResultTable(key, title, list(values), rows, caption, row_head="probe in gallery", best="")
+
+
+def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
+    """What the matcher does at its threshold; empty if it has none."""
+    at = evaluation.at_threshold
+    if at is None:
+        return []
+    columns = {
+        "strangers matched": _entry(at.false_match_rate, "There are no strangers among the probes."),
+        "FPIR": _entry(at.false_positive_rate),
+        "enrolled rejected": _entry(at.false_rejection_rate),
+        "accuracy of the accepted": _entry(at.accuracy_accepted),
+    }
+    caption = (
+        f"At the model's threshold, {at.threshold:.4g}: the share of {_count(at.n_strangers, 'stranger')} that are "
+        "taken for someone, that of all searches without the class of the probe (FPIR), that of probes of enrolled "
+        "classes that are turned away, and the accuracy of those that are not."
+    )
+    rows = {_name(evaluation.directions[0]): list(columns.values())}
+    return [
+        ResultTable("threshold", "At the threshold", list(columns), rows, caption, row_head="probe in gallery", best="")
+    ]
+
+
+def _match_curves(evaluation: Evaluation) -> Curves:
+    caption = "The share of probes whose class is among the nearest classes of the gallery, up to the rank."
+    curves = {
+        _name(one): Curve(range(1, len(one.scores.cmc) + 1), [100 * rank.value for rank in one.scores.cmc])
+        for one in evaluation.directions
+    }
+    return Curves("cmc", "Cumulative match curves", curves, "rank", "probes found, %", caption)
+
+
+def _verification_curves(evaluation: Evaluation) -> list[Curves]:
+    roc, missed = {}, {}
+    for one in evaluation.directions:
+        rates = _levels(one.n_gallery * (one.n_probes + one.n_skipped))
+        true = 100 * np.interp(rates, [0.0, *one.roc[0]], [0.0, *one.roc[1]])
+        x = [float(f"{100 * rate:.6g}") for rate in rates]
+        roc[_name(one)] = Curve(x, true.tolist())
+        # A rate of 0 has no logarithm: the curve ends there.
+        missed[_name(one)] = Curve(x, np.where(true < 100, 100 - true, np.nan).tolist())
+    label = "false match rate, %"
+    return [
+        Curves("roc", "Receiver operating characteristic", roc, label, "true match rate, %", log_x=True),
+        Curves("det", "Detection error trade-off", missed, label, "false non-match rate, %", log_x=True, log_y=True),
+    ]
+
+
+def _identification_curves(evaluation: Evaluation) -> Curves:
+    curves = {}
+    for one in evaluation.directions:
+        fpir, fnir = np.array(one.identification[0]), np.array(one.identification[1])
+        rates = _levels(one.n_nonmated)
+        least = [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]
+        curves[_name(one)] = Curve([float(f"{100 * rate:.6g}") for rate in rates], least)
+    caption = "Lower is better. Rates that would allow fewer than three false positives are not drawn."
+    title, x_label = "Open-set error trade-off", "false positive identification rate (FPIR), %"
+    return Curves("open-set", title, curves, x_label, "FNIR, %", caption, log_x=True)
+
+
+def _levels(n: int) -> list[float]:
+    """Rates of round numbers up to 1 that n trials can tell from 0."""
+    decades = range(-max(1, int(np.ceil(np.log10(max(n, 10))))), 0)
+    rates = [step * 10.0**decade for decade in decades for step in _STEPS]
+    return [rate for rate in [*rates, 1.0] if rate * n >= _LEAST_ERRORS]
+
+
+def _confusions(evaluation: Evaluation, data: Dataset) -> Facts:
+    names = dict(zip(map(str, np.unique(data.y).tolist()), data.class_names, strict=True))
+    rows = {
+        f"{names.get(one.label, one.label)} taken for {names.get(one.taken_for, one.taken_for)}": (
+            f"{one.count} of {_count(one.of, 'probe')}"
+        )
+        for one in evaluation.confusions
+    }
+    return Facts("confusions", "Most frequent confusions", rows, "Over all directions.")
+
+
+def _how_intervals(evaluation: Evaluation) -> str:
+    return (
+        f"{100 * evaluation.confidence:g} % confidence intervals from {evaluation.n_bootstrap} bootstrap draws of "
+        f"{evaluation.resampled}"
+    )
+
+
+def _name(direction: Direction) -> str:
+    return f"{direction.probe} in {direction.gallery}"
+
+
+def _entry(found: Estimate | None, note: str = "") -> Entry:
+    if found is None:
+        return Entry(note=note)
+    return Entry(100 * found.value, low=100 * found.low, high=100 * found.high)
+
+
+def _percent(found: Estimate) -> str:
+    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _count(number: int, noun: str) -> str:
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{ending}"
+
+
+def _at_rank(rank: int) -> Callable[[Scores], Estimate | None]:
+    return lambda scores: scores.cmc[min(rank, len(scores.cmc)) - 1]
+
+
+def _true_matches(rate: float) -> Callable[[Scores], Estimate | None]:
+    return lambda scores: scores.true_match_rates[rate]
+
+
+def _false_negatives(rate: float) -> Callable[[Scores], Estimate | None]:
+    return lambda scores: scores.false_negative_rates[rate]
