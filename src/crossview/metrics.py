@@ -443,7 +443,8 @@ def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Arr
     nonmated = np.sort(other[np.isfinite(other)])
     steps = np.linspace(0, len(found) - 1, min(len(found), max_points)).round().astype(np.intp)
     thresholds = np.append(np.unique(found[steps]), np.inf)
-    false_positive = np.searchsorted(nonmated, thresholds, side="right") / len(nonmated)
+    with np.errstate(invalid="ignore"):  # nan without a non-mated search
+        false_positive = np.searchsorted(nonmated, thresholds, side="right") / len(nonmated)
     return false_positive, 1.0 - np.searchsorted(found, thresholds, side="right") / np.isfinite(own).sum(), thresholds
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
@@ -101,10 +102,11 @@ def evaluate(
     if as_json:
         print(json.dumps(result))
         return
-    for table in evaluation_tables(found):
+    tables = evaluation_tables(found)
+    for table in tables:
         out.print(_console_table(table))
-    for note in dict.fromkeys(entry.note for table in evaluation_tables(found) for entry in table.entries):
-        out.print(escape(note), soft_wrap=True, end="\n" if note else "")
+    for note in dict.fromkeys(entry.note for table in tables for entry in table.entries if entry.note):
+        out.print(escape(note), soft_wrap=True)
     out.print(escape(evaluation_summary(found)), soft_wrap=True)
     out.print(f"report: {page}", markup=False, soft_wrap=True)
 
@@ -120,7 +122,7 @@ def _digest(data: cv.datasets.Dataset) -> str:
     """A digest of the samples and labels."""
     found = sha256(repr((data.view_names, data.views.n_features)).encode())
     for array in data.views.arrays:
-        found.update(np.ascontiguousarray(array))
+        found.update(np.ascontiguousarray(array).data)
     found.update("\n".join(map(str, data.y.tolist())).encode())
     return found.hexdigest()
 
@@ -144,7 +146,7 @@ def _check_free(folder: Path, subject: dict[str, Any], overwrite: bool) -> None:
 
 
 def _console_table(table: ResultTable) -> Table:
-    shown = Table(title=escape(f"{table.title}, {table.unit}"))
+    shown = Table(title=escape(f"{table.title}, {table.unit}"), box=SIMPLE)
     shown.add_column(table.row_head)
     for column in table.columns:
         shown.add_column(escape(column), justify="right")

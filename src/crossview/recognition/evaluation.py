@@ -1,14 +1,13 @@
 """How good a fitted model is on test samples, with confidence intervals."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,117 +19,16 @@ from crossview.distances import Labels
 from crossview.metrics import has_label, identification_curve
 from crossview.recognition.bootstrap import Estimate, draw_weights, estimate
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
+from crossview.recognition.scores import Confusion, Direction, Evaluation, Line, Scores, ThresholdScores
 from crossview.recognition.searches import Searches, search
 from crossview.views import ViewInput, Views
 
-__all__ = [
-    "Confusion",
-    "Direction",
-    "Estimate",
-    "Evaluation",
-    "Scores",
-    "ThresholdScores",
-    "evaluate",
-    "evaluate_probes",
-]
+__all__ = ["Evaluation", "evaluate", "evaluate_probes"]
 
 _MANY_CLASSES = 20  # from which on classes are drawn
 _POINTS = 200  # of a curve
 _CONFUSIONS = 10
 _LEAST_DRAWS = 100
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Scores of matching, as shares; None if there are too few comparisons."""
-
-    chance: float
-    """Expected accuracy of random matches."""
-    accuracy: Estimate
-    """Share of probes whose nearest gallery sample has their class."""
-    average_precision: Estimate
-    """Mean average precision."""
-    cmc: tuple[Estimate, ...]
-    """Shares of probes whose class is among the 1, 2, … nearest classes."""
-    equal_error_rate: Estimate | None
-    """Error rate of verification where false matches and false non-matches are equally frequent."""
-    true_match_rates: Mapping[float, Estimate | None]
-    """True match rate of verification by false match rate."""
-    false_negative_rates: Mapping[float, Estimate | None]
-    """FNIR by FPIR; see `crossview.metrics.identification_rates`."""
-
-
-@dataclass(frozen=True)
-class Direction:
-    """Probes of one view in a gallery of another."""
-
-    gallery: str
-    probe: str
-    n_gallery: int
-    n_probes: int
-    """Number of probes whose class is in the gallery."""
-    n_skipped: int
-    """Number of other probes, which only count as non-mated searches."""
-    n_nonmated: int
-    """Number of non-mated searches."""
-    scores: Scores
-    roc: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
-    """False match rates, true match rates and thresholds of verification."""
-    identification: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
-    """FPIR, FNIR and thresholds of open-set identification."""
-
-
-@dataclass(frozen=True)
-class ThresholdScores:
-    """What a matcher does at its threshold."""
-
-    threshold: float
-    n_strangers: int
-    false_match_rate: Estimate | None
-    """Share of strangers, whose class is not in the gallery, that are taken for someone; None without strangers."""
-    false_positive_rate: Estimate | None
-    """FPIR: the same share with probes of enrolled classes too, each without the gallery samples of its class."""
-    false_rejection_rate: Estimate | None
-    """Share of probes of enrolled classes that are turned away."""
-    accuracy_accepted: Estimate | None
-    """Share of the others whose nearest gallery sample has their class."""
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """How many of the probes of a class are taken for another, over all directions."""
-
-    label: str
-    taken_for: str
-    count: int
-    of: int
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of a model on test samples, as `evaluate` and `evaluate_probes` return them."""
-
-    mean: Scores
-    """Means over the directions."""
-    directions: tuple[Direction, ...]
-    metric: str
-    n_samples: int
-    n_classes: int
-    n_unlabelled: int
-    """Number of samples without a label, which were left out."""
-    resampled: str
-    """What the bootstrap draws: "classes" or "samples"."""
-    n_bootstrap: int
-    confidence: float
-    confusions: tuple[Confusion, ...]
-    """The most frequent errors."""
-    at_threshold: ThresholdScores | None = None
-    """Of a calibrated matcher."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain dicts, lists, text and numbers, for JSON; None stands for infinity."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return plain
 
 
 def evaluate(
@@ -286,18 +184,20 @@ def evaluate_probes(
     probes, classes = latent[known], labels[known]
     if not len(probes):
         raise ValueError("every probe is missing or has no label.")
+    _check_kinds(classes, matcher.gallery_labels_)
     drawn, units, n_units = _units(classes, resample)
     name = unwrap(matcher)[0].view_names_[view] if isinstance(view, int) else view
     chosen = metric or chosen_metric(matcher)
     settings = _Settings(n_bootstrap, confidence, tuple(false_match_rates), random_state)
     with show_progress("Evaluating", 2, progress, unit="steps") as advance:
         advance(0, f"{name} in the gallery")
-        gallery = ("gallery", matcher.gallery_, _like(matcher.gallery_labels_, classes))
+        gallery = ("gallery", matcher.gallery_, matcher.gallery_labels_)
         found = search(gallery, (name, probes, classes), units, n_units, chosen)
         advance(1, "intervals")
         done = [(found, settings.statistics(found, n_units))]
         advance(1)
-    threshold = settings.at_threshold(found, matcher.threshold_, n_units) if matcher.threshold_ is not None else None
+    threshold = getattr(matcher, "threshold_", None)
+    at_threshold = None if threshold is None else settings.at_threshold(found, threshold, n_units)
     return settings.evaluation(
         done,
         metric=chosen,
@@ -306,7 +206,7 @@ def evaluate_probes(
         n_classes=len(np.unique(classes)),
         resampled=drawn,
         n_units=n_units,
-        at_threshold=threshold,
+        at_threshold=at_threshold,
     )
 
 
@@ -363,7 +263,7 @@ class _Settings:
 
     def _direction(self, searches: Searches, found: dict[str, Array], n_units: int) -> Direction:
         false, true = (line[0] for line in searches.match_rates(np.ones((1, n_units))))
-        curve = identification_curve(searches.own, searches.other, _POINTS) if searches.n_nonmated else ((), (), ())
+        open_set = identification_curve(searches.own, searches.other, _POINTS)
         n_probes = int(searches.mated.sum())
         return Direction(
             gallery=searches.gallery,
@@ -373,8 +273,8 @@ class _Settings:
             n_skipped=len(searches.own) - n_probes,
             n_nonmated=searches.n_nonmated,
             scores=self._scores(found, searches.chance, searches.n_classes, n_units),
-            roc=_floats(false, true, np.append(searches.thresholds, np.inf)),
-            identification=_floats(*curve),
+            roc=_curve(false, true, np.append(searches.thresholds, np.inf)),
+            identification=_curve(*open_set) if searches.n_nonmated else ((), (), ()),
         )
 
     def _scores(self, found: dict[str, Array], chance: float, n_classes: int, n_units: int) -> Scores:
@@ -433,11 +333,10 @@ def _labels(y: ArrayLike, n: int) -> Labels:
     return labels
 
 
-def _like(labels: Labels, others: Labels) -> Labels:
-    """Labels of a gallery, refused if they cannot be equal to those of the probes."""
-    if (labels.dtype.kind in "OU") != (others.dtype.kind in "OU"):
+def _check_kinds(labels: Labels, gallery_labels: Labels) -> None:
+    """Refuse labels that cannot be equal to those of the gallery."""
+    if (labels.dtype.kind in "OU") != (gallery_labels.dtype.kind in "OU"):
         raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
-    return labels
 
 
 def _units(classes: Labels, resample: str) -> tuple[str, Indices, int]:
@@ -477,13 +376,5 @@ def _texts(labels: Labels) -> list[str]:
     return [str(label) for label in labels.tolist()]
 
 
-def _floats(*arrays: NDArray[Any] | tuple[()]) -> Any:
-    return tuple(tuple(map(float, values)) for values in arrays)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _curve(x: Array, y: Array, thresholds: Array) -> tuple[Line, Line, Line]:
+    return tuple(x.tolist()), tuple(y.tolist()), tuple(thresholds.tolist())

@@ -19,7 +19,9 @@ from crossview.metrics import (
 
 _MAX_RANK = 50
 _LEVELS = 128  # of the false non-match rate, even in its logarithm, and as many even in the rate
-_LEAST_ERRORS = 3  # that a rate must allow, or else it says nothing (the "rule of 3" of ISO/IEC 19795-1)
+
+LEAST_ERRORS = 3
+"""Errors that a rate must allow: with fewer, it cannot be told from 0 (the "rule of 3" of ISO/IEC 19795-1)."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Searches:
 
 def _supported(n: int, rates: Sequence[float]) -> NDArray[np.bool_]:
     """Which error rates can be told from 0 by n trials."""
-    return np.asarray(rates) * n >= _LEAST_ERRORS * (1 - 1e-12)
+    return np.asarray(rates) * n >= LEAST_ERRORS * (1 - 1e-12)
 
 
 def _equal_error_rate(false: Array, true: Array) -> Array:

@@ -1,19 +1,24 @@
 """The report of an evaluation of one model on test samples."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from typing import TypeAlias
 
 import numpy as np
 
 from crossview.datasets import Dataset
-from crossview.recognition.evaluation import Direction, Estimate, Evaluation, Scores
+from crossview.recognition.bootstrap import Estimate
+from crossview.recognition.scores import Direction, Evaluation, Scores
+from crossview.recognition.searches import LEAST_ERRORS
 from crossview.report.compose import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 
+Value: TypeAlias = Callable[[Scores], Estimate | None]
+
 _MEAN = "mean"
 _RANKS = (1, 5, 10)
+_MOST_RANKS = 20  # of a curve
 _STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
-_LEAST_ERRORS = 3
-_TOO_FEW = "Too few {}: a rate needs three expected errors or more."
 _BY_DIRECTION = "A row is a direction: probes of one view in a gallery of another."
 
 
@@ -21,10 +26,11 @@ def evaluation_report(
     evaluation: Evaluation, data: Dataset, model: str, facts: Mapping[str, str], command: str
 ) -> Report:
     """The page of an evaluation; the facts name the model and the data."""
-    accuracy, verification, identification, *at_threshold = evaluation_tables(evaluation)
+    accuracy, ranks, verification, identification, *at_threshold = evaluation_tables(evaluation)
     roc, det = _verification_curves(evaluation)
     sections = [
-        Section("Accuracy", [accuracy, _match_curves(evaluation)]),
+        Section("Accuracy", [accuracy]),
+        Section("How soon a match is found", [ranks, _match_curves(evaluation)]),
         Section("Unknown probes", [identification, *at_threshold, _identification_curves(evaluation)], _OPEN_SET),
         Section("Verification", [verification, roc, det], _VERIFICATION),
     ]
@@ -39,15 +45,16 @@ def evaluation_report(
 
 _OPEN_SET = (
     "A search returns the nearest class if it is within a threshold. The false positive identification rate (FPIR) is "
-    "the share of searches for someone who is not in the gallery that return a class. The false negative "
-    "identification rate (FNIR) is the share of searches for someone who is in the gallery that do not return the "
-    "right class. A lower threshold trades false positives for false negatives.\n\n"
+    "the share of searches for strangers, whose class is not in the gallery, that return a class. The false negative "
+    "identification rate (FNIR) is the share of searches for enrolled classes that do not return the right one. A "
+    "lower threshold trades false positives for false negatives.\n\n"
     "Every probe is searched in the gallery as it is, and once more without the samples of its class, as a stranger."
 )
 _VERIFICATION = (
     "Verification compares one probe with one gallery sample and asks whether they are of the same class. The false "
     "match rate is the share of pairs of two classes within a threshold, the true match rate that of pairs of one "
-    "class. At the equal error rate, as many pairs of one class are missed as pairs of two classes match."
+    "class. At the equal error rate, the share of pairs of one class that are missed is that of pairs of two classes "
+    "that match. Two views that look each other up compare the same pairs, and their curves coincide."
 )
 
 
@@ -74,24 +81,25 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     """Accuracy, verification and identification by direction, and what a matcher does at its threshold."""
     caption = (
         "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
-        "counts the ranks of the other samples of the class. Up to rank 5 means that the class is among the five "
-        f"nearest classes. {_BY_DIRECTION}"
+        f"counts the ranks of the other samples of the class. {_BY_DIRECTION}"
     )
-    values: dict[str, Callable[[Scores], Estimate | None]] = {
+    values: dict[str, Value] = {
         "accuracy": lambda scores: scores.accuracy,
         "mean average precision": lambda scores: scores.average_precision,
-        **{f"up to rank {rank}": _at_rank(rank) for rank in _RANKS[1:]},
     }
-    tables = [_table(evaluation, "accuracy", "Accuracy", values, caption)]
+    tables = [_table(evaluation, "accuracy", "Accuracy by direction", values, caption)]
+    ranks = {f"rank {rank}": _at_rank(rank) for rank in _RANKS}
+    caption = f"The share of probes whose class is among the nearest classes, up to the rank. {_BY_DIRECTION}"
+    tables.append(_table(evaluation, "ranks", "Matches by rank", ranks, caption))
     rates = list(evaluation.mean.true_match_rates)
-    pairs: dict[str, Callable[[Scores], Estimate | None]] = {"equal error rate": lambda scores: scores.equal_error_rate}
-    pairs |= {f"true matches at {rate:.10g} false": _true_matches(rate) for rate in rates}
-    note = _TOO_FEW.format("pairs of two classes")
-    tables.append(_table(evaluation, "verification", "Verification by direction", pairs, _BY_DIRECTION, note))
+    pairs: dict[str, Value] = {"equal error rate": lambda scores: scores.equal_error_rate}
+    pairs |= {f"true match rate at FMR {rate:.10g}": _true_matches(rate) for rate in rates}
+    notes = ["There are no pairs of two classes.", *(_too_few("pairs of two classes", rate) for rate in rates)]
+    tables.append(_table(evaluation, "verification", "Verification by direction", pairs, _BY_DIRECTION, notes))
     searches = {f"FNIR at FPIR {rate:.10g}": _false_negatives(rate) for rate in rates}
-    note = _TOO_FEW.format("searches for strangers")
+    notes = [_too_few("searches for strangers", rate) for rate in rates]
     caption = f"The share of searches for enrolled classes that fail, by that of strangers who match. {_BY_DIRECTION}"
-    tables.append(_table(evaluation, "identification", "Open-set identification", searches, caption, note))
+    tables.append(_table(evaluation, "identification", "Open-set identification", searches, caption, notes))
     return [*tables, *_threshold_table(evaluation)]
 
 
@@ -99,15 +107,21 @@ def _table(
     evaluation: Evaluation,
     key: str,
     title: str,
-    values: Mapping[str, Callable[[Scores], Estimate | None]],
+    values: Mapping[str, Value],
     caption: str,
-    note: str = "",
+    notes: Sequence[str] = (),
 ) -> ResultTable:
+    """A column per value and a row per direction; the notes say why a value of a column is missing."""
     scores = {_name(one): one.scores for one in evaluation.directions}
     if len(scores) > 1:
         scores[_MEAN] = evaluation.mean
-    rows = {row: [_entry(value(found), note) for value in values.values()] for row, found in scores.items()}
-    return ResultTable(key, title, list(values), rows, caption, row_head="probe in gallery", best="")
+    found = list(zip(values.values(), notes or [""] * len(values), strict=True))
+    rows = {row: [_entry(value(one), note) for value, note in found] for row, one in scores.items()}
+    return ResultTable(key, title, list(values), rows, caption, row_head="direction", best="")
+
+
+def _too_few(what: str, rate: float) -> str:
+    return f"Too few {what}: a rate of {rate:.10g} needs {ceil(LEAST_ERRORS / rate - 1e-9)} or more."
 
 
 def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
@@ -127,17 +141,13 @@ def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
         "classes that are turned away, and the accuracy of those that are not."
     )
     rows = {_name(evaluation.directions[0]): list(columns.values())}
-    return [
-        ResultTable("threshold", "At the threshold", list(columns), rows, caption, row_head="probe in gallery", best="")
-    ]
+    return [ResultTable("threshold", "At the threshold", list(columns), rows, caption, row_head="direction", best="")]
 
 
 def _match_curves(evaluation: Evaluation) -> Curves:
     caption = "The share of probes whose class is among the nearest classes of the gallery, up to the rank."
-    curves = {
-        _name(one): Curve(range(1, len(one.scores.cmc) + 1), [100 * rank.value for rank in one.scores.cmc])
-        for one in evaluation.directions
-    }
+    found = {_name(one): [100 * rank.value for rank in one.scores.cmc][:_MOST_RANKS] for one in evaluation.directions}
+    curves = {name: Curve(range(1, len(shares) + 1), shares) for name, shares in found.items()}
     return Curves("cmc", "Cumulative match curves", curves, "rank", "probes found, %", caption)
 
 
@@ -173,7 +183,7 @@ def _levels(n: int) -> list[float]:
     """Rates of round numbers up to 1 that n trials can tell from 0."""
     decades = range(-max(1, int(np.ceil(np.log10(max(n, 10))))), 0)
     rates = [step * 10.0**decade for decade in decades for step in _STEPS]
-    return [rate for rate in [*rates, 1.0] if rate * n >= _LEAST_ERRORS]
+    return [rate for rate in [*rates, 1.0] if rate * n >= LEAST_ERRORS]
 
 
 def _confusions(evaluation: Evaluation, data: Dataset) -> Facts:
@@ -213,13 +223,13 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{ending}"
 
 
-def _at_rank(rank: int) -> Callable[[Scores], Estimate | None]:
+def _at_rank(rank: int) -> Value:
     return lambda scores: scores.cmc[min(rank, len(scores.cmc)) - 1]
 
 
-def _true_matches(rate: float) -> Callable[[Scores], Estimate | None]:
+def _true_matches(rate: float) -> Value:
     return lambda scores: scores.true_match_rates[rate]
 
 
-def _false_negatives(rate: float) -> Callable[[Scores], Estimate | None]:
+def _false_negatives(rate: float) -> Value:
     return lambda scores: scores.false_negative_rates[rate]
