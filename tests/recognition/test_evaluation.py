@@ -294,3 +294,14 @@ def test_many_comparisons_are_never_held_at_once(monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * 8 * len(G) * len(P)
+
+
+def test_only_accepted_probes_count_for_the_accuracy_of_the_accepted(matcher, views):
+    """Three classes are accepted without an error: the bound is that of three trials, not of all."""
+    known = np.isin(Y, (1, 2, 5))
+    X = views["front"][known]  # the gallery itself, at distance 0
+    far = np.tile(views["front"].mean(axis=0) + 100, (4, 1))
+    y = np.concatenate([Y[known], [6, 7, 8, 9]])
+    found = cv.evaluate_probes(matcher, np.vstack([X, far]), y, "front", n_bootstrap=100, resample="classes")
+    assert found.at_threshold.accuracy_accepted.low == pytest.approx(0.025 ** (1 / 3))
+    assert found.at_threshold.false_rejection_rate.value == pytest.approx(4 / len(y))

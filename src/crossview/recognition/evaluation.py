@@ -1,7 +1,7 @@
 """How good a fitted model is on test samples, with confidence intervals."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -122,7 +122,6 @@ def evaluate(
         n_unlabelled=int((~has_label(labels)).sum()),
         n_classes=len(np.unique(classes)),
         resampled=drawn,
-        n_units=n_units,
     )
 
 
@@ -205,7 +204,6 @@ def evaluate_probes(
         n_unlabelled=int((~has_label(labels)).sum()),
         n_classes=len(np.unique(classes)),
         resampled=drawn,
-        n_units=n_units,
         at_threshold=at_threshold,
     )
 
@@ -228,20 +226,18 @@ class _Settings:
 
     def statistics(self, found: Searches, n_units: int) -> dict[str, Array]:
         """Scores for the data, then for every draw: (1 + draws, k) each."""
-        batches = draw_weights(n_units, self.n_bootstrap, self.random_state, size=len(found.own))
-        parts = [found.statistics(weights, self.rates) for weights in batches]
+        parts = [found.statistics(weights, self.rates) for weights in self._draws(found, n_units)]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def at_threshold(self, found: Searches, threshold: float, n_units: int) -> ThresholdScores:
         """Scores of a matcher at its threshold."""
-        batches = draw_weights(n_units, self.n_bootstrap, self.random_state, size=len(found.own))
-        parts = [found.at_threshold(weights, threshold) for weights in batches]
-        rates = {
-            name: self._estimate(np.concatenate([part[name] for part in parts])[:, 0], n_units) for name in parts[0]
-        }
+        rates = {}
+        for name, (some, among) in found.shares_at(threshold).items():
+            draws = [found.share(weights, some, among) for weights in self._draws(found, n_units)]
+            rates[name] = self._estimate(np.concatenate(draws), len(np.unique(found.units[among])))
         return ThresholdScores(threshold=float(threshold), n_strangers=int((~found.mated).sum()), **rates)
 
-    def evaluation(self, done: Sequence[tuple[Searches, dict[str, Array]]], n_units: int, **facts: Any) -> Evaluation:
+    def evaluation(self, done: Sequence[tuple[Searches, dict[str, Array]]], **facts: Any) -> Evaluation:
         """Everything together."""
         n_ranks = max(found["cmc"].shape[1] for _, found in done)
         most = max(searches.n_classes for searches, _ in done)
@@ -253,16 +249,19 @@ class _Settings:
         mean = {name: _mean([found[name] for found in padded]) for name in padded[0]}
         chance = float(np.mean([searches.chance for searches, _ in done]))
         return Evaluation(
-            mean=self._scores(mean, chance, most, n_units),
-            directions=tuple(self._direction(searches, found, n_units) for searches, found in done),
+            mean=self._scores(mean, chance, most, min(searches.n_mated_units for searches, _ in done)),
+            directions=tuple(self._direction(searches, found) for searches, found in done),
             n_bootstrap=self.n_bootstrap,
             confidence=self.confidence,
             confusions=_confusions([searches for searches, _ in done]),
             **facts,
         )
 
-    def _direction(self, searches: Searches, found: dict[str, Array], n_units: int) -> Direction:
-        false, true = (line[0] for line in searches.match_rates(np.ones((1, n_units))))
+    def _draws(self, found: Searches, n_units: int) -> Iterator[Array]:
+        return draw_weights(n_units, self.n_bootstrap, self.random_state, size=len(found.own))
+
+    def _direction(self, searches: Searches, found: dict[str, Array]) -> Direction:
+        false, true = (line[0] for line in searches.match_rates(np.ones((1, len(searches.scores)))))
         open_set = identification_curve(searches.own, searches.other, _POINTS)
         n_probes = int(searches.mated.sum())
         return Direction(
@@ -272,7 +271,7 @@ class _Settings:
             n_probes=n_probes,
             n_skipped=len(searches.own) - n_probes,
             n_nonmated=searches.n_nonmated,
-            scores=self._scores(found, searches.chance, searches.n_classes, n_units),
+            scores=self._scores(found, searches.chance, searches.n_classes, searches.n_mated_units),
             roc=_curve(false, true, np.append(searches.thresholds, np.inf)),
             identification=_curve(*open_set) if searches.n_nonmated else ((), (), ()),
         )

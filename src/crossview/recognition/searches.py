@@ -54,6 +54,11 @@ class Searches:
         return np.isfinite(self.own)
 
     @property
+    def n_mated_units(self) -> int:
+        """Number of units with a mated probe."""
+        return int(np.count_nonzero(self.scores[:, 0]))
+
+    @property
     def n_nonmated(self) -> int:
         """Number of non-mated searches."""
         return int(np.isfinite(self.other).sum())
@@ -81,19 +86,21 @@ class Searches:
             )
         return false, true
 
-    def at_threshold(self, weights: Array, threshold: float) -> dict[str, Array]:
-        """Error rates at a threshold for every row of weights of the units, each of shape (b, 1)."""
-        accepted, nonmated = np.minimum(self.own, self.other) <= threshold, np.isfinite(self.other)
-        shares = {
+    def shares_at(self, threshold: float) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Error rates at a threshold: the probes of each, and those that it is a share of."""
+        accepted = np.minimum(self.own, self.other) <= threshold
+        return {
             "false_match_rate": (accepted, ~self.mated),
-            "false_positive_rate": (self.other <= threshold, nonmated),
+            "false_positive_rate": (self.other <= threshold, np.isfinite(self.other)),
             "false_rejection_rate": (~accepted, self.mated),
             "accuracy_accepted": (self.hits, self.mated & accepted),
         }
-        drawn, found = weights[:, self.units], {}
-        for name, (some, among) in shares.items():
-            with np.errstate(invalid="ignore"):
-                found[name] = ((drawn @ (some & among)) / (drawn @ among))[:, None]
+
+    def share(self, weights: Array, some: NDArray[np.bool_], among: NDArray[np.bool_]) -> Array:
+        """Share of some probes among others for every row of weights of the units, (b,)."""
+        drawn = weights[:, self.units]
+        with np.errstate(invalid="ignore"):
+            found: Array = (drawn @ (some & among)) / (drawn @ among)
         return found
 
     def _true_match_rates(self, false: Array, true: Array, rates: Sequence[float]) -> Array:
