@@ -99,3 +99,28 @@ def test_a_logarithmic_vertical_axis():
     wrong = doc.Curves("c", "C", {"m": doc.Curve([1], [0])}, "x", log_y=True)
     with pytest.raises(ValueError, match="no logarithm: use log_y=False"):
         curves(wrong, Palette(["m"]))
+
+
+def report_on(evaluation, y):
+    data = cv.datasets.Dataset(cv.Views([np.zeros((len(y), 1))]), y, [str(label) for label in np.unique(y)])
+    return evaluation_report(evaluation, data, "m", {}, "")
+
+
+def test_a_model_without_errors_and_tiny_test_sets_have_a_page():
+    views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
+    model = cv.PCA(n_components=2, pooled=True).fit(views)
+    perfect = cv.evaluate(model, views, np.arange(3), n_bootstrap=100)
+    assert perfect.mean.accuracy.value == 1.0
+    assert perfect.mean.equal_error_rate.value == 0.0
+    page = report_on(perfect, np.arange(3))
+    assert "confusions" not in {item.key for item in page.items}
+    assert "Detection error trade-off" in render(page)
+
+
+def test_a_gallery_and_probes_of_one_class_have_a_page():
+    views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
+    matcher = cv.CrossViewClassifier(cv.PCA(n_components=2, pooled=True)).fit(views, np.arange(3))
+    matcher.enroll(np.eye(3)[:1], [0], "a", replace=True)
+    page = report_on(cv.evaluate_probes(matcher, np.eye(3)[:1], [0], "b", n_bootstrap=100), np.zeros(1))
+    assert {"roc", "det", "open-set"}.isdisjoint(item.key for item in page.items)
+    assert "There are no pairs of two classes." in render(page)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from crossview.metrics import has_label, identification_curve
 from crossview.recognition.bootstrap import Estimate, draw_weights, estimate
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.recognition.scores import Confusion, Direction, Evaluation, Line, Scores, ThresholdScores
-from crossview.recognition.searches import Searches, search
+from crossview.recognition.searches import Searches, Side, search
 from crossview.views import ViewInput, Views
 
 __all__ = ["Evaluation", "evaluate", "evaluate_probes"]
@@ -91,6 +91,8 @@ def evaluate(
     >>> bool(evaluation.mean.accuracy.low < evaluation.mean.accuracy.value < evaluation.mean.accuracy.high)
     True
     """
+    settings = _Settings(n_bootstrap, confidence, resample, tuple(false_match_rates), random_state)
+    chosen = _check_metric(metric or chosen_metric(model))
     latents = _latents(model, views)
     labels = _labels(y, len(latents))
     known = has_label(labels) & latents.mask.any(axis=1)
@@ -99,30 +101,17 @@ def evaluate(
         raise ValueError(f"matching needs two views or more, got one: {samples.names[0]!r}.")
     if len(np.unique(classes)) < 2:
         raise ValueError("all samples belong to one class: use test samples of two classes or more.")
-    drawn, units, n_units = _units(classes, resample)
-    seen = dict(zip(samples.names, samples.mask.T, strict=True))
-    pairs = [(g, p) for g, p in permutations(samples.names, 2) if np.isin(classes[seen[p]], classes[seen[g]]).any()]
+    rows = {name: np.flatnonzero(seen) for name, seen in zip(samples.names, samples.mask.T, strict=True)}
+    sides = {name: (name, samples[name][seen], classes[seen]) for name, seen in rows.items()}
+    pairs = [
+        (sides[g], sides[p], rows[p])
+        for g, p in permutations(samples.names, 2)
+        if np.isin(classes[rows[p]], classes[rows[g]]).any()
+    ]
     if not pairs:
         raise ValueError("no class has samples in two views: check the labels.")
-    chosen = metric or chosen_metric(model)
-    settings = _Settings(n_bootstrap, confidence, tuple(false_match_rates), random_state)
-    with show_progress("Evaluating", 2 * len(pairs), progress, unit="steps") as advance:
-        done = []
-        for g, p in pairs:
-            advance(0, f"{p} in {g}")
-            gallery, probes = ((name, samples[name][seen[name]], classes[seen[name]]) for name in (g, p))
-            found = search(gallery, probes, units[seen[p]], n_units, chosen)
-            advance(1, f"intervals of {p} in {g}")
-            done.append((found, settings.statistics(found, n_units)))
-            advance(1)
-    return settings.evaluation(
-        done,
-        metric=chosen,
-        n_samples=len(samples),
-        n_unlabelled=int((~has_label(labels)).sum()),
-        n_classes=len(np.unique(classes)),
-        resampled=drawn,
-    )
+    done = _score_directions(pairs, classes, chosen, settings, progress)
+    return _evaluation(done, settings, classes, metric=chosen, n_unlabelled=int((~has_label(labels)).sum()))
 
 
 def evaluate_probes(
@@ -177,6 +166,8 @@ def evaluate_probes(
         raise TypeError(f"a {type(matcher).__name__} has no gallery: use evaluate, or pass a CrossViewClassifier.")
     if not len(getattr(matcher, "gallery_", ())):
         raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
+    settings = _Settings(n_bootstrap, confidence, resample, tuple(false_match_rates), random_state)
+    chosen = _check_metric(metric or chosen_metric(matcher))
     latent = transform_view(matcher, X, view)
     labels = _labels(y, len(latent))
     known = has_label(labels) & ~np.isnan(latent).all(axis=1)
@@ -184,36 +175,21 @@ def evaluate_probes(
     if not len(probes):
         raise ValueError("every probe is missing or has no label.")
     _check_kinds(classes, matcher.gallery_labels_)
-    drawn, units, n_units = _units(classes, resample)
     name = unwrap(matcher)[0].view_names_[view] if isinstance(view, int) else view
-    chosen = metric or chosen_metric(matcher)
-    settings = _Settings(n_bootstrap, confidence, tuple(false_match_rates), random_state)
-    with show_progress("Evaluating", 2, progress, unit="steps") as advance:
-        advance(0, f"{name} in the gallery")
-        gallery = ("gallery", matcher.gallery_, matcher.gallery_labels_)
-        found = search(gallery, (name, probes, classes), units, n_units, chosen)
-        advance(1, "intervals")
-        done = [(found, settings.statistics(found, n_units))]
-        advance(1)
+    gallery = ("gallery", matcher.gallery_, matcher.gallery_labels_)
+    pairs = [(gallery, (name, probes, classes), np.arange(len(probes)))]
     threshold = getattr(matcher, "threshold_", None)
-    at_threshold = None if threshold is None else settings.at_threshold(found, threshold, n_units)
-    return settings.evaluation(
-        done,
-        metric=chosen,
-        n_samples=len(probes),
-        n_unlabelled=int((~has_label(labels)).sum()),
-        n_classes=len(np.unique(classes)),
-        resampled=drawn,
-        at_threshold=at_threshold,
-    )
+    done = _score_directions(pairs, classes, chosen, settings, progress, threshold)
+    return _evaluation(done, settings, classes, metric=chosen, n_unlabelled=int((~has_label(labels)).sum()))
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """How scores and intervals are computed."""
+    """How scores and their intervals are computed."""
 
     n_bootstrap: int
     confidence: float
+    resample: str
     rates: tuple[float, ...]
     random_state: int
 
@@ -221,82 +197,151 @@ class _Settings:
         check_count(self.n_bootstrap, "n_bootstrap", least=_LEAST_DRAWS)
         if not 0.0 < self.confidence < 1.0:
             raise ValueError(f"confidence must be between 0 and 1, for example 0.95, got {self.confidence!r}.")
+        check_choice(self.resample, "resample", ("auto", "classes", "samples"))
         if not self.rates or not all(0.0 < rate < 1.0 for rate in self.rates):
             raise ValueError(f"false_match_rates must be shares between 0 and 1, got {self.rates!r}.")
 
-    def statistics(self, found: Searches, n_units: int) -> dict[str, Array]:
-        """Scores for the data, then for every draw: (1 + draws, k) each."""
-        parts = [found.statistics(weights, self.rates) for weights in self._draws(found, n_units)]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    def resampled(self, classes: Labels) -> str:
+        """What is drawn, given the class of every sample."""
+        if self.resample != "auto":
+            return self.resample
+        return "classes" if len(np.unique(classes)) >= _MANY_CLASSES else "samples"
 
-    def at_threshold(self, found: Searches, threshold: float, n_units: int) -> ThresholdScores:
-        """Scores of a matcher at its threshold."""
-        rates = {}
-        for name, (some, among) in found.shares_at(threshold).items():
-            draws = [found.share(weights, some, among) for weights in self._draws(found, n_units)]
-            rates[name] = self._estimate(np.concatenate(draws), len(np.unique(found.units[among])))
-        return ThresholdScores(threshold=float(threshold), n_strangers=int((~found.mated).sum()), **rates)
+    def units(self, classes: Labels) -> Indices:
+        """The unit of every sample."""
+        if self.resampled(classes) == "samples":
+            return np.arange(len(classes))
+        return np.unique(classes, return_inverse=True)[1].astype(np.intp)
 
-    def evaluation(self, done: Sequence[tuple[Searches, dict[str, Array]]], **facts: Any) -> Evaluation:
-        """Everything together."""
-        n_ranks = max(found["cmc"].shape[1] for _, found in done)
-        most = max(searches.n_classes for searches, _ in done)
-        # From the number of classes on, everything is found.
-        padded = [
-            {**found, "cmc": np.pad(found["cmc"], ((0, 0), (0, n_ranks - found["cmc"].shape[1])), constant_values=1.0)}
-            for _, found in done
-        ]
-        mean = {name: _mean([found[name] for found in padded]) for name in padded[0]}
-        chance = float(np.mean([searches.chance for searches, _ in done]))
-        return Evaluation(
-            mean=self._scores(mean, chance, most, min(searches.n_mated_units for searches, _ in done)),
-            directions=tuple(self._direction(searches, found) for searches, found in done),
-            n_bootstrap=self.n_bootstrap,
-            confidence=self.confidence,
-            confusions=_confusions([searches for searches, _ in done]),
-            **facts,
-        )
+    def draws(self, found: Searches) -> Iterator[Array]:
+        """Weights of the units in the data, then in every draw."""
+        return draw_weights(len(found.scores), self.n_bootstrap, self.random_state, size=len(found.own))
 
-    def _draws(self, found: Searches, n_units: int) -> Iterator[Array]:
-        return draw_weights(n_units, self.n_bootstrap, self.random_state, size=len(found.own))
-
-    def _direction(self, searches: Searches, found: dict[str, Array]) -> Direction:
-        false, true = (line[0] for line in searches.match_rates(np.ones((1, len(searches.scores)))))
-        open_set = identification_curve(searches.own, searches.other, _POINTS)
-        n_probes = int(searches.mated.sum())
-        return Direction(
-            gallery=searches.gallery,
-            probe=searches.probe,
-            n_gallery=searches.n_gallery,
-            n_probes=n_probes,
-            n_skipped=len(searches.own) - n_probes,
-            n_nonmated=searches.n_nonmated,
-            scores=self._scores(found, searches.chance, searches.n_classes, searches.n_mated_units),
-            roc=_curve(false, true, np.append(searches.thresholds, np.inf)),
-            identification=_curve(*open_set) if searches.n_nonmated else ((), (), ()),
-        )
-
-    def _scores(self, found: dict[str, Array], chance: float, n_classes: int, n_units: int) -> Scores:
-        single = {
-            name: self._estimate(found[name][:, 0], n_units)
-            for name in ("accuracy", "average_precision", "equal_error_rate")
-        }
-        ranks = [
-            self._estimate(values, n_units, constant=rank >= n_classes) for rank, values in enumerate(found["cmc"].T, 1)
-        ]
-        # What is found up to a rank is also found up to the next.
-        lows = np.maximum.accumulate([one.low for one in ranks if one is not None])
-        ranks = [Estimate(one.value, float(low), one.high) for one, low in zip(ranks, lows, strict=True) if one]
-        at_rates = {
-            name: {
-                rate: self._estimate(values, n_units) for rate, values in zip(self.rates, found[name].T, strict=True)
-            }
-            for name in ("true_match_rates", "false_negative_rates")
-        }
-        return Scores(chance=chance, cmc=tuple(ranks), **single, **at_rates)  # type: ignore[arg-type]
-
-    def _estimate(self, values: Array, n_units: int, constant: bool = False) -> Estimate | None:
+    def estimate(self, values: Array, n_units: int, constant: bool = False) -> Estimate | None:
+        """The first value, with the interval of the others."""
         return estimate(values, n_units, self.confidence, constant=constant)
+
+
+class _Scored(NamedTuple):
+    """What is kept of the searches of one direction."""
+
+    direction: Direction
+    statistics: dict[str, Array]  # of the data, then of every draw, each of shape (1 + draws, k)
+    n_classes: int
+    n_units: int  # with a mated probe
+    probes: Counter[str]  # by class
+    confusions: Counter[tuple[str, str]]
+    at_threshold: ThresholdScores | None
+
+
+def _score_directions(
+    pairs: Sequence[tuple[Side, Side, Indices]],
+    classes: Labels,
+    metric: str,
+    settings: _Settings,
+    progress: bool,
+    threshold: float | None = None,
+) -> list[_Scored]:
+    """Scores of every gallery and its probes, given with their rows among all samples."""
+    units = settings.units(classes)
+    done = []
+    with show_progress("Evaluating", 2 * len(pairs), progress) as advance:
+        for gallery, probes, rows in pairs:
+            advance(0, f"{probes[0]} in {gallery[0]}")
+            found = search(gallery, probes, units[rows], int(units.max()) + 1, metric)
+            advance(1, f"intervals of {probes[0]} in {gallery[0]}")
+            done.append(_score(found, settings, threshold))
+            advance(1)
+    return done
+
+
+def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Scored:
+    parts = [found.statistics(weights, settings.rates) for weights in settings.draws(found)]
+    statistics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
+    open_set = identification_curve(found.own, found.other, _POINTS)
+    n_probes, missed = int(found.mated.sum()), found.mated & ~found.hits
+    direction = Direction(
+        gallery=found.gallery,
+        probe=found.probe,
+        n_gallery=found.n_gallery,
+        n_probes=n_probes,
+        n_skipped=len(found.own) - n_probes,
+        n_nonmated=found.n_nonmated,
+        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, settings),
+        roc=_curve(false, true, np.append(found.thresholds, np.inf)),
+        identification=_curve(*open_set) if found.n_nonmated else ((), (), ()),
+    )
+    return _Scored(
+        direction,
+        statistics,
+        found.n_classes,
+        found.n_mated_units,
+        Counter(_texts(found.labels[found.mated])),
+        Counter(zip(_texts(found.labels[missed]), _texts(found.nearest[missed]), strict=True)),
+        None if threshold is None else _threshold_scores(found, threshold, settings),
+    )
+
+
+def _threshold_scores(found: Searches, threshold: float, settings: _Settings) -> ThresholdScores:
+    rates = {}
+    for name, (some, among) in found.shares_at(threshold).items():
+        values = np.concatenate([found.share(weights, some, among) for weights in settings.draws(found)])
+        rates[name] = settings.estimate(values, len(np.unique(found.units[among])))
+    return ThresholdScores(threshold=float(threshold), n_strangers=int((~found.mated).sum()), **rates)
+
+
+def _scores(
+    statistics: Mapping[str, Array], chance: float, n_classes: int, n_units: int, settings: _Settings
+) -> Scores:
+    def single(name: str) -> Estimate | None:
+        return settings.estimate(statistics[name][:, 0], n_units)
+
+    def at_rates(name: str) -> dict[float, Estimate | None]:
+        found = [settings.estimate(values, n_units) for values in statistics[name].T]
+        return dict(zip(settings.rates, found, strict=True))
+
+    ranks = [
+        settings.estimate(values, n_units, constant=rank >= n_classes)
+        for rank, values in enumerate(statistics["cmc"].T, 1)
+    ]
+    # What is found up to a rank is also found up to the next.
+    lows = np.maximum.accumulate([rank.low for rank in ranks if rank])
+    accuracy, precision = single("accuracy"), single("average_precision")
+    assert accuracy is not None  # every direction has a mated probe
+    assert precision is not None
+    return Scores(
+        chance=chance,
+        accuracy=accuracy,
+        average_precision=precision,
+        cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True) if rank),
+        equal_error_rate=single("equal_error_rate"),
+        true_match_rates=at_rates("true_match_rates"),
+        false_negative_rates=at_rates("false_negative_rates"),
+    )
+
+
+def _evaluation(done: Sequence[_Scored], settings: _Settings, classes: Labels, **facts: Any) -> Evaluation:
+    mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
+    chance = float(np.mean([one.direction.scores.chance for one in done]))
+    n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
+    return Evaluation(
+        mean=_scores(mean, chance, n_classes, n_units, settings),
+        directions=tuple(one.direction for one in done),
+        n_samples=len(classes),
+        n_classes=len(np.unique(classes)),
+        resampled=settings.resampled(classes),
+        n_bootstrap=settings.n_bootstrap,
+        confidence=settings.confidence,
+        confusions=_confusions(done),
+        at_threshold=done[0].at_threshold,
+        **facts,
+    )
+
+
+def _check_metric(metric: str) -> str:
+    check_choice(metric, "metric", ("euclidean", "cosine"))
+    return metric
 
 
 def _latents(model: Any, views: ViewInput) -> Views:
@@ -338,35 +383,21 @@ def _check_kinds(labels: Labels, gallery_labels: Labels) -> None:
         raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
 
 
-def _units(classes: Labels, resample: str) -> tuple[str, Indices, int]:
-    """What is drawn, the unit of every sample, and the number of units."""
-    check_choice(resample, "resample", ("auto", "classes", "samples"))
-    codes = np.unique(classes, return_inverse=True)[1]
-    if resample == "auto":
-        resample = "classes" if codes.max() + 1 >= _MANY_CLASSES else "samples"
-    units = codes.astype(np.intp) if resample == "classes" else np.arange(len(classes))
-    return resample, units, int(units.max()) + 1
-
-
 def _mean(values: Sequence[Array]) -> Array:
     """Mean over directions that have a value; nan if none has."""
-    stack = np.stack(values)
+    # Match curves have a point per class of the gallery, up to which everything is found.
+    width = max(one.shape[1] for one in values)
+    stack = np.stack([np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=1.0) for one in values])
     there = ~np.isnan(stack)
     with np.errstate(invalid="ignore"):
         mean: Array = np.where(there, stack, 0.0).sum(axis=0) / there.sum(axis=0)
     return mean
 
 
-def _confusions(done: Sequence[Searches]) -> tuple[Confusion, ...]:
-    """The pairs of classes that are confused most often."""
-    wrong: Counter[tuple[str, str]] = Counter()
-    probes: Counter[str] = Counter()
-    for found in done:
-        probes.update(map(str, found.labels[found.mated].tolist()))
-        missed = found.mated & ~found.hits
-        wrong.update(
-            zip(map(str, found.labels[missed].tolist()), map(str, found.nearest[missed].tolist()), strict=True)
-        )
+def _confusions(done: Sequence[_Scored]) -> tuple[Confusion, ...]:
+    """The pairs of classes that are confused most often, over all directions."""
+    probes = sum((one.probes for one in done), Counter[str]())
+    wrong = sum((one.confusions for one in done), Counter[tuple[str, str]]())
     first = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:_CONFUSIONS]
     return tuple(Confusion(label, other, count, probes[label]) for (label, other), count in first)
 

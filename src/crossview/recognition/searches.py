@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from crossview.metrics import (
     probe_precision,
     samples_of_class,
 )
+
+Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
 
 _MAX_RANK = 50
 _LEVELS = 128  # of the false non-match rate, even in its logarithm, and as many even in the rate
@@ -133,10 +135,8 @@ def _equal_error_rate(false: Array, true: Array) -> Array:
     return rate
 
 
-def search(
-    gallery: tuple[str, Array, Labels], probes: tuple[str, Array, Labels], units: Indices, n_units: int, metric: str
-) -> Searches:
-    """Compare all probes with all of a gallery, each a name, samples and classes, a part of them at a time."""
+def search(gallery: Side, probes: Side, units: Indices, n_units: int, metric: str) -> Searches:
+    """Compare all probes with all of a gallery, a part of them at a time."""
     (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers

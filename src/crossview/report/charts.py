@@ -122,7 +122,7 @@ def _y_ticks(item: Curves) -> list[float]:
     points = [point for curve in item.curves.values() for point in _points(curve)]
     low, high = extent(y for _, y, _ in points)
     if item.log_y:
-        return _enclosing_powers(item.key, low, high)
+        return _enclosing_powers(item.key, low, high) if any(isfinite(y) for _, y, _ in points) else [0.1, 1.0]
     bands = [value for _, y, sd in points if finite(sd) and isfinite(y) for value in (y - sd, y + sd)]
     least, most = min([low, *bands]), max([high, *bands])
     if "%" in item.y_label and low >= 0 and high <= 100:

@@ -27,12 +27,11 @@ def evaluation_report(
 ) -> Report:
     """The page of an evaluation; the facts name the model and the data."""
     accuracy, ranks, verification, identification, *at_threshold = evaluation_tables(evaluation)
-    roc, det = _verification_curves(evaluation)
     sections = [
         Section("Accuracy", [accuracy]),
         Section("How soon a match is found", [ranks, _match_curves(evaluation)]),
-        Section("Unknown probes", [identification, *at_threshold, _identification_curves(evaluation)], _OPEN_SET),
-        Section("Verification", [verification, roc, det], _VERIFICATION),
+        Section("Unknown probes", [identification, *at_threshold, *_identification_curves(evaluation)], _OPEN_SET),
+        Section("Verification", [verification, *_verification_curves(evaluation)], _VERIFICATION),
     ]
     if evaluation.confusions:
         sections.append(Section("Errors", [_confusions(evaluation, data)]))
@@ -152,14 +151,17 @@ def _match_curves(evaluation: Evaluation) -> Curves:
 
 
 def _verification_curves(evaluation: Evaluation) -> list[Curves]:
+    """ROC and DET of every direction that has pairs of two classes; empty if none has."""
     roc, missed = {}, {}
-    for one in evaluation.directions:
+    for one in (one for one in evaluation.directions if one.scores.equal_error_rate):
         rates = _levels(one.n_gallery * (one.n_probes + one.n_skipped))
         true = 100 * np.interp(rates, [0.0, *one.roc[0]], [0.0, *one.roc[1]])
         x = [float(f"{100 * rate:.6g}") for rate in rates]
         roc[_name(one)] = Curve(x, true.tolist())
         # A rate of 0 has no logarithm: the curve ends there.
         missed[_name(one)] = Curve(x, np.where(true < 100, 100 - true, np.nan).tolist())
+    if not roc:
+        return []
     label = "false match rate, %"
     return [
         Curves("roc", "Receiver operating characteristic", roc, label, "true match rate, %", log_x=True),
@@ -167,23 +169,24 @@ def _verification_curves(evaluation: Evaluation) -> list[Curves]:
     ]
 
 
-def _identification_curves(evaluation: Evaluation) -> Curves:
+def _identification_curves(evaluation: Evaluation) -> list[Curves]:
+    """The trade-off of every direction that has searches for strangers; empty if none has."""
     curves = {}
-    for one in evaluation.directions:
+    for one in (one for one in evaluation.directions if one.n_nonmated):
         fpir, fnir = np.array(one.identification[0]), np.array(one.identification[1])
         rates = _levels(one.n_nonmated)
         least = [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]
         curves[_name(one)] = Curve([float(f"{100 * rate:.6g}") for rate in rates], least)
     caption = "Lower is better. Rates that would allow fewer than three false positives are not drawn."
     title, x_label = "Open-set error trade-off", "false positive identification rate (FPIR), %"
-    return Curves("open-set", title, curves, x_label, "FNIR, %", caption, log_x=True)
+    return [Curves("open-set", title, curves, x_label, "FNIR, %", caption, log_x=True)] if curves else []
 
 
 def _levels(n: int) -> list[float]:
     """Rates of round numbers up to 1 that n trials can tell from 0."""
     decades = range(-max(1, int(np.ceil(np.log10(max(n, 10))))), 0)
     rates = [step * 10.0**decade for decade in decades for step in _STEPS]
-    return [rate for rate in [*rates, 1.0] if rate * n >= LEAST_ERRORS]
+    return [*(rate for rate in rates if rate * n >= LEAST_ERRORS), 1.0]
 
 
 def _confusions(evaluation: Evaluation, data: Dataset) -> Facts:
