@@ -89,6 +89,14 @@ def test_the_gallery_of_a_matcher(matcher, tmp_path):
     expected = cv.evaluate_probes(cv.load(matcher), NOISY[1], Y, "sketch", n_bootstrap=100)
     assert found["at_threshold"]["false_match_rate"]["value"] == expected.at_threshold.false_match_rate.value
     assert "strangers matched" in (tmp_path / "here" / "report.html").read_text()
+    message = run("evaluate", matcher, tmp_path / "probes.npz", "--view", "drawing", *FEW, status=1).stderr
+    assert "unknown view 'drawing': the views are 'photo', 'sketch'" in message
+    # Labels in tables are text, here of numbers as in the gallery.
+    lines = [f"s{k},{Y[k]}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(NOISY[1])]
+    (tmp_path / "today.csv").write_text("\n".join(["id,label," + ",".join(f"f{c}" for c in range(8)), *lines]))
+    run("evaluate", matcher, tmp_path / "today.csv", "--view", "sketch", *FEW, "-o", "there")
+    again = json.loads((tmp_path / "there" / "evaluation.json").read_text())
+    assert again["mean"]["accuracy"] == pytest.approx(found["mean"]["accuracy"])
     # Without --view, all views of the data are matched with each other.
     write(tmp_path / "data.npz")
     assert "photo in sketch" in run("evaluate", matcher, tmp_path / "data.npz", *FEW).stdout
@@ -123,12 +131,12 @@ def test_a_report_on_something_else_is_not_replaced(model, data, tmp_path):
         ),
         ({"y": Y, "photo": NOISY[0], "sketch": NOISY[1][:, :5]}, (), "view 'sketch': X has 5 features"),
         ({"y": Y * 0, "photo": NOISY[0], "sketch": NOISY[1]}, (), "all samples belong to one class"),
-        ({"y": Y, "photo": NOISY[0], "sketch": NOISY[1]}, ("--view", "sketch"), "MvDA has no gallery"),
         (
             {"y": Y, "photo": NOISY[0], "sketch": NOISY[1]},
-            ("--view", "drawing"),
-            "unknown view 'drawing': the data have",
+            ("--view", "sketch"),
+            "run crossview enroll first",
         ),
+        ({"y": Y, "photo": NOISY[0]}, ("--view", "photo", "--pair-by", "(.)"), "leave out --size and --pair-by"),
         ({"y": Y, "photo": NOISY[0], "sketch": NOISY[1]}, ("--confidence", 95), "confidence must be between 0 and 1"),
     ],
 )

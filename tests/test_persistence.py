@@ -19,6 +19,7 @@ import pytest
 from fuzz_models import MEMORY, SECONDS, forge, load_confined, run, seal, split, unforge
 from methods import ALL, make
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -192,6 +193,22 @@ def test_kernels_and_their_parameters(model, tmp_path):
         assert_same(clone(model).fit(ARRAYS, Y).landmarks_, again.fit(ARRAYS, Y).landmarks_)
 
 
+def test_columns_and_image_sizes(tmp_path):
+    columns = [list("abcdef"), None]
+    views = cv.Views(SAME_SIZES, feature_names=columns, image_shape=(2, 3))
+    for model in (cv.MvHE(2), cv.KMvHE(2), cv.ViewScaler(), cv.ViewPCA(2), cv.ViewKernel(), cv.Committee([cv.MvDA()])):
+        again = through_a_file(model.fit(views, Y), tmp_path)
+        assert again.feature_names_ == columns
+        assert again.image_shape_ == (2, 3)
+
+
+def test_the_choice_of_frames_is_not_saved(tmp_path):
+    for model in (cv.MvHE(2), cv.MvHE(2).fit(ARRAYS, Y)):
+        file = _models.encode(model)
+        assert _models.encode(model.set_output(transform="pandas")) == file
+        assert through_a_file(model, tmp_path)._output is None
+
+
 def test_precomputed_kernels(tmp_path):
     K = [X @ X.T for X in ARRAYS]
     model = cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit(K, Y)
@@ -203,7 +220,7 @@ def test_searches(tmp_path):
     folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
     for search in (
         cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
-        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassKFold(2, random_state=0)),
+        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
         clone(SEARCH),
         clone(SEARCH).set_params(members=2),
     ):
@@ -220,7 +237,6 @@ def test_searches(tmp_path):
     [
         cv.ClassSplit(0.5, 3, 0),
         cv.SampleSplit(2),
-        cv.ClassKFold(3),
         GroupKFold(3),
         GroupShuffleSplit(3, test_size=0.3),
         KFold(3, shuffle=True, random_state=1),
@@ -256,17 +272,54 @@ def test_classifier(classes, tmp_path):
     assert_same(model, through_a_file(model, tmp_path))
     model.fit(ARRAYS, labels)
     assert_same(model, through_a_file(model, tmp_path))
-    model.enroll(ARRAYS[0], labels, 0)
+    model.enroll(ARRAYS[1], labels, 1, ids=[f"sample \u00e4 {k}" for k in range(len(labels))])
     assert_same(model, through_a_file(model, tmp_path))
     model.calibrate(ARRAYS[1], labels, 1)
     again = through_a_file(model, tmp_path)
     assert_same(model, again)
     assert_same(model.predict(ARRAYS[1], 1), again.predict(ARRAYS[1], 1))
+    assert_same(model.predict_proba(ARRAYS[1]), again.predict_proba(ARRAYS[1]))
+    with pytest.raises(ValueError, match="must be of the same kind"):
+        again.enroll(ARRAYS[0], Y if classes.dtype.kind in "OU" else Y.astype(str))
 
 
 def test_a_classifier_of_a_search(tmp_path):
     model = cv.CrossViewClassifier(clone(SEARCH).set_params(members=2)).fit(SAME_SIZES, Y)
-    assert_same(model, through_a_file(model.enroll(SAME_SIZES[0], Y, 0), tmp_path))
+    assert_same(model, through_a_file(model, tmp_path))
+
+
+def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
+    search = clone(SEARCH).fit(SAME_SIZES, Y)
+    for embedding in (search, FrozenEstimator(search), make_pipeline(search), search.best_estimator_):
+        model = cv.CrossViewClassifier(embedding)
+        assert_same(model, through_a_file(model, tmp_path))
+        model.enroll(SAME_SIZES[0], Y, ids=np.arange(len(Y)) + 100)
+        again = through_a_file(model, tmp_path)
+        assert_same(model, again)
+        assert again.embedding is again.embedding_
+        assert_same(model.predict(SAME_SIZES), again.predict(SAME_SIZES))
+        tree, _ = unforge(_models.encode(model))
+        assert tree["fitted"]["embedding_"]["$"] == "same"
+
+
+def test_references_to_objects_lead_to_complete_ones(tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
+    tree, arrays = unforge(_models.encode(model))
+    assert tree["fitted"]["embedding_"] == {"$": "same", "object": 0}
+    for number in (1, -1, 10**6, "0", 0.0, True, None, [0]):
+        tree["fitted"]["embedding_"]["object"] = number
+        refuse(tmp_path / "model", forge(tree, arrays))
+    tree["fitted"]["embedding_"] = {"$": "same"}
+    refuse(tmp_path / "model", forge(tree, arrays))
+    endless = cv.Committee([])
+    endless.members = [endless]
+    with pytest.raises(ValueError, match="nested too deeply, or contains itself"):
+        save(endless, tmp_path / "model")
+
+
+def test_what_is_frozen_is_a_model(tmp_path):
+    for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassKFold(2)):
+        refuse(tmp_path / "model", _models.encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
 
 
 def test_every_estimator_and_splitter_of_the_package_is_in_the_table():
@@ -577,9 +630,14 @@ def test_newer_versions_are_refused_by_name(content, tmp_path):
     path = tmp_path / "model"
     message = rf"was written by crossview 2\.1\.0, this is {cv.__version__}: upgrade"
     refuse(path, forge(tree, arrays, "2.1.0"), message)
-    refuse(path, seal({"__metadata__": {"crossview": f"format=2 version=2.1.0 sha256={ZEROS} something new"}}), message)
+    refuse(path, seal({"__metadata__": {"crossview": f"format=3 version=2.1.0 sha256={ZEROS} something new"}}), message)
     path.write_bytes(forge(tree, arrays, "0.99.0rc1"))
     assert load(path).n_components == 1
+
+
+def test_older_formats_are_refused_by_name(content, tmp_path):
+    old = bytes(content).replace(b"format=2 ", b"format=1 ", 1)
+    refuse(tmp_path / "model", old, rf"was written by crossview {cv.__version__}, in a format .* fit the model again")
 
 
 ZEROS = "0" * 64
@@ -590,15 +648,15 @@ ZEROS = "0" * 64
     [
         "",
         "\n",
-        "format=1",
-        "format=1 version= sha256= ",
+        "format=2",
+        "format=2 version= sha256= ",
         f"format=0 version=0.1.0 sha256={ZEROS[1:]} {{}}",
-        f"format=1 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
+        f"format=2 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
         f"format=one version=0.1.0 sha256={ZEROS} {{}}",
         f"format=-1 version=0.1.0 sha256={ZEROS} {{}}",
-        f"format=1 version=x sha256={ZEROS} {{}}",
-        f"format=1 version=0.1.0 sha256={ZEROS} {{}}",
-        "format=1 version=0.1.0" + " " * 1000,
+        f"format=2 version=x sha256={ZEROS} {{}}",
+        f"format=2 version=0.1.0 sha256={ZEROS} {{}}",
+        "format=2 version=0.1.0" + " " * 1000,
         1,
         None,
         [],
@@ -835,7 +893,7 @@ def test_deep_descriptions_are_refused(content, tmp_path):
 @confined
 def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
-    mark = f'{{"__metadata__":{{"crossview":"format=1 version={cv.__version__} sha256={ZEROS} '
+    mark = f'{{"__metadata__":{{"crossview":"format=2 version={cv.__version__} sha256={ZEROS} '
     items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
     many = [(item, 15) for item in items] + [("{}", 64), (" " * 100, 15), ("[" * 100, 15)]
     for k, (item, megabytes) in enumerate(many):
@@ -885,7 +943,10 @@ def test_a_large_search_is_refused_when_it_is_saved(tmp_path, monkeypatch):
         save(cv.MvHE(beta=[0] * 10**6), tmp_path / "model")
 
 
-@pytest.mark.parametrize("name", ["projections_", "means_", "view_names_", "n_features_", "n_features_in_"])
+CHECKED = ["view_names_", "n_features_", "n_features_in_", "feature_names_", "image_shape_"]
+
+
+@pytest.mark.parametrize("name", [*CHECKED, "projections_", "means_"])
 def test_models_that_lack_something_are_refused(name, content, tmp_path):
     tree, arrays = unforge(content)
     del tree["fitted"][name]
@@ -923,6 +984,20 @@ def test_models_whose_parts_do_not_go_together_are_refused(content, tmp_path):
         {"view_names_": ["a", "a"]},
         {"view_names_": "ab"},
         {"view_names_": []},
+        {"feature_names_": None},
+        {"feature_names_": [None]},
+        {"feature_names_": tuple_of(None, None)},
+        {"feature_names_": [None, ["a"]]},
+        {"feature_names_": [None, ["a", 1]]},
+        {"feature_names_": [None, "ab"]},
+        {"feature_names_": [None, tuple_of("a", "b")]},
+        {"image_shape_": [1, 2]},
+        {"image_shape_": tuple_of(2, 2)},
+        {"image_shape_": tuple_of(-1, -2)},
+        {"image_shape_": tuple_of(1, 2.0)},
+        {"image_shape_": tuple_of(True, 2)},
+        {"image_shape_": tuple_of(1, 2, 1)},
+        {"_output": "pandas"},
         {"projections_": []},
         {"means_": [1, "a"]},
         {"transform_view": "shadow"},
@@ -1016,7 +1091,7 @@ def test_members_of_committees_have_the_views_of_the_committee(tmp_path):
 
 def test_galleries_fit_their_embedding(tmp_path):
     path = tmp_path / "model"
-    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y).enroll(ARRAYS[0], Y, 0)
+    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
     for name, value in (
         ("gallery_", np.zeros((60, 3))),
         ("gallery_", np.zeros((59, 2))),
@@ -1025,6 +1100,16 @@ def test_galleries_fit_their_embedding(tmp_path):
         ("gallery_labels_", Y[:, None]),
         ("gallery_labels_", list(Y)),
         ("gallery_labels_", np.array([[cv.MvHE()]] * 60 + [None], dtype=object)[:60]),
+        ("gallery_ids_", np.arange(60)),
+        ("gallery_ids_", model.gallery_ids_[:59]),
+        ("gallery_ids_", model.gallery_ids_.tolist()),
+        ("gallery_views_", np.full(60, "top")),
+        ("gallery_views_", np.full(61, "view0")),
+        ("gallery_views_", np.zeros(60)),
+        ("temperature_", 0.0),
+        ("temperature_", np.inf),
+        ("temperature_", np.nan),
+        ("temperature_", "hot"),
         ("threshold_", "far"),
         ("embedding_", cv.MvDA(2)),
         ("embedding_", cv.ViewScaler(pooled=False).fit(ARRAYS)),
@@ -1033,7 +1118,7 @@ def test_galleries_fit_their_embedding(tmp_path):
         other = copy.copy(model)
         setattr(other, name, value)
         refuse(path, _models.encode(other), rf"{name[:7]}\w* .* does not fit|AttributeError|IndexError")
-    for name in ("gallery_", "gallery_labels_", "embedding_", "threshold_"):
+    for name in [name for name in vars(model) if name.endswith("_")]:
         other = copy.copy(model)
         delattr(other, name)
         refuse(path, _models.encode(other), rf"CrossViewClassifier\.{name} is missing")
@@ -1065,7 +1150,7 @@ def test_ranges_in_unexpected_places_are_refused_at_once(tmp_path, monkeypatch):
         cv.KMvHE(2).fit(ARRAYS, Y),
         cv.Committee([cv.MvDA(2)]).fit(ARRAYS, Y),
         clone(SEARCH).fit(SAME_SIZES, Y),
-        cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y).enroll(ARRAYS[0], Y, 0),
+        cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y),
         make_pipeline(cv.ViewScaler()).fit(SAME_SIZES),
     ):
         tree, _ = unforge(_models.encode(model))

@@ -23,7 +23,7 @@ from crossview.recognition.committee import Committee
 from crossview.recognition.evaluation import Evaluation, evaluate, evaluate_probes
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit, permute_labels
+from crossview.recognition.splits import ClassSplit, SampleSplit, permute_labels
 from crossview.recognition.tuning import tune
 from crossview.views import Views
 
@@ -40,7 +40,6 @@ __all__ = [
     "PCA",
     "PLS",
     "SEARCH_SPACES",
-    "ClassKFold",
     "ClassSplit",
     "Committee",
     "CrossViewClassifier",

@@ -139,6 +139,9 @@ class ViewScaler(_ViewWise):
     def _n_outputs(self, v: int) -> int:
         return len(self.means_[v])
 
+    def _names_out(self, v: int, inputs: list[str]) -> list[str]:
+        return inputs
+
     def _map(self, X: Array, v: int) -> Array:
         return (X - self.means_[v]) / self.scales_[v]
 

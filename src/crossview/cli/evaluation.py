@@ -18,6 +18,7 @@ from crossview.cli.app import (
     FolderOption,
     JsonOption,
     ModelArgument,
+    PairByOption,
     SizeOption,
     Unit,
     app,
@@ -25,6 +26,8 @@ from crossview.cli.app import (
     out,
 )
 from crossview.cli.experiments import StaticOption, command_line, output_folder, write_page
+from crossview.cli.files import load_fitted, model_size
+from crossview.cli.matching import comparable_labels, open_samples
 from crossview.persistence import write_atomically
 from crossview.report import ResultTable
 from crossview.report.evaluation import evaluation_report, evaluation_summary, evaluation_tables
@@ -66,14 +69,22 @@ def evaluate(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how good a saved model is on labelled test data, and write a report.
 
     Use data that the model was not trained on. Samples without a label are left out.
     """
-    fitted = cv.load(model)
-    loaded = open_data(data, folder, case, size, labelled=False)
+    fitted = load_fitted(model)
+    if view is None:
+        loaded = open_data(data, folder, case, size or model_size(fitted, data), labelled=False, pair_by=pair_by)
+    else:
+        if size or pair_by:
+            raise ValueError("--view takes samples one by one, in the model's size: leave out --size and --pair-by.")
+        if not hasattr(fitted, "gallery_"):
+            raise ValueError("the model has no gallery: run crossview enroll first, or leave out --view.")
+        loaded = open_samples(fitted, data, view, folder, case)
     output = output or Path("crossview-evaluate") / model.stem
     subject = {
         "model": model.name,
@@ -93,7 +104,7 @@ def evaluate(
     if view is None:
         found = cv.evaluate(fitted, loaded.views, loaded.y, **options)
     else:
-        found = cv.evaluate_probes(fitted, _samples(loaded, view), loaded.y, view, **options)
+        found = cv.evaluate_probes(fitted, loaded.views[view], comparable_labels(loaded.y, fitted), view, **options)
     facts = {"model": f"{model.name}, SHA-256 {subject['model_sha256']}", "data": f"{data}: {loaded.views!r}"}
     report = evaluation_report(found, loaded, model.name, facts, command_line(context))
     page = write_page(report, output_folder(output), static)
@@ -109,13 +120,6 @@ def evaluate(
         out.print(escape(note), soft_wrap=True)
     out.print(escape(evaluation_summary(found)), soft_wrap=True)
     out.print(f"report: {page}", markup=False, soft_wrap=True)
-
-
-def _samples(data: cv.datasets.Dataset, view: str) -> Any:
-    """The samples of a view."""
-    if view not in data.view_names:
-        raise ValueError(f"unknown view {view!r}: the data have {', '.join(map(repr, data.view_names))}.")
-    return data.views[view]
 
 
 def _digest(data: cv.datasets.Dataset) -> str:

@@ -22,6 +22,7 @@ from crossview.cli.app import (
     DataArgument,
     FolderOption,
     JsonOption,
+    PairByOption,
     SizeOption,
     Unit,
     app,
@@ -115,6 +116,7 @@ def compare(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
@@ -122,14 +124,14 @@ def compare(
     If interrupted, run the same command again to resume.
     """
     chosen = _methods(methods)
-    loaded = open_data(data, folder, case, size)
+    loaded = open_data(data, folder, case, size, pair_by=pair_by)
     output = output or Path("crossview-compare") / Path(data).stem
     _check_comparable(loaded)
     how = Split(*_split(loaded, split.value, train), repeats, seed)
     how.rows(np.asarray(loaded.y), 0)  # fail early if the split is impossible
     search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
     together = _methods(None if committees.lower() == "all" else committees)
-    panel = comparison(data, data_options(data, case, size), chosen, how, search, together)
+    panel = comparison(data, data_options(data, case, size, pair_by), chosen, how, search, together)
     store = output_folder(output) / "results.db"
     results = _run([place.cell for place in panel.places], Loader(folder), store, workers, scheduler, retry)
     tables = comparison_tables(panel, results)

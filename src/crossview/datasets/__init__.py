@@ -7,6 +7,7 @@ from crossview.datasets.coil100 import load_coil100
 from crossview.datasets.digits import load_descriptors, load_digits
 from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import load_folder
+from crossview.datasets.overlap import shared_rows, warn_about_shared_rows
 from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable
 
 __all__ = [
@@ -22,4 +23,6 @@ __all__ = [
     "make_captions",
     "make_manifolds",
     "make_turntable",
+    "shared_rows",
+    "warn_about_shared_rows",
 ]

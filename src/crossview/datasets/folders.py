@@ -1,41 +1,57 @@
-"""Images in folders by view and class."""
+"""Images, or vectors of features, in folders by view and class."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
-from crossview.datasets._files import File, natural, open_files
-from crossview.datasets._images import Size, check_size, is_image, read_images
+from crossview.datasets._files import File, listed, natural, open_files, read_file
+from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
+from crossview.datasets._npy import read_vector
+from crossview.datasets._pairing import check_pairs, keys_by_pattern
 
-__all__ = ["load_folder"]
+__all__ = ["is_sample", "load_folder", "load_samples"]
+
+Place = tuple[str, str, str]
+"""View, class (empty if unknown), and name without its ending."""
 
 _HELP = (
-    "Arrange images as <view>/<class>/<sample>.png (or another image format): those of the same class and name in two "
-    "views are the same sample."
+    "Arrange images as <view>/<class>/<sample>.png (or another image format, or .npy with a vector of features): those "
+    "of the same class and name in two views are the same sample."
 )
 
 
 def load_folder(
-    root: str | Path, size: Size = None, *, views: Sequence[str] | None = None, labelled: bool = True
+    root: str | Path,
+    size: Size = None,
+    *,
+    views: Sequence[str] | None = None,
+    labelled: bool = True,
+    pair_by: str | None = None,
 ) -> Dataset:
-    """Images from one folder per view and in it one per class.
+    r"""Images, or vectors of features, from one folder per view and in it one per class.
 
     Parameters
     ----------
     root : str or Path
-        The folder, or a zip archive, that contains ``<view>/<class>/<sample>.png``. Images of the same class whose
-        names differ only in the ending are one sample; where a view lacks a sample, its row is NaN. Hidden files and
-        files without the ending of an image are ignored.
+        The folder, or a zip archive, that contains ``<view>/<class>/<sample>.png``, or ``.npy`` with one vector. Files
+        of the same class whose names differ only in the ending are one sample; where a view lacks a sample, its row is
+        NaN. Hidden files and files with other endings are ignored.
     size : int or (int, int), optional
         Height and width to which images are resized, with antialiasing. By default all must have the same size.
     views : sequence of str, optional
         The views to read, in this order; by default all, by name.
     labelled : bool
-        Whether every image must be in the folder of its class, as fitting requires. Otherwise the class of
-        ``<view>/<sample>.png`` is unknown, and its label is empty text.
+        Whether every image must be in the folder of its class, as fitting requires, and views must have samples in
+        common. Otherwise the class of ``<view>/<sample>.png`` is unknown, and its label is empty text.
+    pair_by : str, optional
+        A regular expression that says which files are the same sample if their names differ. It is searched in
+        ``<class>/<sample>``, without the ending: files of a class are the same sample if its groups find the same text.
+        ``r"(\d+)$"`` takes the number at the end. A group called ``class``, as in
+        ``r"(?P<class>\d+)/.*?(\d+)$"``, replaces the name of the folder, if those differ as well.
 
     Returns
     -------
@@ -47,57 +63,142 @@ def load_folder(
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as root:
-    ...     for name in ("photo/ada/1", "photo/ada/2", "photo/bob/1", "sketch/ada/1", "sketch/bob/1"):
+    ...     for name in ("photo/ada/1", "photo/bob/1", "sketch/ada/1", "sketch/bob/1"):
     ...         path = Path(root, name + ".png")
     ...         path.parent.mkdir(parents=True, exist_ok=True)
     ...         Image.new("L", (4, 6)).save(path)
     ...     data = load_folder(root)
     >>> data.views
-    Views(3 samples; photo: 24 features, sketch: 24 features; 1 row missing)
+    Views(2 samples; photo: 24 features, sketch: 24 features)
     >>> data.y
-    array(['ada', 'ada', 'bob'], dtype='<U3')
+    array(['ada', 'bob'], dtype='<U3')
     """
     wanted = check_size(size)
     with open_files(root, _HELP) as files:
         found = _by_place(files, root, labelled)
         names = sorted({place[0] for place in found}, key=natural) if views is None else list(views)
-        for view in names:
-            if not any(place[0] == view for place in found):
-                raise FileNotFoundError(f"{root} has no images of the view {view!r}. {_HELP}")
-        chosen = {place: file for place, file in found.items() if place[0] in names}
-        images, shape = read_images(chosen.values(), root, wanted)
-    samples: dict[str, dict[tuple[str, str], Array]] = {view: {} for view in names}
-    for (view, label, stem), (path, _) in chosen.items():
-        samples[view][label, stem] = images[path]
-    keys = sorted({place[1:] for place in chosen}, key=lambda key: [natural(part) for part in key])
-    y = as_labels([label for label, _ in keys])
-    return Dataset(
-        views=paired(samples, keys),
-        y=y,
-        class_names=class_names(y),
-        image_shape=shape,
-        description=f"Images in {Path(root).name}: {len(keys)} samples of {len(set(y.tolist()))} classes.",
-        ids=np.array(["/".join(filter(None, key)) for key in keys]),
-    )
+        chosen = _of_views(found, names, root)
+        if pair_by is not None:
+            chosen = _by_key(chosen, pair_by, root)
+        if labelled:
+            _check_pairs(chosen, names)
+        data = _read(chosen, names, root, wanted)
+    if labelled and wanted is None and data.image_shape is not None:
+        warn_of_large_images(data.image_shape)
+    return data
 
 
-def _by_place(files: Sequence[File], root: str | Path, labelled: bool) -> dict[tuple[str, str, str], File]:
-    """Images by view, class (empty if unknown), and name without its ending."""
-    images = [(path, read) for path, read in files if is_image(path[-1])]
-    if not images:
-        raise FileNotFoundError(f"{root} has no images. {_HELP}")
-    # Archives are often of one folder that holds everything.
-    above = 1 if all(len(path) == 4 and path[0] == images[0][0][0] for path, _ in images) else 0
-    found: dict[tuple[str, str, str], File] = {}
-    for path, read in images:
-        if len(path) == 2 and not labelled:
-            path = (path[0], "", path[1])
-        if len(path) != 3 + above:
-            raise ValueError(f"{root} has an image in the wrong place, {'/'.join(path)}. {_HELP}")
-        view, label, name = path[above:]
-        place = view, label, PurePosixPath(name).stem
+def load_samples(path: str | Path, view: str, size: Size = None, *, labelled: bool = False) -> Dataset:
+    """Images or vectors of one view: one file, or a folder or archive with or without folders by view and by class."""
+    source, wanted = Path(path), check_size(size)
+    if source.is_file() and is_sample(source.name):
+        found = _by_place([((source.name,), partial(read_file, source))], source.parent, labelled, view)
+        return _read(found, [view], source.parent, wanted)
+    with open_files(source, _HELP) as files:
+        found = _by_place(files, source, labelled, view)
+        return _read(_of_views(found, [view], source), [view], source, wanted)
+
+
+def is_sample(name: str) -> bool:
+    """Whether a file holds one sample, by its name."""
+    return is_image(name) or name.lower().endswith(".npy")
+
+
+def _by_place(files: Sequence[File], root: str | Path, labelled: bool, view: str | None = None) -> dict[Place, File]:
+    """Files of samples by place; if a view is given, it need not have a folder."""
+    samples = [(path, read) for path, read in files if is_sample(path[-1])]
+    if not samples:
+        raise FileNotFoundError(f"{root} has no images or .npy files. {_HELP}")
+    paths = [path for path, _ in samples]
+    above = _n_folders_above(paths, root, view)
+    lacks_view = view is not None and max(map(len, paths)) - above < 3 and all(p[above] != view for p in paths)
+    found: dict[Place, File] = {}
+    for path, read in samples:
+        parts = (str(view), *path[above:]) if lacks_view else path[above:]
+        if len(parts) == 2 and not labelled:
+            parts = (parts[0], "", parts[1])
+        if len(parts) != 3:
+            raise ValueError(f"{root} has a file in the wrong place, {'/'.join(path)}. {_HELP}")
+        place = parts[0], parts[1], PurePosixPath(parts[2]).stem
         if place in found:
             both = f"{'/'.join(path)} and {'/'.join(found[place][0])}"
             raise ValueError(f"{root} has {both}, which are the same sample: rename or remove one.")
         found[place] = path, read
     return found
+
+
+def _n_folders_above(paths: Sequence[tuple[str, ...]], root: str | Path, view: str | None) -> int:
+    """1 if everything is in one folder more than needed, as in many archives."""
+    top = paths[0][0]
+    if not all(len(path) > 1 and path[0] == top for path in paths):
+        return 0
+    named_after = view is not None and Path(root).is_file() and top == Path(root).stem != view
+    return int(named_after or all(len(path) == 4 for path in paths))
+
+
+def _of_views(found: Mapping[Place, File], names: Collection[str], root: str | Path) -> dict[Place, File]:
+    """The files of some views, each of which must have some."""
+    there = sorted({view for view, _, _ in found}, key=natural)
+    for view in names:
+        if view not in there:
+            raise FileNotFoundError(f"{root} has no files of the view {view!r}, only {listed(there, 10)}. {_HELP}")
+    return {place: file for place, file in found.items() if place[0] in names}
+
+
+def _by_key(found: Mapping[Place, File], pattern: str, root: str | Path) -> dict[Place, File]:
+    """The same files, named after what a pattern finds in their names."""
+    keys = keys_by_pattern(pattern, ["/".join(filter(None, place[1:])) for place in found])
+    renamed: dict[Place, File] = {}
+    for ((view, label, _), (path, read)), (found_class, key) in zip(found.items(), keys, strict=True):
+        place = view, found_class or label, key
+        if place in renamed:
+            both = f"{'/'.join(renamed[place][0])} and {'/'.join(path)}"
+            raise ValueError(f"{root}: pair_by finds {key!r} in {both}: write a pattern that tells them apart.")
+        renamed[place] = path, read
+    return renamed
+
+
+def _check_pairs(found: Mapping[Place, File], names: Sequence[str]) -> None:
+    """Refuse or report files without a counterpart in another view."""
+    keys = {view: {place[1:] for place in found if place[0] == view} for view in names}
+    classes = {view: {label for label, _ in keys[view]} for view in names}
+    what, pattern = "File names must match", r"(\d+)$"
+    if len(names) > 1 and not set.intersection(*classes.values()):
+        what, pattern = "Names of class folders and of files must match", r"(?P<class>\d+)/.*?(\d+)$"
+    fix = f"{what}: rename them, or give a pattern for what they share, such as --pair-by '{pattern}' (pair_by=…)."
+    check_pairs(keys, lambda view, key: "/".join(found[(view, *key)][0]), "{}/", fix)
+
+
+def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None) -> Dataset:
+    """The data set of the given files."""
+    images = {place: file for place, file in found.items() if is_image(file[0][-1])}
+    samples: dict[str, dict[tuple[str, str], Array]] = {view: {} for view in names}
+    shape = None
+    if images:
+        pixels, shape = read_images(images.values(), root, size)
+        for (view, label, name), (path, _) in images.items():
+            samples[view][label, name] = pixels[path]
+    first: dict[str, tuple[str, int]] = {}
+    for (view, label, name), (path, read) in found.items():
+        if (view, label, name) in images:
+            continue
+        vector = read_vector(read, f"{root}: {'/'.join(path)}")
+        samples[view][label, name] = vector
+        other, width = first.setdefault(view, ("/".join(path), len(vector)))
+        if len(vector) != width:
+            both = f"{other} has {width} features, {'/'.join(path)} has {len(vector)}"
+            raise ValueError(f"{root}: {both}: all samples of a view must have the same number.")
+    for view, label, name in images:
+        if view in first:
+            both = f"{'/'.join(images[view, label, name][0])} and {first[view][0]}"
+            raise ValueError(f"{root} has images and vectors of the view {view!r}, {both}: remove one kind.")
+    keys = sorted({place[1:] for place in found}, key=lambda key: [natural(part) for part in key])
+    y = as_labels([label for label, _ in keys])
+    what = "Features" if shape is None else "Images"
+    return Dataset(
+        views=paired(samples, keys, None if first else shape),
+        y=y,
+        class_names=class_names(y),
+        description=f"{what} in {Path(root).name}: {len(keys)} samples of {len(class_names(y))} classes.",
+        ids=np.array(["/".join(filter(None, key)) for key in keys]),
+    )

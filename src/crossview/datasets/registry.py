@@ -1,17 +1,22 @@
 """Data sets by name or by path, as a command line gives them."""
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from crossview.datasets import cmu_pie, coil100
-from crossview.datasets._dataset import Dataset
+from crossview.datasets._dataset import Dataset, class_names
 from crossview.datasets._files import check_name
-from crossview.datasets.arrays import TABLE_SUFFIXES, load_arrays
+from crossview.datasets._npy import read_npy_file
+from crossview.datasets.arrays import ARRAY_SUFFIXES, load_arrays
 from crossview.datasets.digits import load_descriptors, load_digits
 from crossview.datasets.faces import load_cufsf, load_hfb
-from crossview.datasets.folders import load_folder
+from crossview.datasets.folders import is_sample, load_folder, load_samples
 from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable
+from crossview.views import Views
 
 
 class Source(NamedTuple):
@@ -53,9 +58,7 @@ def open_dataset(
         path = check_name(Path(name))
         if not path.exists():
             raise FileNotFoundError(f"{name} is neither a data set ({', '.join(SOURCES)}) nor an existing path.")
-        # A folder that cannot be listed has no tables here, and gets its error from load_folder.
-        tables = path.is_file() or any(entry.suffix.lower() in TABLE_SUFFIXES for entry in path.glob("*"))
-        return (load_arrays if tables else load_folder)(path, labelled=labelled, **options)
+        return _loader(path)(path, labelled=labelled, **options)
     if source.folder is None:
         return source.load(**options)
     if folder is None:
@@ -67,3 +70,100 @@ def open_dataset(
         return source.load(folder, **options)  # it may be the copy itself
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{folder} has no folder {source.folder}. {error}") from error
+
+
+def open_probes(
+    name: str | Path,
+    view: str,
+    *,
+    image_shape: tuple[int, int] | None = None,
+    folder: str | Path | None = None,
+    labelled: bool = False,
+    **options: Any,
+) -> Dataset:
+    r"""Load samples of one view, for a model that is fitted.
+
+    Parameters
+    ----------
+    name : str or Path
+        An image; a folder, or a zip archive, of images (or of ``.npy`` files with one vector each), with or without
+        folders by view and by class; a table or a ``.npy`` file of this view; or anything else that `open_dataset`
+        takes, of which this view is used.
+    view : str
+        The view.
+    image_shape : (int, int), optional
+        Height and width to which images are resized: those of the images that the model has seen.
+    folder : str or Path, optional
+        Contains the data sets that are not part of the installation.
+    labelled : bool
+        Whether every sample must have a label.
+    **options
+        Passed to the loader, for example ``case``.
+
+    Returns
+    -------
+    data : Dataset
+        The samples that were seen in this view. `ids` are names of files (``class/name``) or identities, as text, or
+        else the numbers of the rows. Labels are empty text where they are unknown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = Path(folder, "new.csv").write_text("id,a,b\nx,1,2\ny,3,4\n")
+    ...     data = open_probes(Path(folder, "new.csv"), "sketch")
+    >>> data.views, data.y, data.ids
+    (Views(2 samples; sketch: 2 features), array(['', ''], dtype='<U1'), array(['x', 'y'], dtype='<U1'))
+    """
+    path = Path(name)
+    if str(name) in SOURCES or not path.exists():
+        data = open_dataset(name, folder, labelled=labelled, **options)
+    elif _has_samples(path, view):
+        data = load_samples(path, view, image_shape, labelled=labelled, **options)
+    else:
+        data = load_arrays(path, labelled=labelled, **options)
+    # A file of one view is named after anything, perhaps the day on which its probes were taken.
+    anonymous = len(data.view_names) == 1 and path.suffix.lower() in (*ARRAY_SUFFIXES, ".mat")
+    if view not in data.view_names and not anonymous:
+        there = ", ".join(map(repr, data.view_names))
+        raise ValueError(f"{name} has no view {view!r}, only {there}: choose one of them, or rename it.")
+    v = 0 if anonymous else data.view_names.index(view)
+    rows = np.flatnonzero(data.views.mask[:, v])
+    if not len(rows):
+        raise ValueError(f"{name} has no sample of the view {view!r}.")
+    names = [data.views.feature_names[v]]
+    return Dataset(
+        views=Views({view: data.views.arrays[v][rows]}, feature_names=names, image_shape=data.image_shape),
+        y=data.y[rows],
+        class_names=class_names(data.y[rows]),
+        description=data.description,
+        citation=data.citation,
+        ids=rows if data.ids is None else data.ids[rows].astype(str),
+    )
+
+
+def loader_options(name: str | Path) -> set[str]:
+    """Names of the options that the loader of a data set takes."""
+    load = SOURCES[str(name)].load if str(name) in SOURCES else _loader(Path(name))
+    return set(signature(load).parameters)
+
+
+def _loader(path: Path) -> Callable[..., Dataset]:
+    return load_arrays if _has_arrays(path) else load_folder
+
+
+def _has_arrays(path: Path) -> bool:
+    """Whether `load_arrays` reads a path."""
+    if path.is_dir():
+        # A folder that cannot be listed has none here, and gets its error from load_folder.
+        return any(entry.suffix.lower() in ARRAY_SUFFIXES for entry in path.glob("*"))
+    return path.suffix.lower() != ".zip"
+
+
+def _has_samples(path: Path, view: str) -> bool:
+    """Whether a path has a file per sample rather than a file per view."""
+    if path.is_dir() and any(path.glob("*.npy")):
+        return not any((path / f"{stem}.npy").exists() for stem in (view, "y"))
+    if path.is_file() and is_sample(path.name):
+        return path.suffix.lower() != ".npy" or read_npy_file(path).ndim == 1
+    return not _has_arrays(path)

@@ -1,5 +1,6 @@
 """The data that cells name."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,10 @@ class Loader:
 
     def open(self, data: str, options: Mapping[str, Any]) -> Dataset:
         """Load a data set anew."""
-        return open_dataset(data, self.folder, **options)
+        with warnings.catch_warnings():
+            # Every process loads the data; what there is to say of them is said when a command opens them first.
+            warnings.simplefilter("ignore", UserWarning)
+            return open_dataset(data, self.folder, **options)
 
     def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
         """Why data cannot be loaded, in a sentence; None if they can."""

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sklearn.model_selection as splitters
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.pipeline import Pipeline
 
@@ -28,13 +29,13 @@ from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit
+from crossview.recognition.splits import ClassSplit, SampleSplit
 
 Sizes: TypeAlias = dict[Any, Any]
 
 _MOST_VIEWS, _MOST_FEATURES = 1000, 10**7
 _NUMBER = (int, float, np.integer, np.floating)
-_STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier)
+_STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier, FrozenEstimator)
 
 
 def check(model: Any, fitted: Mapping[str, Any]) -> None:
@@ -89,6 +90,18 @@ def _widths(value: Any, sizes: Sizes) -> bool:
     return bool(len(value) == sizes["n"])
 
 
+def _columns(value: Any, sizes: Sizes) -> bool:
+    texts = type(value) is list and all(type(name) is str for name in value)
+    return value is None or (texts and len(value) == sizes["D", sizes["view"]])
+
+
+def _image_shape(value: Any, sizes: Sizes) -> bool:
+    if value is None:
+        return True
+    whole = type(value) is tuple and len(value) == 2 and all(type(size) is int and size >= 1 for size in value)
+    return whole and {value[0] * value[1]} == set(sizes["widths"])
+
+
 def _kernel(value: Any, sizes: Sizes) -> bool:
     check_kernel_params(value.kernel, value.kernel_params)
     sizes["precomputed", sizes["view"]] = value.precomputed
@@ -103,9 +116,20 @@ def _landmarks(value: Any, sizes: Sizes) -> bool:
     return columns and 0 <= value.min() <= value.max() < sizes["D", sizes["view"]]
 
 
-def _labels(value: Any, sizes: Sizes) -> bool:
-    plain = value.dtype != object or all(isinstance(label, str | int | float | None) for label in value.flat)
-    return plain and value.shape == (sizes["g"],)
+def _labels(value: Any, sizes: Sizes, kinds: str = "biufU") -> bool:
+    return value.dtype.kind in kinds and bool(value.shape == (sizes["g"],))
+
+
+def _texts(value: Any, sizes: Sizes) -> bool:
+    return _labels(value, sizes, "U")
+
+
+def _views_of_gallery(value: Any, sizes: Sizes) -> bool:
+    return _texts(value, sizes) and set(value.tolist()) <= set(sizes["names"])
+
+
+def _temperature(value: Any, sizes: Sizes) -> bool:
+    return value is None or (isinstance(value, float) and 0.0 < value < np.inf)
 
 
 def _steps(value: Any, sizes: Sizes) -> bool:
@@ -130,6 +154,7 @@ def _embedding(value: Any, sizes: Sizes) -> bool:
     if not isinstance(steps[-1], Embedding) or not all(hasattr(step, "n_features_") for step in steps):
         return False
     d = steps[-1]._n_outputs(0)  # which is that of all views, by the entries of embeddings
+    sizes["names"] = steps[0].view_names_
     return bool(sizes.setdefault("d", d) == d)
 
 
@@ -173,6 +198,8 @@ _VIEWS: dict[str, Any] = {
     "view_names_": _names,
     "n_features_": _widths,
     "n_features_in_": lambda value, sizes: value == sum(sizes["widths"]),
+    "feature_names_": [_columns],
+    "image_shape_": _image_shape,
 }
 _LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
 _LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [(*_NUMBER, NoneType)]}
@@ -199,17 +226,21 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     },
     CrossViewClassifier: {
         "embedding_": _embedding,
-        "threshold_": (*_NUMBER, NoneType),
+        "threshold_?": (*_NUMBER, NoneType),
+        "temperature_": _temperature,
         "gallery_?": "g d",
         "gallery_labels_?": _labels,
+        "gallery_ids_?": _texts,
+        "gallery_views_?": _views_of_gallery,
     },
+    FrozenEstimator: {"estimator": _STEPS},
     Kernel: {
         "kernel": lambda value, sizes: value in ("precomputed", *kernel_metrics()),
         "gamma": (*_NUMBER, NoneType),
         "degree": _NUMBER,
         "coef0": _NUMBER,
     },
-    **{cls: {} for cls in (ClassKFold, ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
+    **{cls: {} for cls in (ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }

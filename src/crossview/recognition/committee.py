@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize
 from sklearn.utils import Tags, get_tags
 
-from crossview._transformer import transform_view, unwrap
+from crossview._transformer import map_view, unwrap
 from crossview._types import Array
 from crossview.embeddings._base import Embedding
 from crossview.views import ViewInput, Views
@@ -34,8 +34,8 @@ class Committee(Embedding):
     ----------
     members_ : list of estimator
         The fitted members.
-    view_names_, n_features_ : list of str and tuple of int
-        The name and D_v of every view.
+    view_names_, n_features_, feature_names_, image_shape_
+        As in `MvHE`.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Committee(Embedding):
         return self
 
     def _map(self, X: Array, v: int) -> Array:
-        return np.hstack([normalize(transform_view(member, X, v)) for member in self.members_])
+        return np.hstack([normalize(map_view(member, X, v)) for member in self.members_])
 
     def _n_outputs(self, v: int) -> int:
         return sum(unwrap(member)[-1]._n_outputs(v) for member in self.members_)

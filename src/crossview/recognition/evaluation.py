@@ -130,7 +130,8 @@ def evaluate_probes(
 ) -> Evaluation:
     """Score a matcher with its own gallery on probes of one view, also at its threshold if it is calibrated.
 
-    Scores are those of the nearest gallery sample and class, also if the matcher lets several neighbours vote.
+    Gallery samples with the label "" are left out. Scores are those of the nearest gallery sample and class, also if
+    the matcher lets several neighbours vote.
 
     Parameters
     ----------
@@ -176,7 +177,8 @@ def evaluate_probes(
         raise ValueError("every probe is missing or has no label.")
     _check_kinds(classes, matcher.gallery_labels_)
     name = unwrap(matcher)[0].view_names_[view] if isinstance(view, int) else view
-    gallery = ("gallery", matcher.gallery_, matcher.gallery_labels_)
+    enrolled = has_label(matcher.gallery_labels_)
+    gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
     pairs = [(gallery, (name, probes, classes), np.arange(len(probes)))]
     threshold = getattr(matcher, "threshold_", None)
     done = _score_directions(pairs, classes, chosen, settings, progress, threshold)
