@@ -67,6 +67,18 @@ def test_curves_have_the_rates(evaluation, page):
     ]
 
 
+def test_sizes_of_directions(page):
+    (facts,) = [item for item in page.items if item.key == "setting"]
+    assert facts.rows["b in a"] == "115 probes in 115 gallery samples, and 5 strangers"
+    assert facts.rows["a in b"] == "115 probes in 120 gallery samples"
+
+
+def test_ranks_are_below_the_number_of_classes():
+    views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
+    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, np.arange(3), n_bootstrap=100)
+    assert evaluation_tables(found)[1].columns == ["rank 1"]
+
+
 def test_confusions_have_the_names_of_classes(evaluation, page):
     (facts,) = [item for item in page.items if item.key == "confusions"]
     first = evaluation.confusions[0]

@@ -36,6 +36,7 @@ def evaluation_report(
     if evaluation.confusions:
         sections.append(Section("Errors", [_confusions(evaluation, data)]))
     about = {**facts, "distance": evaluation.metric, "intervals": _how_intervals(evaluation)}
+    about |= {_name(one): _sizes(one) for one in evaluation.directions}
     sections.append(Section("Setting", [Facts("setting", "What was evaluated", about)]))
     sections.append(environment_section([], data))
     summary = " ".join(part for part in (data.description, evaluation_summary(evaluation)) if part)
@@ -87,7 +88,9 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
         "mean average precision": lambda scores: scores.average_precision,
     }
     tables = [_table(evaluation, "accuracy", "Accuracy by direction", values, caption)]
-    ranks = {f"rank {rank}": _at_rank(rank) for rank in _RANKS}
+    # Up to the number of classes, everything is found.
+    n_ranks = len(evaluation.mean.cmc)
+    ranks = {f"rank {rank}": _at_rank(rank) for rank in _RANKS if rank == 1 or rank < n_ranks}
     caption = f"The share of probes whose class is among the nearest classes, up to the rank. {_BY_DIRECTION}"
     tables.append(_table(evaluation, "ranks", "Matches by rank", ranks, caption))
     rates = list(evaluation.mean.true_match_rates)
@@ -205,6 +208,11 @@ def _how_intervals(evaluation: Evaluation) -> str:
         f"{100 * evaluation.confidence:g} % confidence intervals from {evaluation.n_bootstrap} bootstrap draws of "
         f"{evaluation.resampled}"
     )
+
+
+def _sizes(direction: Direction) -> str:
+    strangers = f", and {_count(direction.n_skipped, 'stranger')}" if direction.n_skipped else ""
+    return f"{_count(direction.n_probes, 'probe')} in {_count(direction.n_gallery, 'gallery sample')}{strangers}"
 
 
 def _name(direction: Direction) -> str:
