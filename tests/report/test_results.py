@@ -13,11 +13,12 @@ from crossview.paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, pla
 from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
 from crossview.report import ResultTable
-from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
+from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
 from crossview.report.document import Bars, Curves, Embeddings, HeatMaps, MatchBrowser
 from crossview.report.formatting import absent
-from crossview.report.results import best_rows
 from crossview.report.samples import embeddings, map_test_samples, matches
+from crossview.report.standing import standing
+from crossview.report.summary import comparison_summary
 
 
 def record(cell, result=None, error=None):
@@ -138,7 +139,9 @@ def test_ties_are_told_by_the_splits(scores, tied):
     panel = Panel("comparison", "", "accuracy", places)
     found = {"A": scores, "B": [0.7] * len(scores)}
     results = recorded(panel, lambda p: result(found[p.row][p.cell.repeat]))
-    assert best_rows(panel, results, "x") == tied
+    best, others, over = standing(panel, results, "x")
+    assert best + others == tied
+    assert over == ("splits" if len(scores) >= 5 else "")
 
 
 def test_a_table_of_two_views_has_both_directions():

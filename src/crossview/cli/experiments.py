@@ -3,18 +3,20 @@
 import json
 import logging
 import shlex
+import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from joblib import cpu_count
+from numpy.typing import NDArray
 from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress
-from rich.table import Table
 
 import crossview as cv
 from crossview.cli.app import (
@@ -31,17 +33,21 @@ from crossview.cli.app import (
     open_data,
     out,
 )
-from crossview.exceptions import NotApplicableError
-from crossview.experiments import Cell, Record, Search, Split, Store, run
-from crossview.experiments.loading import Loader
-from crossview.experiments.plans import comparison
+from crossview.cli.tables import console_tables
+from crossview.experiments import Cell, Record, Search, Split, Store, fingerprint, run
+from crossview.experiments.applicability import not_applicable_record
+from crossview.experiments.comparisons import Comparison
+from crossview.experiments.loading import TEST_DATA, Loader, concatenated
+from crossview.experiments.plans import Panel
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
-from crossview.report import Entry, Report, ResultTable, write_report
-from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
-from crossview.report.formatting import absent, best_two
+from crossview.recognition.splits import folds, matching_folds
+from crossview.report import Report, ResultTable, write_report
+from crossview.report.compose import comparison_report, comparison_tables
+from crossview.report.formatting import counted, listed
+from crossview.report.results import not_applicable
+from crossview.report.summary import comparison_facts, comparison_summary
 
 _CORES = int(cpu_count())
-_MOST_COLUMNS = 6  # of a table in a terminal; the page has wider ones
 
 MethodsOption = Annotated[
     str | None, typer.Option(metavar="A,B,…", help=f"Methods to run: {', '.join(cv.METHODS)}; by default all.")
@@ -72,6 +78,13 @@ StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write 
 def compare(
     context: typer.Context,
     data: DataArgument = "digits",
+    train_data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Train on these data, and test on those of --test-data, instead of splits."),
+    ] = None,
+    test_data: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
+    ] = None,
     output: OutputOption = None,
     methods: MethodsOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
@@ -84,7 +97,11 @@ def compare(
     ] = Unit.auto,
     train: Annotated[
         float | None,
-        typer.Option(min=0, help="Number of training classes, or of training samples per class; below 1, their share."),
+        typer.Option(
+            min=0,
+            help="Number of training classes, or of training samples per class; below 1, their share. By default 0.7 "
+            "of the classes, or 20 samples per class, or 0.5 of them if a class has fewer than 40.",
+        ),
     ] = None,
     scaling: Annotated[
         str,
@@ -111,6 +128,12 @@ def compare(
     workers: WorkersOption = _CORES,
     scheduler: SchedulerOption = None,
     retry: RetryOption = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace the report in the folder, whatever it shows; stored results are kept."
+        ),
+    ] = False,
     static: StaticOption = True,
     folder: FolderOption = None,
     case: CaseOption = None,
@@ -119,22 +142,44 @@ def compare(
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
 
-    If interrupted, run the same command again to resume.
+    Splits DATA at random, or trains on --train-data and tests on --test-data. If interrupted, run the same command
+    again to resume. Methods computed later with the same settings are added to the report.
     """
     chosen = _methods(methods)
-    loaded = open_data(data, folder, case, size)
-    output = output or Path("crossview-compare") / Path(data).stem
-    _check_comparable(loaded)
-    how = Split(*_split(loaded, split.value, train), repeats, seed)
-    how.rows(np.asarray(loaded.y), 0)  # fail early if the split is impossible
     search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
-    together = _methods(None if committees.lower() == "all" else committees)
-    panel = comparison(data, data_options(data, case, size), chosen, how, search, together)
-    store = _folder(output) / "results.db"
-    results = _run([place.cell for place in panel.places], Loader(folder), store, workers, scheduler, retry)
-    tables = comparison_tables(panel, results)
-    page = _write(comparison_report(panel, results, loaded, _command(context)), output, static)
-    _finish(tables, results, page, as_json, comparison_summary(panel, results))
+    together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
+    remarks: list[str] = []
+    if train_data is not None or test_data is not None:
+        data = _check_given(context, train_data, test_data)
+        loaded, how, options = _given_split(data, str(test_data), folder, case, size, seed, remarks)
+    else:
+        loaded, options = open_data(data, folder, case, size), data_options(data, case, size)
+        _check_comparable(loaded, data)
+        how = Split(*_split(loaded, split.value, train), repeats, seed)
+        remarks.append(_training_remark(how, np.asarray(loaded.y)) if train is None else "")
+    _check_folds(how, search, np.asarray(loaded.y))
+    for remark in filter(None, remarks):
+        err.print(escape(remark), soft_wrap=True)
+    wanted = Comparison(
+        data, options, fingerprint(loaded), how, search, tuple(chosen), tuple(together), (_command(context),)
+    )
+    known = _not_applicable(wanted.panel, loaded)
+    output = _folder(output or Path("crossview-compare") / "-".join(Path(d).stem for d in (data, test_data) if d))
+    shown = wanted if overwrite else _with_earlier(wanted, output, ask=not as_json)
+    panel = shown.panel
+    known |= _not_applicable(panel, loaded, wanted.panel.rows)
+    cells = [place.cell for place in panel.places if place.cell not in known]
+    results = known | _run(cells, Loader(folder), output / "results.db", workers, scheduler, retry)
+    if earlier := [method for method in shown.methods if method not in wanted.methods]:
+        remarks.append(f"{listed(earlier)} {'was' if len(earlier) == 1 else 'were'} computed by an earlier run.")
+    remark = " ".join(filter(None, remarks))
+    report = comparison_report(panel, results, loaded, "\n".join(shown.commands), remark)
+    page = _write(report, output, static)
+    shown.save(output)
+    facts = {**comparison_facts(panel, results), "remarks": [text for text in remarks if text]}
+    _finish(
+        comparison_tables(panel, results), results, page, as_json, comparison_summary(panel, results, remark), facts
+    )
 
 
 @app.command()
@@ -240,11 +285,101 @@ def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[s
     return kind, train
 
 
-def _check_comparable(data: cv.datasets.Dataset) -> None:
+def _check_comparable(data: cv.datasets.Dataset, name: str) -> None:
     if len(data.views.names) < 2:
-        raise ValueError(f"matching needs two views or more, got one: {data.views.names[0]!r}.")
+        raise ValueError(f"matching needs two views or more, {name} has one: {data.views.names[0]!r}.")
     if len(np.unique(data.y)) < 2:
-        raise ValueError("all samples belong to one class: use data with two classes or more.")
+        raise ValueError(f"all samples of {name} belong to one class: use data with two classes or more.")
+
+
+def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> str:
+    """The training data, if there are test data, too, and no option for random splits."""
+    if train_data is None or test_data is None:
+        missing = "--test-data" if test_data is None else "--train-data"
+        raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
+    given = [name for name in ("data", "repeats", "split", "train") if _is_given(context, name)]
+    if given[:1] == ["data"]:
+        raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
+    if given:
+        raise ValueError(f"a fixed test set has one split: leave out --{given[0]}.")
+    return train_data
+
+
+def _given_split(
+    train_data: str,
+    test_data: str,
+    folder: Path | None,
+    case: int | None,
+    size: str | None,
+    seed: int,
+    remarks: list[str],
+) -> tuple[cv.datasets.Dataset, Split, dict[str, Any]]:
+    """Training and test data as one data set, their split, and the options to load them with."""
+    train, test = (open_data(name, folder, case, size) for name in (train_data, test_data))
+    for part, name in ((train, train_data), (test, test_data)):
+        _check_comparable(part, name)
+    loaded = concatenated(train, test, train_data, test_data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cv.datasets.warn_about_shared_rows(train, test)
+    remarks += [f"Warning: {warning.message}" for warning in caught]
+    options = {**data_options(train_data, case, size), TEST_DATA: test_data}
+    return loaded, Split("given", len(train.y), 1, seed), options
+
+
+def _training_remark(split: Split, y: NDArray[Any]) -> str:
+    """What the default of --train takes, and what it leaves."""
+    if split.kind == "classes":
+        return f"Training takes {100 * split.n_train:.0f} % of the classes, the default; --train changes it."
+    if split.n_train < 1:
+        return "Training takes half of the samples of every class, the default; --train changes it."
+    train, test = split.rows(y, 0)
+    return (
+        f"Training takes {counted(int(split.n_train), 'sample')} per class, the default, {len(train)} of {len(y)}; the "
+        f"other {len(test)} are only tested on. --train 0.5 trains on half."
+    )
+
+
+def _check_folds(split: Split, search: Search, y: NDArray[Any]) -> None:
+    """Fail early if the split is impossible, or its training part cannot be split into folds."""
+    train, _ = split.rows(y, 0)
+    kind = matching_folds(split.tests_on(y), y[train])
+    try:
+        folds(kind, y[train], search.n_folds, 0)
+    except ValueError as error:
+        fix = "add training data" if split.kind == "given" else "train on more with --train"
+        need = "two training samples of every class, or four training classes"
+        raise ValueError(f"cross-validation needs {need}: {fix}.") from error
+
+
+def _not_applicable(panel: Panel, data: cv.datasets.Dataset, told: Sequence[str] = ()) -> dict[Cell, Record]:
+    """Records of cells whose methods cannot be applied to the data; an error if none can."""
+    n_train = len(panel.places[0].cell.split.rows(np.asarray(data.y), 0)[0])
+    found = {place.cell: not_applicable_record(place.cell, data.views, n_train) for place in panel.places}
+    records = {cell: record for cell, record in found.items() if record is not None}
+    reasons = list(dict.fromkeys(_failure(r) for r in records.values() if r.cell["method"] not in told))
+    if len(records) == len(found):
+        raise ValueError(f"no method can be applied to these data. {' '.join(reasons)}")
+    for reason in reasons:
+        err.print(f"Not applicable: {escape(reason)}", soft_wrap=True)
+    return records
+
+
+def _with_earlier(wanted: Comparison, folder: Path, ask: bool) -> Comparison:
+    """A comparison with the methods that the folder's report shows; an error if that is of other settings."""
+    earlier = Comparison.load(folder)
+    if earlier is None and not (folder / "report.html").exists():
+        return wanted
+    if earlier is None:
+        found = f"{folder} holds another report"
+    elif differences := earlier.differences(wanted):
+        what = f"a comparison on {earlier.panel.columns[0]} with other settings"
+        found = f"{folder} holds {what} ({'; '.join(differences)})"
+    else:
+        return wanted.with_methods_of(earlier)
+    if ask and sys.stdin.isatty() and err.is_terminal and typer.confirm(f"{found}. Replace the report?", err=True):
+        return wanted
+    raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the report.")
 
 
 def _folder(path: Path) -> Path:
@@ -310,11 +445,16 @@ def _write(report: Report, folder: Path, static: bool) -> Path:
 
 
 def _finish(
-    tables: Sequence[ResultTable], results: dict[Cell, Record], page: Path, as_json: bool, summary: str = ""
+    tables: Sequence[ResultTable],
+    results: dict[Cell, Record],
+    page: Path,
+    as_json: bool,
+    summary: str = "",
+    facts: dict[str, Any] | None = None,
 ) -> None:
     """Print the results and the path of the report."""
     unfinished = [record for record in results.values() if record.status == "failed"]
-    failed = [record for record in unfinished if (record.error or {}).get("type") != NotApplicableError.__name__]
+    failed = [record for record in unfinished if not not_applicable([record])]
     if as_json:
         rows = [
             {"table": table.key, "row": row, "column": column, **vars(entry)}
@@ -322,19 +462,19 @@ def _finish(
             for row, found in table.rows.items()
             for column, entry in zip(table.columns, found, strict=True)
         ]
-        print(json.dumps({"report": str(page), "failed": len(failed), "summary": summary, "entries": rows}))
+        found = {"report": str(page), "failed": len(failed), "summary": summary, **(facts or {}), "entries": rows}
+        print(json.dumps(found))
     else:
-        for table in tables:
-            if len(table.columns) <= _MOST_COLUMNS:
-                out.print(_console_table(table))
+        for table in console_tables(tables, (facts or {}).get("best", ())):
+            out.print(table)
         if summary:
             out.print(escape(summary))
         for line in dict.fromkeys(_failure(record) for record in unfinished if record not in failed):
             out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
         out.print(f"report: {page}", markup=False, soft_wrap=True)
     if failed:
-        number = f"{len(failed)} of {len(results)}"
-        err.print(f"{number} computations failed. Run again with --retry to retry them:", style="yellow")
+        number = f"{len(failed)} of {counted(len(results), 'computation')} failed"
+        err.print(f"{number}. Run again with --retry to retry:", style="yellow")
         for line in dict.fromkeys(map(_failure, failed)):
             err.print(f"  {escape(line)}", soft_wrap=True)
     if results and len(unfinished) == len(results):
@@ -346,36 +486,17 @@ def _failure(record: Record) -> str:
     return f"{record.cell['method']}: {(record.error or {}).get('message', '')}"
 
 
-def _console_table(table: ResultTable) -> Table:
-    shown = Table(title=escape(table.title))
-    shown.add_column(table.row_head)
-    for column in table.columns:
-        shown.add_column(escape(column), justify="right")
-    best = best_two(table)
-    for row, found in table.rows.items():
-        shown.add_row(escape(row), *(_cell(entry, table, best[k].get(row)) for k, entry in enumerate(found)))
-    return shown
-
-
-def _cell(entry: Entry, table: ResultTable, place: int | None) -> str:
-    if entry.mean is None:
-        return absent(entry)
-    text = f"{entry.mean:.{table.digits}f}"
-    if entry.sd is not None:
-        text += f" ± {entry.sd:.{table.digits}f}"
-    if entry.difference is not None and table.unit == "%":
-        text += f" ({entry.difference:+.{table.digits}f})"
-    if entry.note == AT_CHANCE:
-        return f"[red]{text}, chance[/]"
-    return {1: f"[bold green]{text}[/]", 2: f"[underline]{text}[/]"}.get(place or 0, text)
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether a parameter is on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _command(context: typer.Context) -> str:
     """The command as it was given."""
     words: list[str] = ["crossview", str(context.info_name)]
     for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE":
+        if not _is_given(context, parameter.name or ""):
             continue
         value = context.params[parameter.name]
         if parameter.param_type_name == "argument":

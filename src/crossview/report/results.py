@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from crossview._types import Array
 from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel
@@ -18,7 +17,9 @@ Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
 Published: TypeAlias = Callable[[str, str, str], Mapping[str, float | None]]
 
-_ENOUGH_SPLITS = 5  # from which on their spread says which differences are noise
+RANDOM_SPLITS = "random splits"
+DIRECTION = " in "
+"""Stands between probe and gallery in the name of a direction."""
 
 
 def entries(
@@ -49,9 +50,10 @@ def directions(panel: Panel, results: Results) -> list[ResultTable]:
     if not done:
         return []
     views, title = done[0]["views"], "Accuracy by direction: probe in gallery"
-    values = {f"{views[p]} in {views[g]}": pair_accuracy(g, p) for g, p in permutations(range(len(views)), 2)}
-    caption = "Accuracy for probes of one view in a gallery of another, ± standard deviation over random splits."
-    return [tabulate(panel, results, f"{panel.key}-directions", title, values, caption=caption)]
+    values = {f"{views[p]}{DIRECTION}{views[g]}": pair_accuracy(g, p) for g, p in permutations(range(len(views)), 2)}
+    caption = "Accuracy for probes of one view in a gallery of another."
+    key = f"{panel.key}-directions"
+    return [tabulate(panel, results, key, title, values, caption=caption, over=RANDOM_SPLITS)]
 
 
 def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
@@ -63,26 +65,6 @@ def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
     # Splits share their samples, so that several say little more than one.
     error = np.sqrt(chance * (1 - chance) / np.mean([r["n_test"] for r in done]))
     return bool(score <= chance + 2 * error)
-
-
-def best_rows(panel: Panel, results: Results, column: str) -> list[str]:
-    """The best row of a column, and those whose difference from it is within two standard errors over the splits."""
-    scores = {}
-    for row in panel.rows:
-        found = records(panel, results, row, column)
-        if len(done := finished(found)) == len(found) > 0:
-            scores[row] = np.array([result["score"] for result in done])
-    best = max(scores, key=lambda row: scores[row].mean(), default=None)
-    if best is None:
-        return []
-    behind = {row: scores[best] - found for row, found in scores.items() if len(found) == len(scores[best])}
-    return [best, *sorted((r for r in behind if r != best and _tied(behind[r])), key=lambda r: behind[r].mean())]
-
-
-def _tied(gaps: Array) -> bool:
-    """Whether differences, one per split, are small compared with their spread; with few splits, whether equal."""
-    error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) >= _ENOUGH_SPLITS else 0.0
-    return bool(gaps.mean() <= 2 * error)
 
 
 def cmc_curves(panel: Panel, results: Results) -> list[Item]:
@@ -146,9 +128,17 @@ def _why_not(records: Sequence[Record]) -> str:
     errors = [record.error for record in records if record.error is not None]
     if not errors:
         return ""
-    if all(error["type"] == NotApplicableError.__name__ for error in errors):
+    if not_applicable(records):
         return f"not applicable: {errors[0]['message']}"
+    if len(records) == 1:
+        return f"failed: {errors[0]['message']}"
     return f"{len(errors)} of {len(records)} failed: {errors[0]['message']}"
+
+
+def not_applicable(records: Sequence[Record]) -> bool:
+    """Whether results are missing only because the method cannot be applied to the data."""
+    errors = [record.error for record in records if record.error is not None]
+    return bool(errors) and all(error["type"] == NotApplicableError.__name__ for error in errors)
 
 
 def pair_accuracy(gallery: int, probe: int) -> Value:
