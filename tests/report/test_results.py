@@ -14,7 +14,7 @@ from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
 from crossview.report import ResultTable
 from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
-from crossview.report.document import Bars, Curves, Embeddings, HeatMaps, MatchBrowser
+from crossview.report.document import Bars, Curves, Embeddings, Facts, HeatMaps, MatchBrowser
 from crossview.report.formatting import absent
 from crossview.report.samples import embeddings, map_test_samples, matches
 from crossview.report.standing import standing
@@ -289,7 +289,10 @@ def test_results_at_chance_are_called_so(compared):
 def test_a_comparison_in_which_all_failed_is_reported(compared):
     data, panel, _ = compared
     report = comparison_report(panel, recorded(panel, lambda p: "not enough samples"), data, "")
-    assert report.items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
+    assert report.title.endswith(": no method could be run")
+    assert "No method could be run. PCA: not enough samples MvDA: not enough samples" in report.summary
+    assert [type(item) for item in report.items] == [Facts, Facts]
+    assert report.items[0].rows == {"PCA": "not enough samples", "MvDA": "not enough samples"}
 
 
 def test_a_comparison_in_which_every_method_failed_once_has_no_best(compared):

@@ -3,8 +3,6 @@
 import json
 import logging
 import shlex
-import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -14,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from joblib import cpu_count
-from numpy.typing import NDArray
 from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress
 
@@ -27,20 +24,26 @@ from crossview.cli.app import (
     SizeOption,
     Unit,
     app,
-    data_options,
     err,
     method_name,
-    open_data,
     out,
 )
+from crossview.cli.comparison import (
+    SplitData,
+    check_folds,
+    failure,
+    given_split,
+    inapplicable,
+    random_splits,
+    reasons,
+    with_earlier,
+)
 from crossview.cli.tables import console_tables
-from crossview.experiments import Cell, Record, Search, Split, Store, fingerprint, run
-from crossview.experiments.applicability import not_applicable_record
+from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
 from crossview.experiments.comparisons import Comparison
-from crossview.experiments.loading import TEST_DATA, Loader, concatenated
+from crossview.experiments.loading import Loader
 from crossview.experiments.plans import Panel
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
-from crossview.recognition.splits import folds, matching_folds
 from crossview.report import Report, ResultTable, write_report
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import counted, listed
@@ -148,38 +151,63 @@ def compare(
     chosen = _methods(methods)
     search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
     together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
-    remarks: list[str] = []
-    if train_data is not None or test_data is not None:
-        data = _check_given(context, train_data, test_data)
-        loaded, how, options = _given_split(data, str(test_data), folder, case, size, seed, remarks)
+    where = (folder, case, size)
+    if train_data is None and test_data is None:
+        problem = random_splits(data, where, split.value, train, repeats, seed)
     else:
-        loaded, options = open_data(data, folder, case, size), data_options(data, case, size)
-        _check_comparable(loaded, data)
-        how = Split(*_split(loaded, split.value, train), repeats, seed)
-        remarks.append(_training_remark(how, np.asarray(loaded.y)) if train is None else "")
-    _check_folds(how, search, np.asarray(loaded.y))
-    for remark in filter(None, remarks):
-        err.print(escape(remark), soft_wrap=True)
+        problem = given_split(*_check_given(context, train_data, test_data), where, seed)
+    check_folds(problem.split, search, np.asarray(problem.data.y))
     wanted = Comparison(
-        data, options, fingerprint(loaded), how, search, tuple(chosen), tuple(together), (_command(context),)
+        data=problem.name,
+        options=problem.options,
+        contents=fingerprint(problem.data),
+        split=problem.split,
+        search=search,
+        methods=tuple(chosen),
+        committees=tuple(together),
+        commands=(_command(context),),
     )
-    known = _not_applicable(wanted.panel, loaded)
-    output = _folder(output or Path("crossview-compare") / "-".join(Path(d).stem for d in (data, test_data) if d))
-    shown = wanted if overwrite else _with_earlier(wanted, output, ask=not as_json)
+    _tell_in_advance(problem, wanted.panel)
+    output = _folder(
+        output or Path("crossview-compare") / "-".join(Path(d).stem for d in (wanted.data, test_data) if d)
+    )
+    shown = wanted if overwrite else with_earlier(wanted, output, ask=not as_json)
     panel = shown.panel
-    known |= _not_applicable(panel, loaded, wanted.panel.rows)
-    cells = [place.cell for place in panel.places if place.cell not in known]
-    results = known | _run(cells, Loader(folder), output / "results.db", workers, scheduler, retry)
-    if earlier := [method for method in shown.methods if method not in wanted.methods]:
-        remarks.append(f"{listed(earlier)} {'was' if len(earlier) == 1 else 'were'} computed by an earlier run.")
-    remark = " ".join(filter(None, remarks))
-    report = comparison_report(panel, results, loaded, "\n".join(shown.commands), remark)
+    results = inapplicable(panel, problem.data)
+    cells = [place.cell for place in panel.places if place.cell not in results]
+    results |= _run(cells, Loader(folder), output / "results.db", workers, scheduler, retry)
+    earlier = [method for method in shown.methods if method not in wanted.methods]
+    added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
+    remark = " ".join(filter(None, [problem.remark, added]))
+    report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark)
     page = _write(report, output, static)
     shown.save(output)
-    facts = {**comparison_facts(panel, results), "remarks": [text for text in remarks if text]}
-    _finish(
-        comparison_tables(panel, results), results, page, as_json, comparison_summary(panel, results, remark), facts
-    )
+    summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results)
+    _finish(comparison_tables(panel, results), results, page, as_json, summary, facts)
+
+
+def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
+    """Training and test data, if both are given, and nothing that belongs to random splits."""
+    if train_data is None or test_data is None:
+        missing = "--test-data" if test_data is None else "--train-data"
+        raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
+    if _is_given(context, "data"):
+        raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
+    for name in ("repeats", "split", "train"):
+        if _is_given(context, name):
+            raise ValueError(f"a fixed test set has one split: leave out --{name}.")
+    return train_data, test_data
+
+
+def _tell_in_advance(problem: SplitData, panel: Panel) -> None:
+    """Print what is known before the work: warnings, and methods that cannot be applied; an error if none can."""
+    if problem.warning:
+        err.print(escape(problem.warning), soft_wrap=True, style="yellow")
+    known = inapplicable(panel, problem.data)
+    if len(known) == len({place.cell for place in panel.places}):
+        raise ValueError(f"no method can be applied to these data. {' '.join(reasons(known))}")
+    for reason in reasons(known):
+        err.print(f"Not applicable: {escape(reason)}", soft_wrap=True)
 
 
 @app.command()
@@ -274,114 +302,6 @@ def _numbers(given: str, option: str) -> tuple[int, ...]:
         raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
 
 
-def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[str, float]:
-    """What to split, and how much of it to train on."""
-    _, counts = np.unique(data.y, return_counts=True)
-    if kind == "auto":
-        kind = "classes" if len(counts) >= 20 else "samples"
-    if train is None:
-        # There are often few labels; and kernel methods grow with the third power of the number of samples.
-        train = 0.7 if kind == "classes" else (20 if counts.min() >= 40 else 0.5)
-    return kind, train
-
-
-def _check_comparable(data: cv.datasets.Dataset, name: str) -> None:
-    if len(data.views.names) < 2:
-        raise ValueError(f"matching needs two views or more, {name} has one: {data.views.names[0]!r}.")
-    if len(np.unique(data.y)) < 2:
-        raise ValueError(f"all samples of {name} belong to one class: use data with two classes or more.")
-
-
-def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> str:
-    """The training data, if there are test data, too, and no option for random splits."""
-    if train_data is None or test_data is None:
-        missing = "--test-data" if test_data is None else "--train-data"
-        raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
-    given = [name for name in ("data", "repeats", "split", "train") if _is_given(context, name)]
-    if given[:1] == ["data"]:
-        raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
-    if given:
-        raise ValueError(f"a fixed test set has one split: leave out --{given[0]}.")
-    return train_data
-
-
-def _given_split(
-    train_data: str,
-    test_data: str,
-    folder: Path | None,
-    case: int | None,
-    size: str | None,
-    seed: int,
-    remarks: list[str],
-) -> tuple[cv.datasets.Dataset, Split, dict[str, Any]]:
-    """Training and test data as one data set, their split, and the options to load them with."""
-    train, test = (open_data(name, folder, case, size) for name in (train_data, test_data))
-    for part, name in ((train, train_data), (test, test_data)):
-        _check_comparable(part, name)
-    loaded = concatenated(train, test, train_data, test_data)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        cv.datasets.warn_about_shared_rows(train, test)
-    remarks += [f"Warning: {warning.message}" for warning in caught]
-    options = {**data_options(train_data, case, size), TEST_DATA: test_data}
-    return loaded, Split("given", len(train.y), 1, seed), options
-
-
-def _training_remark(split: Split, y: NDArray[Any]) -> str:
-    """What the default of --train takes, and what it leaves."""
-    if split.kind == "classes":
-        return f"Training takes {100 * split.n_train:.0f} % of the classes, the default; --train changes it."
-    if split.n_train < 1:
-        return "Training takes half of the samples of every class, the default; --train changes it."
-    train, test = split.rows(y, 0)
-    return (
-        f"Training takes {counted(int(split.n_train), 'sample')} per class, the default, {len(train)} of {len(y)}; the "
-        f"other {len(test)} are only tested on. --train 0.5 trains on half."
-    )
-
-
-def _check_folds(split: Split, search: Search, y: NDArray[Any]) -> None:
-    """Fail early if the split is impossible, or its training part cannot be split into folds."""
-    train, _ = split.rows(y, 0)
-    kind = matching_folds(split.tests_on(y), y[train])
-    try:
-        folds(kind, y[train], search.n_folds, 0)
-    except ValueError as error:
-        fix = "add training data" if split.kind == "given" else "train on more with --train"
-        need = "two training samples of every class, or four training classes"
-        raise ValueError(f"cross-validation needs {need}: {fix}.") from error
-
-
-def _not_applicable(panel: Panel, data: cv.datasets.Dataset, told: Sequence[str] = ()) -> dict[Cell, Record]:
-    """Records of cells whose methods cannot be applied to the data; an error if none can."""
-    n_train = len(panel.places[0].cell.split.rows(np.asarray(data.y), 0)[0])
-    found = {place.cell: not_applicable_record(place.cell, data.views, n_train) for place in panel.places}
-    records = {cell: record for cell, record in found.items() if record is not None}
-    reasons = list(dict.fromkeys(_failure(r) for r in records.values() if r.cell["method"] not in told))
-    if len(records) == len(found):
-        raise ValueError(f"no method can be applied to these data. {' '.join(reasons)}")
-    for reason in reasons:
-        err.print(f"Not applicable: {escape(reason)}", soft_wrap=True)
-    return records
-
-
-def _with_earlier(wanted: Comparison, folder: Path, ask: bool) -> Comparison:
-    """A comparison with the methods that the folder's report shows; an error if that is of other settings."""
-    earlier = Comparison.load(folder)
-    if earlier is None and not (folder / "report.html").exists():
-        return wanted
-    if earlier is None:
-        found = f"{folder} holds another report"
-    elif differences := earlier.differences(wanted):
-        what = f"a comparison on {earlier.panel.columns[0]} with other settings"
-        found = f"{folder} holds {what} ({'; '.join(differences)})"
-    else:
-        return wanted.with_methods_of(earlier)
-    if ask and sys.stdin.isatty() and err.is_terminal and typer.confirm(f"{found}. Replace the report?", err=True):
-        return wanted
-    raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the report.")
-
-
 def _folder(path: Path) -> Path:
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
@@ -469,21 +389,16 @@ def _finish(
             out.print(table)
         if summary:
             out.print(escape(summary))
-        for line in dict.fromkeys(_failure(record) for record in unfinished if record not in failed):
+        for line in dict.fromkeys(failure(record) for record in unfinished if record not in failed):
             out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
         out.print(f"report: {page}", markup=False, soft_wrap=True)
     if failed:
         number = f"{len(failed)} of {counted(len(results), 'computation')} failed"
         err.print(f"{number}. Run again with --retry to retry:", style="yellow")
-        for line in dict.fromkeys(map(_failure, failed)):
+        for line in dict.fromkeys(map(failure, failed)):
             err.print(f"  {escape(line)}", soft_wrap=True)
     if results and len(unfinished) == len(results):
         raise typer.Exit(1)
-
-
-def _failure(record: Record) -> str:
-    """Which method failed, and why."""
-    return f"{record.cell['method']}: {(record.error or {}).get('message', '')}"
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -16,12 +16,12 @@ class Entry:
 
     mean: float | None = None  # None if not measured
     sd: float | None = None  # standard deviation over repeats
-    se: float | None = None  # standard error over test samples, where there are no repeats
     published: float | None = None
     published_sd: float | None = None
     loss: float | None = None
     published_loss: float | None = None
     note: str = ""  # why it is missing, or a remark
+    se: float | None = None  # standard error over test samples, where there are no repeats
 
     @property
     def spread(self) -> float | None:
