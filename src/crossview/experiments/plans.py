@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from crossview.experiments.cells import Cell, Search, Split
@@ -52,8 +53,7 @@ def comparison(
 ) -> Panel:
     """Several methods on one data set; those in committees are also shown as committees of ``search.members``."""
     places = []
-    test = dict(options).get(TEST_DATA)
-    name = data if test is None else f"{test}, trained on {data}"
+    name = _title(data, dict(options).get(TEST_DATA))
     for method in methods:
         members = search.members if method in committees else 1
         tuned = replace(search, members=members)
@@ -63,6 +63,15 @@ def comparison(
         if members > 1:
             places += [Place(committee_name(method, members), name, cell, "committee") for cell in cells]
     return Panel("comparison", f"Methods on {name}", "accuracy", tuple(places))
+
+
+def _title(data: str, test: str | None) -> str:
+    """The names of files without their folders, unless only these tell them apart."""
+    if test is None:
+        return Path(data).name or data
+    names = Path(test).name, Path(data).name
+    tested, trained = names if names[0] != names[1] else (test, data)
+    return f"{tested}, trained on {trained}"
 
 
 def committee_name(method: str, members: int) -> str:

@@ -19,6 +19,7 @@ from crossview.report.results import (
     Results,
     at_chance,
     cmc_curves,
+    direction_maps,
     directions,
     euclidean,
     records,
@@ -29,6 +30,7 @@ from crossview.report.standing import standard_error, standing
 from crossview.report.summary import comparison_summary, failures
 
 _BROWSED = 2  # methods whose matches are shown
+_MAPPED = 4  # methods whose directions are shown as heat maps
 
 AT_CHANCE = "no better than chance"
 """Note on a result that random matches would have reached."""
@@ -66,7 +68,7 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
         browser = matches("matches", "Match browser", {row: mapped[row] for row in best}, data, caption)
         sections.append(Section("Matches", [browser]))
     sections += [_time_section(panel, results), _parameters_section(first, results, where), environment]
-    return Report(title, f"{data.description} {summary}".strip(), sections, command)
+    return Report(title, f"{summary}\n\n{data.description}".strip(), sections, command)
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
@@ -104,7 +106,8 @@ def _accuracy_section(panel: Panel, results: Results) -> Section:
     table, *others = comparison_tables(panel, results)
     accuracy = {row: found[:1] for row, found in table.rows.items()}
     bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
-    return Section("Accuracy", [table, bars, *others])
+    best = ranked_rows(table.rows, accuracy)[:_MAPPED]
+    return Section("Accuracy", [table, bars, *others, *direction_maps(panel, results, best)])
 
 
 def _time_section(panel: Panel, results: Results) -> Section:

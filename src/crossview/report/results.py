@@ -11,7 +11,8 @@ from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel
 from crossview.experiments.store import Record
-from crossview.report.document import Curve, Curves, Entry, Item, ResultTable
+from crossview.report.document import Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
+from crossview.report.formatting import listed
 
 Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
@@ -20,6 +21,8 @@ Published: TypeAlias = Callable[[str, str, str], Mapping[str, float | None]]
 RANDOM_SPLITS = "random splits"
 DIRECTION = " in "
 """Stands between probe and gallery in the name of a direction."""
+
+_MANY_VIEWS = 4  # from which on a table of all directions is too wide to be read
 
 
 def entries(
@@ -54,6 +57,21 @@ def directions(panel: Panel, results: Results) -> list[ResultTable]:
     caption = "Accuracy for probes of one view in a gallery of another."
     key = f"{panel.key}-directions"
     return [tabulate(panel, results, key, title, values, caption=caption, over=RANDOM_SPLITS)]
+
+
+def direction_maps(panel: Panel, results: Results, rows: Sequence[str]) -> list[Item]:
+    """The same of some methods as heat maps; empty if there are so few views that the table shows it well."""
+    found = {row: finished(records(panel, results, row, panel.columns[0])) for row in rows}
+    maps = {}
+    for row, done in found.items():
+        views = done[0]["views"]
+        values = np.mean([np.array(result["accuracy"], dtype=np.float64) for result in done], axis=0)
+        maps[row] = HeatMap(views, views, 100 * values)
+    if not maps or len(views) < _MANY_VIEWS:
+        return []
+    caption = f"Accuracy for every gallery and probe, by the best methods: {listed(list(maps))}."
+    title = "Accuracy of the best methods by direction"
+    return [HeatMaps(f"{panel.key}-direction-maps", title, maps, "probe", "gallery", caption)]
 
 
 def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:

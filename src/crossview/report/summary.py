@@ -10,20 +10,20 @@ from crossview.report.standing import standing
 
 
 def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
-    """What a comparison was made with, and which methods are the best; `remark` follows the sizes."""
+    """Which methods are the best and, in a second paragraph with `remark`, what they were compared with."""
     result = _first(panel, results)
     if result is None:
         reasons = [f"{method}: {reason}" for method, reason in failures(panel, results).items()]
-        return " ".join(["No method could be run.", remark, *reasons]).replace("  ", " ")
-    sentences = [_sizes(panel, result), remark, _folds(panel, result)]
-    sentences.append(f"Random matches would score {100 * result['chance']:.1f} %.")
+        return " ".join(filter(None, ["No method could be run.", *reasons, remark]))
+    protocol = [_sizes(panel, result), remark, _folds(panel, result)]
+    protocol.append(f"Random matches would score {100 * result['chance']:.1f} %.")
     if result["skipped"]:
-        where = "" if _is_one_split(panel) else " in the first split"
-        sentences.append(
+        where = "" if panel.places[0].cell.split.n_repeats == 1 else " in the first split"
+        protocol.append(
             f"{result['skipped']} of {counted(result['probes'], 'probe')} were not scored{where}: the gallery has no "
             "sample of their class."
         )
-    return " ".join(filter(None, [*sentences, *_best(panel, results)]))
+    return "\n\n".join([" ".join(_best(panel, results)), " ".join(filter(None, protocol))])
 
 
 def comparison_facts(panel: Panel, results: Results) -> dict[str, Any]:
@@ -67,10 +67,6 @@ def _of_method(panel: Panel, results: Results, method: str) -> list[Any]:
 
 def _first(panel: Panel, results: Results) -> Mapping[str, Any] | None:
     return next(filter(None, (results[place.cell].result for place in panel.places)), None)
-
-
-def _is_one_split(panel: Panel) -> bool:
-    return panel.places[0].cell.split.n_repeats == 1
 
 
 def _sizes(panel: Panel, result: Mapping[str, Any]) -> str:
