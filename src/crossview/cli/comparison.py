@@ -139,6 +139,11 @@ def with_earlier(wanted: Comparison, folder: Path, ask: bool) -> Comparison:
         found = f"{folder} holds another report"
     else:
         return wanted
-    if ask and sys.stdin.isatty() and err.is_terminal and typer.confirm(f"{found}. Replace the report?", err=True):
+    if ask and _is_attended() and typer.confirm(f"{found}. Replace the report?", err=True):
         return wanted
     raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the report.")
+
+
+def _is_attended() -> bool:
+    """Whether someone is there to answer."""
+    return sys.stdin.isatty() and err.is_terminal

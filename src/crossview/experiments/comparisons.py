@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Search, Split
 from crossview.experiments.plans import Panel, comparison
 from crossview.persistence import write_atomically
@@ -35,12 +34,12 @@ class Comparison:
 
     def with_methods_of(self, earlier: "Comparison") -> "Comparison":
         """The comparison with the methods of an earlier one of the same settings, too."""
-        methods, committees = (
-            tuple(method for method in METHODS if method in both)
-            for both in ((*earlier.methods, *self.methods), (*earlier.committees, *self.committees))
+        return replace(
+            self,
+            methods=tuple(dict.fromkeys((*earlier.methods, *self.methods))),
+            committees=tuple(dict.fromkeys((*earlier.committees, *self.committees))),
+            commands=tuple(dict.fromkeys((*earlier.commands, *self.commands))),
         )
-        commands = tuple(dict.fromkeys((*earlier.commands, *self.commands)))
-        return replace(self, methods=methods, committees=committees, commands=commands)
 
     def differences(self, other: "Comparison") -> list[str]:
         """Settings in which another comparison differs, such as "draws: 4, now 32"."""

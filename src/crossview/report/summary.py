@@ -19,10 +19,8 @@ def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
     protocol.append(f"Random matches would score {100 * result['chance']:.1f} %.")
     if result["skipped"]:
         where = "" if panel.places[0].cell.split.n_repeats == 1 else " in the first split"
-        protocol.append(
-            f"{result['skipped']} of {counted(result['probes'], 'probe')} were not scored{where}: the gallery has no "
-            "sample of their class."
-        )
+        skipped = f"{counted(result['skipped'], 'probe')} of {result['probes']}"
+        protocol.append(f"Not scored{where}: {skipped}, whose class the gallery lacks.")
     return "\n\n".join([" ".join(_best(panel, results)), " ".join(filter(None, protocol))])
 
 
