@@ -389,8 +389,9 @@ def _finish(
             out.print(table)
         if summary:
             out.print(escape(summary))
-        for line in dict.fromkeys(failure(record) for record in unfinished if record not in failed):
-            out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
+        if not summary or len(unfinished) < len(results):  # otherwise the summary has the reasons
+            for line in dict.fromkeys(failure(record) for record in unfinished if record not in failed):
+                out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
         out.print(f"report: {page}", markup=False, soft_wrap=True)
     if failed:
         number = f"{len(failed)} of {counted(len(results), 'computation')} failed"
