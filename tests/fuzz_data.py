@@ -1,4 +1,4 @@
-"""Load damaged and hostile MATLAB files and images: python tests/fuzz_data.py [--mat 5000] [--images 500].
+"""Load damaged and hostile files: python tests/fuzz_data.py [--mat 5000] [--arrays 2000] [--images 500].
 
 Every file is loaded in a child process with limited memory. It must give data or an error of one line that names the
 file, within 500 MB and 2 s of processor time, without a crash, and without starting another program.
@@ -118,6 +118,36 @@ def mats(n, seed=0):
             yield "C27.mat", damage(content, random)
 
 
+def arrays(n, seed=0):
+    """Damaged files of views, in MATLAB's and in numpy's formats, from small valid ones."""
+    import scipy.io
+
+    random = np.random.default_rng(seed)
+    A, B, y = random.normal(size=(8, 5)), random.integers(256, size=(8, 3), dtype=np.uint8), np.repeat([1.0, 2.0], 4)
+    cells, texts = np.empty((1, 2), dtype=object), np.array(["a", "bc"] * 4, dtype=object)
+    cells[0, :] = A.T, B.T
+    valid = []
+    for variables in (
+        {"X1": A, "X2": B, "y": y},
+        {"X": cells, "gnd": texts},
+        {"X": cells, "y": np.array(["a", "b"] * 4)},
+    ):
+        for compressed in (False, True):
+            stream = io.BytesIO()
+            scipy.io.savemat(stream, variables, do_compression=compressed)
+            valid.append(("views.mat", stream.getvalue(), compressed))
+    stream = io.BytesIO()
+    np.save(stream, A)
+    valid.append(("view.npy", stream.getvalue(), False))
+    for k in range(n):
+        name, content, compressed = valid[k % len(valid)]
+        damage = DAMAGES[random.integers(len(DAMAGES))]
+        if compressed and random.random() < 0.7:
+            yield name, repacked(content, damage, random)
+        else:
+            yield name, damage(content, random)
+
+
 def png(width, height, mode, rows=None):
     """A PNG file of zeros, or of fewer rows than it declares."""
 
@@ -200,6 +230,8 @@ def load(folder, name):
     """Load a case as users would."""
     import crossview as cv
 
+    if name.startswith("view"):
+        return cv.datasets.load_arrays(Path(folder, name), labelled=name.endswith(".mat"))
     if name.endswith(".mat"):
         return cv.datasets.load_cmu_pie(folder, case=1, conditions=None)
     return cv.datasets.load_folder(folder, size=None if int(Path(folder).name) % 2 else (16, 16))
@@ -219,9 +251,9 @@ def child(folder):
     scipy.io.savemat(partner, {"fea": np.zeros((2, 16)), "gnd": [1, 2], "condition": [1, 1]})
     for case in sorted(Path(folder).iterdir(), key=lambda path: int(path.name)):
         (name,) = os.listdir(case)
-        if name.endswith(".mat"):
+        if name == "C27.mat":
             (case / "C29.mat").write_bytes(partner.getvalue())
-        else:
+        elif not name.startswith("view"):
             (case / "view" / "class").mkdir(parents=True)
             (case / name).rename(case / "view" / "class" / name)
         print(json.dumps({"case": int(case.name), "started": True}), flush=True)
@@ -279,6 +311,7 @@ def run(cases):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mat", type=int, default=5000)
+    parser.add_argument("--arrays", type=int, default=2000)
     parser.add_argument("--images", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--child")
@@ -287,8 +320,8 @@ def main():
         child(given.child)
         return
     failed = False
-    for kind, cases in (("mat", mats(given.mat, given.seed)), ("images", images(given.images, given.seed))):
-        found = run(cases)
+    for kind, make in (("mat", mats), ("arrays", arrays), ("images", images)):
+        found = run(make(getattr(given, kind), given.seed))
         print(
             f"{kind}: {found['outcomes']}, slowest {found['slowest']:.2f} s, largest {found['largest'] >> 20} MB, "
             f"{len(found['failures'])} failures"

@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 from commands import run
 from methods import make
+from PIL import Image
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
@@ -214,7 +215,7 @@ def test_images_are_brought_to_a_size(tmp_path):
                 pixels = random.integers(256, size=(6 + k, 5), dtype=np.uint8)
                 Image.fromarray(pixels).save(path)
     folder, model = tmp_path / "images", tmp_path / "m"
-    assert "Choose a size" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
+    assert "for example with --size 6x5" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
     run("fit", folder, "-o", model, "--method", "PCA", "--size", "6x5")
     (tmp_path / "probes" / "sketch").mkdir(parents=True)
     (folder / "sketch" / "p1" / "0.png").rename(tmp_path / "probes" / "sketch" / "new.png")
@@ -265,3 +266,54 @@ def test_a_pickle_is_not_a_model(tmp_path):
 )
 def test_an_unknown_choice_is_wrong_usage(command, option):
     assert "'views' is not one of" in run(command, "digits", "-o", "m", option, "views", status=2).stderr
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Images of four classes in two views, whose file names differ."""
+    rng = np.random.default_rng(0)
+    for c in range(4):
+        for k in range(3):
+            for view, name in (("photo", f"F2-{c}-{k}"), ("sketch", f"sk{k}")):
+                path = tmp_path / "pictures" / view / f"c{c}" / f"{name}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(rng.integers(256, size=(6, 5), dtype=np.uint8)).save(path)
+    return tmp_path / "pictures"
+
+
+def test_names_are_paired_by_a_pattern(pictures, tmp_path):
+    output = ("-o", tmp_path / "p.model", "--method", "MvDA")
+    failed = run("fit", pictures, *output, status=1)
+    assert "has no counterpart in sketch/; 12 of 12 unmatched" in failed.stderr
+    assert r"--pair-by '(\d+)$'" in failed.stderr
+    pattern = ("--pair-by", r"(\d+)$")
+    assert "12 samples; photo: 30 features" in run("fit", pictures, *output, *pattern).stderr
+    run("tune", pictures, *output, *pattern, "--draws", 1, "--folds", 2)
+    run("embed", tmp_path / "p.model", pictures, "-o", tmp_path / "z.npz", *pattern)
+    assert len(cv.datasets.load_arrays(tmp_path / "z.npz").y) == 12
+    compared = run(
+        "compare", pictures, "-o", tmp_path / "c", *pattern, "--methods", "MvDA", "--draws", 1, "--repeats", 1
+    )
+    assert "MvDA" in compared.stdout
+
+
+def test_options_that_the_data_do_not_have(data, pictures, tmp_path):
+    arguments = ("fit", data, "-o", tmp_path / "m")
+    assert "data.npz is not a folder of images: leave out --size" in run(*arguments, "--size", 8, status=1).stderr
+    assert "data.npz needs no pair_by" in run(*arguments, "--pair-by", "(a)", status=1).stderr
+    wrong = run("fit", "digits", "-o", tmp_path / "m", "--pair-by", "(a)", status=1)
+    assert "the samples of digits are paired already: leave out --pair-by" in wrong.stderr
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    (tables / "a.csv").write_text("id,label,f\n1,2,3\n")
+    assert "is not a folder of images: leave out --size" in run("fit", tables, "-o", "m", "--size", 8, status=1).stderr
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line(pictures, tmp_path):
+    (pictures / "photo" / "c0" / "F2-0-0.png").unlink()
+    printed = run("fit", pictures, "-o", tmp_path / "m", "--method", "MvDA", "--pair-by", r"(\d+)$")
+    assert printed.stderr.startswith(
+        "warning: 1 of 12 samples are in one view only, for example sketch/c0/sk0.png: fits"
+    )
+    assert "UserWarning" not in printed.stderr

@@ -1,17 +1,22 @@
 """The base class of multi-view transformers, and functions that apply them to one view."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._types import Array
-from crossview.views import ViewInput, Views, check_matrix, index_of_view
+from crossview._validation import check_choice
+from crossview.views import FeatureNames, ViewInput, Views, check_matrix, column_names, index_of_view
+
+_MOST_NAMED = 3  # columns that an error lists
 
 
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -23,6 +28,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     view_names_: list[str]
     n_features_: tuple[int, ...]
     n_features_in_: int
+    feature_names_: list[FeatureNames]
+    image_shape_: tuple[int, int] | None
+
+    _output: str | None = None  # the container of outputs that `set_output` chose
 
     _refits: ClassVar[tuple[str, ...]] = ()
     """Parameters that `_refitter` can change much faster than a fit."""
@@ -33,11 +42,19 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    def __sklearn_clone__(self) -> Self:
+        copy: Self = super().__sklearn_clone__()
+        if self._output is not None:
+            copy._output = self._output
+        return copy
+
     def _remember(self, views: Views) -> None:
-        """Store the names and widths of the views, to check later input."""
+        """Store what later input must agree with: names and widths of the views, their columns and image size."""
         self.view_names_ = list(views.names)
         self.n_features_ = views.n_features
         self.n_features_in_ = sum(views.n_features)
+        self.feature_names_ = list(views.feature_names)
+        self.image_shape_ = views.image_shape
 
     def _refitter(
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
@@ -64,12 +81,13 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
             All views that the model was fitted on, in the same order or by name. Rows of NaN mark missing samples, and
-            stay rows of NaN.
+            stay rows of NaN. Data frames need the columns of fit, in the same order.
 
         Returns
         -------
-        latents : list of ndarray, dict or Views
-            One (m, d) matrix per view, in a container of the same type as `views`.
+        latents : list, dict or Views
+            One (m, d) matrix per view, in a container of the same type as `views`. Matrices in a list or dict are
+            arrays, or the data frames that `set_output` asks for.
         """
         check_is_fitted(self)
         checked = self._check_known(views)
@@ -78,11 +96,11 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         ]
         if isinstance(views, Views):
             return Views._trusted(mapped, checked.names, checked.mask)
-        if isinstance(views, Mapping):
-            return dict(zip(checked.names, mapped, strict=True))
-        return mapped
+        given = [views[name] for name in checked.names] if isinstance(views, Mapping) else views
+        outputs = [self._contain(Z, X, v) for v, (Z, X) in enumerate(zip(mapped, given, strict=True))]
+        return dict(zip(checked.names, outputs, strict=True)) if isinstance(views, Mapping) else outputs
 
-    def transform_view(self, X: ArrayLike, view: int | str) -> Array:
+    def transform_view(self, X: ArrayLike, view: int | str) -> Any:
         """Map samples of a single view.
 
         Parameters
@@ -94,13 +112,73 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
         Returns
         -------
-        latent : ndarray of shape (t, d)
+        latent : ndarray or data frame of shape (t, d)
             The samples in the common space.
         """
+        return transform_view(self, X, view)
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
+        """Return the names of the outputs of all views, one view after another.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Names of the input features of all views, one view after another. Only scaling keeps them.
+
+        Returns
+        -------
+        names : ndarray of str
+            Names that begin with that of the view, such as ``photo__viewpca0``.
+        """
+        check_is_fitted(self)
+        views = range(len(self.view_names_))
+        return np.array([name for v in views for name in self._names_out(v, input_features)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what `transform` and `transform_view` return for matrices that are not in a `Views`.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            Arrays, or data frames with the columns `get_feature_names_out`. None changes nothing. Without a choice,
+            ``sklearn.set_config(transform_output=...)`` decides.
+
+        Returns
+        -------
+        self
+            The transformer.
+        """
+        if transform is not None:
+            check_choice(transform, "transform", ("default", "pandas", "polars"))
+            self._output = transform
+        return self
+
+    def _names_out(self, v: int, input_features: Sequence[str] | None = None) -> list[str]:
+        """Names of the outputs of view v."""
+        prefix = f"{self.view_names_[v]}__{type(self).__name__.lower()}"
+        return [f"{prefix}{k}" for k in range(self._n_outputs(v))]
+
+    def _contain(self, Z: Array, X: Any, v: int) -> Any:
+        """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
+        output = self._output or get_config()["transform_output"]
+        if output == "default":
+            return Z
+        try:
+            library = import_module(output)
+        except ImportError as error:
+            raise ImportError(f"install {output} for its frames, or use set_output(transform='default').") from error
+        if output == "polars":
+            return library.DataFrame(Z, schema=self._names_out(v), orient="row")
+        index = X.index if isinstance(X, library.DataFrame) else None
+        return library.DataFrame(Z, index=index, columns=self._names_out(v), copy=False)
+
+    def _map_view(self, X: Any, view: int | str) -> Array:
+        """Check and map samples of one view."""
         check_is_fitted(self)
         v = index_of_view(view, self.view_names_)
-        checked, seen = check_matrix(X, f"view {self.view_names_[v]!r}")
-        self._check_features(checked, v)
+        label = f"view {self.view_names_[v]!r}"
+        checked, seen = check_matrix(X, label)
+        self._check_features(checked, v, column_names(X, label))
         return self._map_seen(checked, seen, v)
 
     def _map_seen(self, X: Array, seen: NDArray[np.bool_], v: int) -> Array:
@@ -112,7 +190,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         return mapped
 
     def _check_known(self, views: ViewInput) -> Views:
-        """Check the names and widths of views, and put them in the order of the fitted ones."""
+        """Check that views are like the fitted ones, and put them in the same order."""
         checked, known = Views(views), self.view_names_
         if checked.shape[1] != len(known):
             raise ValueError(
@@ -128,12 +206,27 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                 )
             order = [index_of_view(name, known) for name in checked.names]
             inverse = np.argsort(order)
-            checked = Views._trusted([checked.arrays[v] for v in inverse], known, checked.mask[:, inverse])
-        for v, X in enumerate(checked.arrays):
-            self._check_features(X, v)
+            arrays, features = [checked.arrays[v] for v in inverse], [checked.feature_names[v] for v in inverse]
+            checked = Views._trusted(arrays, known, checked.mask[:, inverse], features, checked.image_shape)
+        self._check_images(checked.image_shape)
+        for v, (X, columns) in enumerate(zip(checked.arrays, checked.feature_names, strict=True)):
+            self._check_features(X, v, columns)
         return checked
 
-    def _check_features(self, X: Array, v: int) -> None:
+    def _check_images(self, shape: tuple[int, int] | None) -> None:
+        """Refuse images of another size than in fit, even if they have as many pixels."""
+        if shape is not None and self.image_shape_ is not None and shape != self.image_shape_:
+            got, fitted = (f"{height} × {width}" for height, width in (shape, self.image_shape_))
+            raise ValueError(
+                f"the images are {got} pixels (height × width), but {type(self).__name__} was fitted on images of "
+                f"{fitted}: load them in that size."
+            )
+
+    def _check_features(self, X: Array, v: int, columns: FeatureNames) -> None:
+        """Refuse other columns than in fit. As views are also passed as arrays, columns without names are taken."""
+        known = self.feature_names_[v]
+        if columns is not None and known is not None and columns != known:
+            raise ValueError(_difference(columns, known, self.view_names_[v], v))
         expected = self.n_features_[v]
         if X.shape[1] != expected:
             raise ValueError(
@@ -142,7 +235,24 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             )
 
 
-def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
+def _difference(columns: list[str], known: list[str], view: str, v: int) -> str:
+    """How the columns of a view differ from those in fit, and what to do."""
+    missing = [name for name in known if name not in set(columns)]
+    unexpected = [name for name in columns if name not in set(known)]
+    fix = f"X[model.feature_names_[{v}]]"
+    if not missing and not unexpected and len(columns) == len(known):
+        return f"columns of view {view!r} are in another order than in fit: reorder them with {fix}."
+    parts = [f"{what} {_listed(names)}" for what, names in (("missing", missing), ("unexpected", unexpected)) if names]
+    differ = "; ".join(parts) or "some occur more than once"
+    return f"columns of view {view!r} differ from those in fit ({differ}): pass the columns of fit, {fix}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
+def transform_view(model: Any, X: ArrayLike, view: int | str) -> Any:
     """Map samples of a single view with a fitted embedding, pipeline, search or matcher.
 
     Parameters
@@ -156,16 +266,23 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Array:
 
     Returns
     -------
-    latent : ndarray of shape (t, d)
-        The samples in the common space.
+    latent : ndarray or data frame of shape (t, d)
+        The samples in the common space, in the container that ``set_output`` of the embedding asks for.
     """
+    latent, last = map_view(model, X, view), unwrap(model)[-1]
+    return last._contain(latent, X, index_of_view(view, last.view_names_))
+
+
+def map_view(model: Any, X: ArrayLike, view: int | str) -> Array:
+    """As `transform_view`, but always an array: for use within the library."""
+    latent: Any = X
     for step in unwrap(model):
-        if not hasattr(step, "transform_view"):
+        if not isinstance(step, MultiViewTransformer):
             raise TypeError(
                 f"{type(step).__name__} cannot map a single view: use crossview's transformers in the pipeline."
             )
-        X = step.transform_view(X, view)
-    return np.asarray(X)
+        latent = step._map_view(latent, view)
+    return np.asarray(latent)
 
 
 def unwrap(model: Any) -> list[Any]:

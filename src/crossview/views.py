@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossview._types import Array
 
-__all__ = ["ViewInput", "Views", "check_matrix", "seen_by_several"]
+__all__ = ["FeatureNames", "ViewInput", "Views", "check_matrix", "column_names", "seen_by_several"]
 
 ViewInput: TypeAlias = "Views | Mapping[str, Any] | Sequence[Any]"
+FeatureNames: TypeAlias = list[str] | None
+"""Names of the columns of one view, if it has any."""
 
 _NUMERIC_KINDS = "biuf"
 _HOW_TO_INDEX = "Views are indexed by samples, views[rows] with a slice or a 1-d array, or by name, views['photo']."
@@ -34,6 +36,11 @@ class Views:
         One name per view; ``view0``, ``view1``, … by default.
     mask : array-like of bool, shape (m, n), optional
         False where a sample is missing from a view, whatever its row contains. Derived from the rows of NaN by default.
+    feature_names : sequence, optional
+        Names of the columns, one sequence of str or None per view. By default, those of data frames; column labels that
+        are not strings do not count.
+    image_shape : tuple of int, optional
+        Height and width, if the features of every view are the pixels of an image, row by row.
 
     Attributes
     ----------
@@ -44,6 +51,10 @@ class Views:
         Names of the views.
     mask : ndarray of bool, shape (m, n)
         True where a sample is present in a view.
+    feature_names : list
+        Names of the columns of each view, a list of str, or None if it has no names.
+    image_shape : tuple of int or None
+        Height and width of the images in every view; None if views are not images.
 
     Examples
     --------
@@ -59,7 +70,18 @@ class Views:
            [0., 1., 0., 0.]])
     """
 
-    def __init__(self, views: ViewInput, names: Sequence[str] | None = None, mask: ArrayLike | None = None) -> None:
+    feature_names: list[FeatureNames]
+    image_shape: tuple[int, int] | None
+
+    def __init__(
+        self,
+        views: ViewInput,
+        names: Sequence[str] | None = None,
+        mask: ArrayLike | None = None,
+        *,
+        feature_names: Sequence[Sequence[str] | None] | None = None,
+        image_shape: tuple[int, int] | None = None,
+    ) -> None:
         matrices, given = _unpack(views)
         self.names: list[str] = _check_names(given if names is None else names, len(matrices))
         labels = [f"view {name!r}" for name in self.names]
@@ -79,12 +101,29 @@ class Views:
                 f"mask says that sample {k} was seen in view {self.names[v]!r}, but its row is NaN: "
                 "fill in its values, or set mask to False there."
             )
+        if isinstance(views, Views):
+            feature_names = views.feature_names if feature_names is None else feature_names
+            image_shape = views.image_shape if image_shape is None else image_shape
+        if feature_names is None:
+            self.feature_names = [column_names(X, label) for X, label in zip(matrices, labels, strict=True)]
+        else:
+            self.feature_names = _check_feature_names(feature_names, self.names, self.n_features)
+        self.image_shape = None if image_shape is None else _check_image_shape(image_shape, self.names, self.n_features)
 
     @classmethod
-    def _trusted(cls, arrays: Iterable[Array], names: Sequence[str], mask: NDArray[np.bool_]) -> Views:
+    def _trusted(
+        cls,
+        arrays: Iterable[Array],
+        names: Sequence[str],
+        mask: NDArray[np.bool_],
+        feature_names: Sequence[FeatureNames] | None = None,
+        image_shape: tuple[int, int] | None = None,
+    ) -> Views:
         """Wrap valid arrays without checking them again."""
         views = cls.__new__(cls)
         views.arrays, views.names, views.mask = list(arrays), list(names), mask
+        views.feature_names = [None] * len(views.names) if feature_names is None else list(feature_names)
+        views.image_shape = image_shape
         return views
 
     def _present_rows(self) -> list[Array]:
@@ -122,7 +161,8 @@ class Views:
             rows = rows.astype(np.intp) if rows.size == 0 else rows
             if rows.ndim != 1 or rows.dtype.kind not in "biu":
                 raise IndexError(_HOW_TO_INDEX)
-        return Views._trusted([X[rows] for X in self.arrays], self.names, self.mask[rows])
+        arrays, mask = [X[rows] for X in self.arrays], self.mask[rows]
+        return Views._trusted(arrays, self.names, mask, self.feature_names, self.image_shape)
 
     # `len` counts samples, so iterating over views would be surprising: use `.arrays`.
     __iter__ = None
@@ -159,6 +199,38 @@ def _check_names(names: Sequence[str] | None, n: int) -> list[str]:
     if len(checked) != n or len(set(checked)) != n or not all(isinstance(name, str) for name in checked):
         raise ValueError(f"names must be a list of {n} different strings, one per view, got {names!r}.")
     return checked
+
+
+def _check_feature_names(
+    given: Sequence[Sequence[str] | None], names: Sequence[str], widths: Sequence[int]
+) -> list[FeatureNames]:
+    if isinstance(given, str) or len(given) != len(names):
+        raise ValueError(
+            f"feature_names must have one entry per view, a list of strings or None, for the {len(names)} views "
+            f"{', '.join(map(repr, names))}, got {given!r}."
+        )
+    checked: list[FeatureNames] = []
+    for columns, name, D in zip(given, names, widths, strict=True):
+        listed = columns if columns is None else [] if isinstance(columns, str) else list(columns)
+        if listed is not None and (len(listed) != D or not all(isinstance(column, str) for column in listed)):
+            raise ValueError(f"feature_names of view {name!r} must be a list of {D} strings, one per column, or None.")
+        checked.append(None if listed is None else list(map(str, listed)))
+    return checked
+
+
+def _check_image_shape(given: tuple[int, int], names: Sequence[str], widths: Sequence[int]) -> tuple[int, int]:
+    sizes = list(given) if isinstance(given, list | tuple) else []
+    whole = [int(size) for size in sizes if isinstance(size, int | np.integer) and not isinstance(size, bool)]
+    if len(sizes) != 2 or len(whole) != 2 or min(whole) < 1:
+        raise ValueError(f"image_shape must be the height and width of the images in pixels, got {given!r}.")
+    height, width = whole
+    for name, D in zip(names, widths, strict=True):
+        if height * width != D:
+            raise ValueError(
+                f"image_shape={given!r} means {height * width} pixels, but view {name!r} has {_plural(D, 'feature')}: "
+                "give the height and width that all views share, or leave it out."
+            )
+    return height, width
 
 
 def _plural(count: int, noun: str) -> str:
@@ -285,6 +357,20 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
         if matrix.shape[axis] == 0:
             raise ValueError(f"{label} is empty: 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
     return matrix
+
+
+def column_names(X: Any, label: str) -> FeatureNames:
+    """Names of the columns of a data frame; None for anything else, and for columns that are not called by strings."""
+    columns = list(getattr(X, "columns", ()))
+    named = [isinstance(column, str) for column in columns]
+    if not any(named):
+        return None
+    if not all(named):
+        raise TypeError(
+            f"{label} has columns with and without a string as name, among them {columns[named.index(False)]!r}: "
+            "convert them with X.columns = X.columns.astype(str)."
+        )
+    return [str(column) for column in columns]
 
 
 def _column_kinds(X: Any) -> dict[Any, str] | None:

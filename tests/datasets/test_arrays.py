@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import crossview as cv
+from crossview.datasets.registry import open_dataset
 
 PHOTO = "id,label,a,b\nx,cat,1,2\ny,dog,3,4.5\nz,cat,,\n"
 SKETCH = "c,label,id\n7,dog,y\n-1e3,owl,w\n"
@@ -49,7 +50,10 @@ def test_npz(tmp_path):
         ({"a": np.eye(3), "y": [b"a", b"\xff", b"b"]}, r"data\.npz: y is not in UTF-8 .*: save it as text"),
         ({"a": np.arange(3), "y": np.arange(3)}, r"data\.npz: view 'a' must be a matrix"),
         ({"a": np.array([["u"]] * 3), "y": np.arange(3)}, r"data\.npz: view 'a' has dtype <U1, not numbers"),
-        ({"a": np.eye(3), "y": np.array([1, None, "x"], dtype=object)}, r"dtype object are never read"),
+        (
+            {"a": np.eye(3), "y": np.array([1, None, "x"], dtype=object)},
+            r"y\.npy is of dtype object, which is never read: .*np\.array\(labels, dtype=str\)",
+        ),
     ],
 )
 def test_npz_that_is_wrong(tmp_path, arrays, message):
@@ -86,17 +90,75 @@ def test_damaged_npz_is_named(tmp_path, keep):
         cv.datasets.load_arrays(tmp_path / "one.dat")
 
 
-def test_tables_are_joined_by_identity(tables):
+def test_a_folder_of_npy_files(tmp_path):
+    rng = np.random.default_rng(0)
+    photo, sketch = rng.normal(size=(5, 3)), rng.normal(size=(5, 2)).astype(np.float32)
+    np.save(tmp_path / "photo.npy", photo)
+    np.save(tmp_path / "sketch.npy", sketch)
+    with pytest.raises(ValueError, match=r"no array of labels 'y', only photo, sketch"):
+        open_dataset(tmp_path)
+    assert open_dataset(tmp_path, labelled=False).ids is None
+    with (tmp_path / "y.npy").open("wb") as stream:
+        np.lib.format.write_array(stream, np.array(list("abaab")), version=(2, 0))
+    np.save(tmp_path / "id.npy", np.arange(5) * 2)
+    for name in (".y.npy", "~$y.npy", "Thumbs.db"):
+        (tmp_path / name).write_bytes(b"of another program")
+    data = open_dataset(tmp_path)
+    assert (data.view_names, data.y.tolist(), data.ids.tolist()) == (
+        ["photo", "sketch"],
+        list("abaab"),
+        [0, 2, 4, 6, 8],
+    )
+    np.testing.assert_array_equal(data.views["photo"], photo)
+    np.testing.assert_array_equal(data.views["sketch"], sketch)
+    with pytest.raises(ValueError, match=r"needs no pair_by: row k of every array is the same sample"):
+        open_dataset(tmp_path, pair_by="(x)")
+    np.save(tmp_path / "y.npy", np.array(list("abaab"), dtype=object))
+    with pytest.raises(ValueError, match=r"y\.npy is not a readable \.npy file .*np\.array\(labels, dtype=str\)"):
+        open_dataset(tmp_path)
+    (tmp_path / "photo.csv").write_text(PHOTO)
+    with pytest.raises(ValueError, match=r"has tables and \.npy files, photo\.csv and .*\.npy: keep one kind"):
+        open_dataset(tmp_path)
+
+
+def test_labels_in_one_table_are_enough(tables):
+    (tables / "photo.csv").write_text("id,label,f\nu,cat,1\nv,dog,2\n")
+    (tables / "sketch.csv").write_text("id,g\nv,3\nu,4\n")
     data = cv.datasets.load_arrays(tables)
+    assert (data.y.tolist(), data.views.mask.all()) == (["cat", "dog"], True)
+    (tables / "sketch.csv").write_text("id,g\nv,3\nu,4\nw,5\n")
+    with pytest.raises(ValueError, match=r"sketch\.csv has no column 'label', only 'id', 'g': add it to one of"):
+        cv.datasets.load_arrays(tables)
+
+
+def test_identities_that_do_not_match(tables):
+    (tables / "photo.csv").write_text("id,label,f\nphoto-1,cat,1\nphoto-2,dog,2\n")
+    (tables / "sketch.csv").write_text("id,label,g\nsk_2,dog,3\nsk_1,cat,4\n")
+    message = r"id 'photo-1' of .*photo\.csv has no counterpart in sketch; 2 of 2 unmatched\. .* --pair-by"
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.load_arrays(tables)
+    assert cv.datasets.load_arrays(tables, labelled=False).views.shape == (4, 2)
+    data = cv.datasets.load_arrays(tables, pair_by=r"(\d+)$")
+    assert (data.ids.tolist(), data.y.tolist()) == (["1", "2"], ["cat", "dog"])
+    np.testing.assert_array_equal(data.views["sketch"], [[4], [3]])
+    with pytest.raises(ValueError, match=r"pair_by finds 'o' in 'photo-1' and 'photo-2' of .*photo\.csv: write"):
+        cv.datasets.load_arrays(tables, pair_by="(o|k)")
+
+
+def test_tables_are_joined_by_identity(tables):
+    # A row without values, that of z, was not seen.
+    with pytest.warns(UserWarning, match=r"2 of 3 samples are in one view only, .* id 'x' of .*photo\.csv: fits leave"):
+        data = cv.datasets.load_arrays(tables)
     assert data.view_names == ["photo", "sketch"]
     assert data.y.tolist() == ["cat", "dog", "cat", "owl"]
+    assert data.views.feature_names == [["a", "b"], ["c"]]
     nan = np.nan
     np.testing.assert_array_equal(data.views["photo"], [[1, 2], [3, 4.5], [nan, nan], [nan, nan]])
     np.testing.assert_array_equal(data.views["sketch"], [[nan], [7], [nan], [-1000]])
 
 
 def test_labels_may_be_left_out_and_identities_are_kept(tables, tmp_path_factory):
-    assert cv.datasets.load_arrays(tables).ids.tolist() == ["x", "y", "z", "w"]
+    assert cv.datasets.load_arrays(tables, labelled=False).ids.tolist() == ["x", "y", "z", "w"]
     folder = tmp_path_factory.mktemp("unlabelled")
     (folder / "a.csv").write_text("id,f\nu,1\nv,2\n")
     with pytest.raises(ValueError, match="no column 'label'"):
@@ -117,7 +179,7 @@ def test_labels_may_be_left_out_and_identities_are_kept(tables, tmp_path_factory
 
 
 def test_columns_may_have_other_names(tmp_path):
-    (tmp_path / "a.csv").write_text("\ufeffperson,sex,f\r\n1,0,2.5\r\n\r\n2,1,3.5\r\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text("\ufeffperson, sex, f\r\n1,0,2.5\r\n\r\n2,1,3.5\r\n", encoding="utf-8")
     data = cv.datasets.load_arrays(tmp_path, id_column="person", label_column="sex")
     np.testing.assert_array_equal(data.views["a"], [[2.5], [3.5]])
     np.testing.assert_array_equal(data.y, [0, 1])
@@ -128,7 +190,8 @@ def test_parquet_joins_csv(tables):
     frame = pd.DataFrame({"id": ["y", "x"], "label": ["dog", "cat"], "d": [1, 2], "e": [0.5, None]})
     frame.loc[1, ["d", "e"]] = None
     frame.to_parquet(tables / "infrared.parquet")
-    data = cv.datasets.load_arrays(tables)
+    with pytest.warns(UserWarning, match=r"2 of 3 samples are in one view only"):
+        data = cv.datasets.load_arrays(tables)
     assert data.view_names == ["infrared", "photo", "sketch"]
     assert data.y.tolist() == ["dog", "cat", "cat", "owl"]
     np.testing.assert_array_equal(data.views["infrared"][0], [1, 0.5])
@@ -160,8 +223,11 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
         ("id,label,c\n", r"sketch\.csv has no rows"),
         ("id,label,c,c\nw,cat,1,2\n", r"sketch\.csv has two columns called 'c'"),
         (",id,label,c\n0,w,cat,1\n", r"sketch\.csv has a column without a name.*index=False"),
-        ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas"),
-        ("id,class,c\nw,cat,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c'.*label_column"),
+        ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas .*sep=';'"),
+        ("id,class,c\nw,cat,1\n", r"sketch\.csv has .* 'cat' in row 1 of column 'class': .*rename it to 'label' if it"),
+        ("id,class,c\nw,7,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c': add .*label_column"),
+        ("name,label,c\nw,cat,1\n", r"sketch\.csv has no column 'id', only 'name', 'label', 'c': add it.*id_column"),
+        ('id,label,c\nw,cat,"1,5"\n', r"sketch\.csv has .* '1,5' in row 1 of column 'c': write 1\.5 instead of 1,5"),
         ("", r"sketch\.csv is empty"),
         ('id,label,c\nw,"cat,1\n', r"sketch\.csv is not a readable table"),
     ],
@@ -204,7 +270,7 @@ for name in ("pandas", "polars", "pyarrow", "pyarrow.parquet"):
     sys.modules[name] = None
 import crossview as cv
 folder = Path({str(tables)!r})
-print(cv.datasets.load_arrays(folder).views)
+print(cv.datasets.load_arrays(folder, labelled=False).views)
 (folder / "x.parquet").write_bytes(b"PAR1")
 try:
     cv.datasets.load_arrays(folder)
@@ -239,6 +305,18 @@ def test_npz_sizes_are_checked_before_anything_is_allocated(tmp_path, monkeypatc
             archive.writestr("y.npy", content)
         with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file of numbers and text \(y\.npy is"):
             cv.datasets.load_arrays(path)
+
+
+def test_npy_headers_are_checked_before_anything_is_allocated(tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(50))
+    with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file \(a\.npy is smaller than its header\)"):
+        cv.datasets.load_arrays(path, labelled=False)
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *args, **kwargs: pytest.fail("allocated"))
+    for content in (npy((10**6, 10**6)), npy((2, 2), "|O", 32), npy((9, 9), size=80)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file .*: save it with numpy\.save"):
+            cv.datasets.load_arrays(path, labelled=False)
 
 
 def test_npz_bombs_are_refused(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 import crossview as cv
+from crossview.datasets._pairing import keys_by_pattern
+from crossview.datasets.registry import open_dataset
 
 
 @pytest.fixture
@@ -16,7 +18,8 @@ def tree(tmp_path, draw):
 
 
 def test_pairs_by_class_and_name_and_leaves_gaps(tree):
-    data = cv.datasets.load_folder(tree)
+    with pytest.warns(UserWarning, match=r"1 of 3 samples are in one view only, .* photo/10/b\.png: fits leave"):
+        data = cv.datasets.load_folder(tree)
     assert data.view_names == ["photo", "sketch"]
     assert data.image_shape == (6, 4)
     np.testing.assert_array_equal(data.y, [2, 10, 10])
@@ -28,6 +31,7 @@ def test_pairs_by_class_and_name_and_leaves_gaps(tree):
     assert np.isnan(data.views["sketch"][2]).all()
 
 
+@pytest.mark.filterwarnings("ignore:1 of 3 samples")
 def test_an_archive_gives_the_same(tree, pack):
     data, packed = cv.datasets.load_folder(tree), cv.datasets.load_folder(pack(tree))
     np.testing.assert_array_equal(packed.y, data.y)
@@ -35,6 +39,7 @@ def test_an_archive_gives_the_same(tree, pack):
         np.testing.assert_array_equal(X, Y)
 
 
+@pytest.mark.filterwarnings("ignore:1 of 3 samples")
 def test_views_are_chosen_and_ordered(tree, draw):
     draw(tree / "infrared" / "2" / "a.png", size=(50, 50))
     data = cv.datasets.load_folder(tree, views=["sketch", "photo"])
@@ -45,7 +50,7 @@ def test_views_are_chosen_and_ordered(tree, draw):
 
 def test_mixed_sizes_want_a_size(tree, draw):
     draw(tree / "sketch" / "10" / "b.png", 200, size=(8, 8))
-    with pytest.raises(ValueError, match=r"photo/2/a\.png is 6 × 4 .*sketch/10/b\.png is 8 × 8\. Choose a size"):
+    with pytest.raises(ValueError, match=r"photo/2/a\.png is 6 × 4 .*sketch/10/b\.png is 8 × 8\. Resize .*--size 6x4"):
         cv.datasets.load_folder(tree)
     data = cv.datasets.load_folder(tree, size=3)
     assert data.views.n_features == (9, 9)
@@ -74,9 +79,124 @@ def test_says_what_is_wrong(tree, tmp_path, draw):
         cv.datasets.load_folder(tree)
 
 
+@pytest.mark.filterwarnings("ignore:1 of 3 samples")
 @pytest.mark.parametrize("content", [b"", b"not an image", None])
 def test_corrupt_images_are_named_not_skipped(tree, content):
     path = tree / "photo" / "10" / "b.png"
     path.write_bytes(path.read_bytes()[:50] if content is None else content)
     with pytest.raises(ValueError, match=r"photo/10/b\.png is not a readable image"):
         cv.datasets.load_folder(tree)
+
+
+def test_vectors_of_features_instead_of_images(tmp_path, draw):
+    rng = np.random.default_rng(0)
+    photo, text = rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
+    for k, name in enumerate(("ada/1", "ada/2", "bob/1")):
+        for view, X in (("photo", photo), ("text", text)):
+            path = tmp_path / view / f"{name}.npy"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, X[k])
+    data = open_dataset(tmp_path)
+    assert (data.view_names, data.ids.tolist()) == (["photo", "text"], ["ada/1", "ada/2", "bob/1"])
+    np.testing.assert_array_equal(data.views["photo"], photo)
+    np.testing.assert_array_equal(data.views["text"], text)
+    # One view may be images and another features.
+    for name in ("ada/1", "ada/2", "bob/1"):
+        (tmp_path / "photo" / f"{name}.npy").unlink()
+        draw(tmp_path / "photo" / f"{name}.png")
+    data = open_dataset(tmp_path, size=3)
+    assert (data.views.n_features, data.image_shape) == ((9, 2), None)
+    for wrong in (np.ones((2, 2)), np.array(["a"]), np.float64(3), np.ones(0), np.array([None])):
+        np.save(tmp_path / "text" / "ada" / "1.npy", wrong)
+        with pytest.raises(
+            ValueError, match=r"text/ada/1\.npy (must be one vector of numbers|is not a readable \.npy)"
+        ):
+            open_dataset(tmp_path)
+
+
+@pytest.fixture
+def mismatched(tmp_path, draw):
+    """Twelve samples per view, in four classes, whose names differ between views."""
+    for c in range(4):
+        for k in range(3):
+            draw(tmp_path / "photo" / f"c{c}" / f"F2-{c:03d}-0{k}.jpg", 10 * c + k)
+            draw(tmp_path / "sketch" / f"c{c}" / f"sk{c}_0{k}.png", 100 + 10 * c + k)
+    return tmp_path
+
+
+def test_names_that_do_not_match(mismatched, draw):
+    message = r"photo/c0/F2-000-00\.jpg has no counterpart in sketch/; 12 of 12 unmatched\. File names must match"
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.load_folder(mismatched)
+    # A single name that happens to agree does not change that.
+    draw(mismatched / "photo" / "c0" / "sk0_00.png")
+    with pytest.raises(ValueError, match=r"12 of 13 unmatched.* --pair-by '\(\\d\+\)\$'"):
+        cv.datasets.load_folder(mismatched)
+    assert len(cv.datasets.load_folder(mismatched, labelled=False).y) == 24
+    assert len(cv.datasets.load_folder(mismatched, views=["sketch"]).y) == 12
+
+
+def test_a_small_view_may_belong_to_a_large_gallery(tmp_path, draw):
+    for k in range(30):
+        draw(tmp_path / "photo" / "ada" / f"{k}.png")
+    draw(tmp_path / "sketch" / "ada" / "7.png")
+    with pytest.warns(UserWarning, match=r"29 of 30 samples are in one view only, .* photo/ada/0\.png"):
+        cv.datasets.load_folder(tmp_path)
+    # But a third view that nothing matches is of no use.
+    draw(tmp_path / "x-ray" / "ada" / "x7.png")
+    with pytest.raises(ValueError, match=r"x-ray/ada/x7\.png has no counterpart in photo/ or sketch/; 1 of 1 un"):
+        cv.datasets.load_folder(tmp_path)
+
+
+def test_files_are_paired_by_a_pattern(mismatched):
+    data = cv.datasets.load_folder(mismatched, pair_by=r"(\d+)$")
+    assert data.views.mask.all()
+    assert data.ids[:4].tolist() == ["c0/00", "c0/01", "c0/02", "c1/00"]
+    np.testing.assert_allclose(data.views["sketch"][:, 0] - data.views["photo"][:, 0], 100 / 255, atol=0.02)
+    data = cv.datasets.load_folder(mismatched, pair_by=r"(\d)[-_](0)(\d)$")
+    assert data.ids[4] == "c1/1-0-1"
+
+
+def test_class_folders_that_do_not_match(mismatched):
+    for c in range(4):
+        (mismatched / "sketch" / f"c{c}").rename(mismatched / "sketch" / f"person {c}")
+    with pytest.raises(ValueError, match=r"Names of class folders and of files must match: .*\(\?P<class>") as caught:
+        cv.datasets.load_folder(mismatched)
+    assert "12 of 12 unmatched" in str(caught.value)
+    suggested = str(caught.value).partition("--pair-by '")[2].partition("'")[0]
+    data = cv.datasets.load_folder(mismatched, pair_by=suggested)
+    assert data.views.mask.all()
+    assert (data.y[:4].tolist(), data.ids[3]) == ([0, 0, 0, 1], "1/00")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (r"(\d+", r"pair_by is not a regular expression, \(\\d\+ \(missing \)"),
+        (r"\d+", r"pair_by has no group, .*: put the part that identifies a sample in parentheses"),
+        (r"(x)", r"pair_by does not match c0/F2-000-00, .* and 21 more \(24 of 24 names\)"),
+        (r"(\d)", r"pair_by finds '0' in photo/c0/F2-000-00\.jpg and photo/c0/F2-000-01\.jpg: write a pattern that"),
+        ("(" + 100 * "ab" + ")", r"pair_by has 202 characters, but the limit is 200"),
+    ],
+)
+def test_patterns_that_are_wrong(mismatched, pattern, message):
+    with pytest.raises(ValueError, match=message):
+        cv.datasets.load_folder(mismatched, pair_by=pattern)
+
+
+def test_a_pattern_of_exponential_time_is_ended(monkeypatch):
+    monkeypatch.setattr("crossview.datasets._pairing._MAX_SECONDS", 1)
+    with pytest.raises(ValueError, match=r"pair_by cannot search the names within 1 s, \(a\+\)\+b: write it without"):
+        keys_by_pattern("(a+)+b", ["a" * 60])
+    with pytest.raises(ValueError, match="has more than 1000 characters, too many for pair_by"):
+        keys_by_pattern("(a)", ["a" * 1001])
+
+
+def test_large_images_get_a_hint(tmp_path, draw):
+    for view in ("photo", "sketch"):
+        draw(tmp_path / view / "ada" / "1.png", size=(768, 1024))
+    message = r"images have 768 × 1024 = 786,432 pixels each: .* --size 48x64 \(size=\(48, 64\)\), for faster fits"
+    with pytest.warns(UserWarning, match=message):
+        cv.datasets.load_folder(tmp_path)
+    assert cv.datasets.load_folder(tmp_path, size=(48, 64)).image_shape == (48, 64)
+    assert cv.datasets.load_folder(tmp_path, labelled=False).image_shape == (768, 1024)

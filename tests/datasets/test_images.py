@@ -63,7 +63,7 @@ def test_fractions_are_refused(tmp_path):
 def test_mixed_sizes_name_two_files(tmp_path, draw):
     draw(tmp_path / "a.png", size=(4, 6))
     draw(tmp_path / "b.png", size=(6, 4))
-    with pytest.raises(ValueError, match=r"a\.png is 4 × 6 .*b\.png is 6 × 4\. Choose a size"):
+    with pytest.raises(ValueError, match=r"a\.png is 4 × 6 .*b\.png is 6 × 4\. .* --size 4x6 \(size=\(4, 6\)\)"):
         read(tmp_path)
 
 

@@ -47,12 +47,12 @@ def computed(path):
 def load(data, options):
     tell("load", 0)
     X = np.arange(8.0).reshape(4, 2)
-    return cv.datasets.Dataset(cv.Views([X, -X]), np.array([0, 0, 1, 1]), ["a", "b"], None, data, "")
+    return cv.datasets.Dataset(cv.Views([X, -X]), np.array([0, 0, 1, 1]), ["a", "b"], data, "")
 
 
 def load_differently(data, options):
     X = np.random.default_rng().normal(size=(4, 2))
-    return cv.datasets.Dataset(cv.Views([X, -X]), np.array([0, 0, 1, 1]), ["a", "b"], None, data, "")
+    return cv.datasets.Dataset(cv.Views([X, -X]), np.array([0, 0, 1, 1]), ["a", "b"], data, "")
 
 
 def load_turntable(data, options):

@@ -1,5 +1,6 @@
 """The application, its consoles, shared options, and errors in one line."""
 
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,23 +11,29 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 import crossview as cv
-from crossview.datasets.registry import SOURCES, open_dataset
+from crossview.datasets.registry import SOURCES, loader_options, open_dataset
 
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
 class _Commands(TyperGroup):
-    """Reports errors that a user can fix in one line, with exit status 1."""
+    """Reports warnings, and errors that a user can fix, in one line; the exit status of errors is 1."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
         except BrokenPipeError:  # typer ends quietly when a reader of the output has seen enough
             raise
         except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
             text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
             err.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
             raise typer.Exit(1) from error
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    err.print(f"[bold yellow]warning:[/] {escape(' '.join(str(message).split()))}", soft_wrap=True)
 
 
 app = typer.Typer(
@@ -62,9 +69,9 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A data set's name (see `crossview datasets`); an .npz file with an array per view and the labels as y; a "
-        "folder of tables (.csv, .parquet), one per view, with columns id and label; or a folder of images, "
-        "view/class/sample.png.",
+        help="A data set's name (see `crossview datasets`); an .npz or .mat file with a matrix per view and the labels "
+        "as y; a folder of tables (.csv, .parquet), one per view, with columns id and label; a folder of .npy files, "
+        "one per view and y.npy; or a folder of images, view/class/sample.png.",
     ),
 ]
 FolderOption = Annotated[
@@ -72,6 +79,14 @@ FolderOption = Annotated[
 ]
 SizeOption = Annotated[
     str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 48x48.")
+]
+PairByOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Pair files of a class, or ids of tables, whose names differ: those in which this regular expression "
+        r"finds the same text in its parentheses, for example '(\d+)$' for the number at the end.",
+    ),
 ]
 CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -90,29 +105,38 @@ def _main(
         raise typer.Exit
 
 
-def data_options(data: str, case: int | None, size: str | None) -> dict[str, Any]:
+def data_options(data: str, case: int | None, size: str | None, pair_by: str | None = None) -> dict[str, Any]:
     """Options for the loader of a command's data."""
-    source = SOURCES.get(data)
+    source, accepted = SOURCES.get(data), loader_options(data)
     options: dict[str, Any] = {}
     if case is not None:
         if source is None or not source.cases:
             raise ValueError(f"{data} has no cases: leave out --case.")
         options["case"] = case
     if size is not None:
-        if source is not None or not Path(data).is_dir():
+        if "size" not in accepted:
             raise ValueError(f"{data} is not a folder of images: leave out --size.")
         sides = size.lower().split("x")
         if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
             raise ValueError(f"--size must be HEIGHTxWIDTH, for example 48x48, got {size!r}.")
         options["size"] = [int(sides[0]), int(sides[-1])]
+    if pair_by is not None:
+        if "pair_by" not in accepted:
+            raise ValueError(f"the samples of {data} are paired already: leave out --pair-by.")
+        options["pair_by"] = pair_by
     return options
 
 
 def open_data(
-    data: str, folder: Path | None, case: int | None = None, size: str | None = None, labelled: bool = True
+    data: str,
+    folder: Path | None,
+    case: int | None = None,
+    size: str | None = None,
+    labelled: bool = True,
+    pair_by: str | None = None,
 ) -> cv.datasets.Dataset:
     """Load a command's data; training data must have labels."""
     source = SOURCES.get(data)
     if source is not None and source.folder is not None and folder is None:
         raise ValueError(f"{data} is not included: pass the folder that contains {source.folder}/ with --data.")
-    return open_dataset(data, folder, labelled=labelled, **data_options(data, case, size))
+    return open_dataset(data, folder, labelled=labelled, **data_options(data, case, size, pair_by))

@@ -27,6 +27,24 @@ _FEW_SAMPLES = 20  # per class to train on, by default
 
 
 @dataclass(frozen=True)
+class LoadOptions:
+    """Options of a command for loading data."""
+
+    folder: Path | None = None
+    case: int | None = None
+    size: str | None = None
+    pair_by: str | None = None
+
+    def open(self, name: str) -> Dataset:
+        """Load the data of a name or path."""
+        return open_data(name, self.folder, self.case, self.size, pair_by=self.pair_by)
+
+    def of(self, name: str) -> dict[str, Any]:
+        """The options that the loader of these data takes."""
+        return data_options(name, self.case, self.size, self.pair_by)
+
+
+@dataclass(frozen=True)
 class SplitData:
     """Data, the options to load them with, how they are split, and what is to be said of that."""
 
@@ -38,16 +56,9 @@ class SplitData:
     warning: str = ""  # also told before the work
 
 
-def random_splits(
-    name: str,
-    where: tuple[Path | None, int | None, str | None],
-    kind: str,
-    train: float | None,
-    repeats: int,
-    seed: int,
-) -> SplitData:
-    """Data to be split at random; `where` has the folder of the data sets, the case and the size of images."""
-    data = open_data(name, *where)
+def random_splits(name: str, how: LoadOptions, kind: str, train: float | None, repeats: int, seed: int) -> SplitData:
+    """Data to be split at random."""
+    data = how.open(name)
     _check_comparable(data, name)
     labels = np.asarray(data.y)
     _, counts = np.unique(labels, return_counts=True)
@@ -60,7 +71,7 @@ def random_splits(
     split = Split(kind, chosen, repeats, seed)
     few = train is None and kind == "samples" and chosen >= 1
     remark = _default_remark(split, labels) if train is None else ""
-    return SplitData(name, data_options(name, *where[1:]), data, split, remark, remark if few else "")
+    return SplitData(name, how.of(name), data, split, remark, remark if few else "")
 
 
 def _default_remark(split: Split, y: NDArray[Any]) -> str:
@@ -76,11 +87,9 @@ def _default_remark(split: Split, y: NDArray[Any]) -> str:
     )
 
 
-def given_split(
-    train_name: str, test_name: str, where: tuple[Path | None, int | None, str | None], seed: int
-) -> SplitData:
+def given_split(train_name: str, test_name: str, how: LoadOptions, seed: int) -> SplitData:
     """Training data and test data, as one data set; samples that are in both are warned of."""
-    train, test = (open_data(name, *where) for name in (train_name, test_name))
+    train, test = (how.open(name) for name in (train_name, test_name))
     for data, name in ((train, train_name), (test, test_name)):
         _check_comparable(data, name)
     both = concatenated(train, test, train_name, test_name)
@@ -88,7 +97,7 @@ def given_split(
         warnings.simplefilter("always")
         cv.datasets.warn_about_shared_rows(train, test)
     warning = " ".join(f"Warning: {one.message}" for one in caught)
-    options = {**data_options(train_name, *where[1:]), TEST_DATA: test_name}
+    options = {**how.of(train_name), TEST_DATA: test_name}
     return SplitData(train_name, options, both, Split("given", len(train.y), 1, seed), warning, warning)
 
 

@@ -21,6 +21,7 @@ from crossview.cli.app import (
     DataArgument,
     FolderOption,
     JsonOption,
+    PairByOption,
     SizeOption,
     Unit,
     app,
@@ -29,6 +30,7 @@ from crossview.cli.app import (
     out,
 )
 from crossview.cli.comparison import (
+    LoadOptions,
     SplitData,
     check_folds,
     failure,
@@ -141,6 +143,7 @@ def compare(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
@@ -151,11 +154,11 @@ def compare(
     chosen = _methods(methods)
     search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
     together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
-    where = (folder, case, size)
+    how = LoadOptions(folder, case, size, pair_by)
     if train_data is None and test_data is None:
-        problem = random_splits(data, where, split.value, train, repeats, seed)
+        problem = random_splits(data, how, split.value, train, repeats, seed)
     else:
-        problem = given_split(*_check_given(context, train_data, test_data), where, seed)
+        problem = given_split(*_check_given(context, train_data, test_data), how, seed)
     check_folds(problem.split, search, np.asarray(problem.data.y))
     wanted = Comparison(
         data=problem.name,

@@ -27,6 +27,7 @@ from crossview.cli.app import (
     MethodOption,
     ModelArgument,
     OutputOption,
+    PairByOption,
     SizeOption,
     Unit,
     app,
@@ -78,9 +79,10 @@ def fit(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
 ) -> None:
     """Fit a method with given parameters and save the model."""
-    loaded = open_data(data, folder, case, size)
+    loaded = open_data(data, folder, case, size, pair_by=pair_by)
     model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
@@ -112,10 +114,11 @@ def tune(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Choose a method's parameters by cross-validation and save the best model."""
-    loaded = open_data(data, folder, case, size)
+    loaded = open_data(data, folder, case, size, pair_by=pair_by)
     search = cv.tune(
         method,
         loaded.views,
@@ -157,10 +160,11 @@ def embed(
     folder: FolderOption = None,
     case: CaseOption = None,
     size: SizeOption = None,
+    pair_by: PairByOption = None,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
     _check_suffix(output, (".npz", ".csv", ".parquet"))
-    fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False)
+    fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False, pair_by=pair_by)
     latents = {name: transform_view(fitted, loaded.views[name], name) for name in loaded.view_names}
     if output.suffix == ".npz":
         stream = io.BytesIO()

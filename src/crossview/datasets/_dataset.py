@@ -25,8 +25,6 @@ class Dataset:
         Class of every sample.
     class_names : list of str
         Names of the classes, in sorted order of their labels.
-    image_shape : tuple of int, optional
-        Height and width, if the features of a view are the pixels of an image, row by row.
     description, citation : str
         What the data are and where they come from.
     ids : ndarray of shape (m,), optional
@@ -36,7 +34,6 @@ class Dataset:
     views: Views
     y: NDArray[Any]
     class_names: list[str]
-    image_shape: tuple[int, int] | None = None
     description: str = ""
     citation: str = ""
     ids: NDArray[Any] | None = None
@@ -46,14 +43,21 @@ class Dataset:
         """The views' names."""
         return self.views.names
 
+    @property
+    def image_shape(self) -> tuple[int, int] | None:
+        """Height and width of the images, if the features of every view are pixels."""
+        return self.views.image_shape
 
-def paired(samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key]) -> Views:
+
+def paired(
+    samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key], image_shape: tuple[int, int] | None = None
+) -> Views:
     """Views whose row k is the sample with key k; a row of NaN where a view has none."""
     arrays = {}
     for view, rows in samples.items():
         missing = np.full(len(next(iter(rows.values()))), np.nan)
         arrays[view] = np.array([rows.get(key, missing) for key in keys])
-    return Views(arrays)
+    return Views(arrays, image_shape=image_shape)
 
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:

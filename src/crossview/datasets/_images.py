@@ -1,6 +1,7 @@
 """Reading images as grey values."""
 
 import io
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM", "GIF", "WEBP")
 _MAX_DECODED = 2**25  # pixels of an image in a file
 _MAX_PIXELS = 2**23  # of an image that is kept: both limits hold memory below 500 MB per image
+_MANY_PIXELS = 10_000  # of an image, beyond which fits are slow
 _MAX_VALUES = 2**31  # of all images: 17 GB
 
 
@@ -45,7 +47,7 @@ def read_images(
 ) -> tuple[dict[tuple[str, ...], Array], tuple[int, int]]:
     """Grey values from 0 to 1, row by row, by path, and their height and width; without a size, all must have one."""
     images: dict[tuple[str, ...], Array] = {}
-    first: dict[tuple[int, ...], str] = {}
+    first: dict[tuple[int, int], str] = {}
     found = list(files)
     for path, read in found:
         label = f"{source}: {'/'.join(path)}"
@@ -54,12 +56,31 @@ def read_images(
         if len(found) * image.size > _MAX_VALUES:
             need = f"{len(found)} images of {height} × {width} pixels need {len(found) * image.nbytes >> 30} GB"
             raise ValueError(f"{source}: {need} of memory: choose a smaller size.")
-        first.setdefault(image.shape, f"{label} is {height} × {width}")
+        first.setdefault((height, width), f"{label} is {height} × {width}")
         images[path] = image.ravel()
     if len(first) > 1:
         one, another, *_ = first.values()
-        raise ValueError(f"images differ in size: {one} (height × width), {another}. Choose a size for all.")
+        fix = f"Resize all, for example with {_suggested(min(first))}."
+        raise ValueError(f"images differ in size: {one} (height × width), {another}. {fix}")
     return images, (height, width)
+
+
+def warn_of_large_images(shape: tuple[int, int]) -> None:
+    """Suggest a smaller size for images of many pixels."""
+    height, width = shape
+    if height * width > _MANY_PIXELS:
+        warnings.warn(
+            f"images have {height} × {width} = {height * width:,} pixels each: resize them, for example with "
+            f"{_suggested(shape)}, for faster fits and usually the same accuracy.",
+            stacklevel=3,
+        )
+
+
+def _suggested(shape: tuple[int, int]) -> str:
+    """The size of an image reduced to at most 64 pixels on its longer side, as an option."""
+    scale = min(1.0, 64 / max(shape))
+    height, width = (max(1, round(scale * side)) for side in shape)
+    return f"--size {height}x{width} (size=({height}, {width}))"
 
 
 def resize_images(images: Array, size: tuple[int, int] | None) -> Array:

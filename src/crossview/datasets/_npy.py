@@ -12,20 +12,25 @@ from numpy.typing import NDArray
 from crossview._types import Array
 from crossview.datasets._files import one_line, unreadable
 
-NO_OBJECTS = (
-    "Arrays of dtype object are never read: save features as numbers, and labels as numbers or text, "
-    "y=np.array(labels, dtype=str)."
-)
-
 
 def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     """The array in a stream of `size` bytes; numpy raises any kind of error on damaged data."""
     version = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(stream)
-    # An object's size says nothing, and numpy allocates what a header declares.
-    if dtype.kind not in "biufSU" or math.prod(shape) * max(dtype.itemsize, 1) > size:
-        raise ValueError(f"{name} is of dtype {dtype}, or smaller than its shape {shape}")
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    else:
+        start = stream.tell()
+        if int.from_bytes(stream.read(4), "little") > size:  # which numpy would allocate
+            raise ValueError(f"{name} is smaller than its header")
+        stream.seek(start)
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.kind not in "biufSU":
+        raise ValueError(
+            f"{name} is of dtype {dtype}, which is never read: save features as numbers, and labels as numbers or as "
+            "text, np.array(labels, dtype=str)"
+        )
+    if math.prod(shape) * max(dtype.itemsize, 1) > size:  # numpy allocates what a header declares
+        raise ValueError(f"{name} is smaller than its shape {shape}")
     stream.seek(0)
     array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array
@@ -57,4 +62,6 @@ def _checked(stream: IO[bytes], size: int, label: str) -> NDArray[Any]:
         raise
     except Exception as error:
         # A decoder raises any kind of error on damaged data; the user needs the file's name.
-        raise ValueError(f"{label} is not a readable .npy file ({one_line(error)}). {NO_OBJECTS}") from error
+        raise ValueError(
+            f"{label} is not a readable .npy file ({one_line(error)}): save it with numpy.save."
+        ) from error

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,29 +17,29 @@ _OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
 
 
 class Table(NamedTuple):
-    """Features, all NaN where a row has none, and labels of a view, by identity."""
+    """Names and values of a view's features, all NaN where a row has none, and labels if there are any, by identity."""
 
     file: Path
+    columns: list[str]
     rows: dict[str, Array]
     labels: dict[str, str]
 
 
-def read_table(file: Path, id_column: str, label_column: str, labelled: bool = True) -> Table:
-    """Read a ``.csv`` or ``.parquet`` file; labels are empty text where a row has none and needs none."""
+def read_table(file: Path, id_column: str, label_column: str) -> Table:
+    """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
     try:
         columns = _read_parquet(file) if file.suffix.lower() == ".parquet" else _read_csv(file)
     except OSError as error:
         raise unreadable(file, error) from error
-    if not labelled and id_column in columns:
-        columns.setdefault(label_column, [""] * len(columns[id_column]))
-    for column in (id_column, label_column):
-        if column not in columns:
-            raise ValueError(
-                f"{file} has no column {column!r}, only {listed([repr(name) for name in columns], 10)}: add it, or, in "
-                "Python, pass the names of these columns as id_column and label_column."
-            )
+    if id_column not in columns:
+        there = listed([repr(name) for name in columns], 10)
+        raise ValueError(
+            f"{file} has no column {id_column!r}, only {there}: add it, or rename the column that says which sample a "
+            "row is (in Python, pass its name as id_column)."
+        )
     identities = [_text(value) for value in columns.pop(id_column)]
-    labels = [_text(value) for value in columns.pop(label_column)]
+    labels = [_text(value) for value in columns.pop(label_column, ())]
+    hint = ", or remove it" if labels else f", remove it, or rename it to {label_column!r} if it has the classes"
     if not columns:
         raise ValueError(f"{file} has no features: add columns of numbers next to {id_column!r} and {label_column!r}.")
     if not identities:
@@ -47,10 +48,7 @@ def read_table(file: Path, id_column: str, label_column: str, labelled: bool = T
         raise ValueError(f"{file} has no {id_column} in row {identities.index('') + 1}: fill it in.")
     if repeated := _repeated(identities):
         raise ValueError(f"{file} has {id_column} {repeated[0]!r} more than once: keep one of the rows.")
-    if labelled and "" in labels:
-        identity = identities[labels.index("")]
-        raise ValueError(f"{file} has no {label_column} for {id_column} {identity!r}: fill it in.")
-    X = np.column_stack([_numbers(values, name, file) for name, values in columns.items()])
+    X = np.column_stack([_numbers(values, name, file, hint) for name, values in columns.items()])
     unknown = np.isnan(X)
     for k in np.flatnonzero(unknown.any(axis=1) & ~unknown.all(axis=1)):
         column = list(columns)[int(unknown[k].argmax())]
@@ -58,7 +56,8 @@ def read_table(file: Path, id_column: str, label_column: str, labelled: bool = T
             f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: fill it in, or leave out the "
             "whole row if the sample was not seen in this view."
         )
-    return Table(file, dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=True)))
+    rows, known = dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=bool(labels)))
+    return Table(file, list(columns), rows, known)
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
@@ -73,9 +72,12 @@ def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
         raise ValueError(f"{file} is not a readable table ({error}): save it as CSV in UTF-8.") from error
     if not lines:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
-    header, *rows = lines
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-        raise ValueError(f"{file} has one column, {header[0]!r}: save it with commas between the columns.")
+    header, *rows = [name.strip() for name in lines[0]], *lines[1:]
+    if len(header) == 1 and (marks := [mark for mark in ";\t|" if mark in header[0]]):
+        raise ValueError(
+            f"{file} has one column, {header[0]!r}: save it with commas between the columns and points in numbers, in "
+            f"Python with pandas.read_csv(file, sep={marks[0]!r}, decimal=',').to_csv(file, index=False)."
+        )
     _check_header(header, file)
     for k, row in enumerate(rows, start=1):
         if len(row) != len(header):
@@ -120,8 +122,8 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _numbers(values: Sequence[Any], column: str, file: Path) -> Array:
-    """A column of features; a cell without a value is NaN."""
+def _numbers(values: Sequence[Any], column: str, file: Path, hint: str) -> Array:
+    """A column of features; a cell without a value is NaN. Errors about names end in the hint."""
     numbers = np.empty(len(values))
     for k, value in enumerate(values):
         # Python reads 12_3 as 123, but a cell with that text is a name.
@@ -130,8 +132,10 @@ def _numbers(values: Sequence[Any], column: str, file: Path) -> Array:
         except (TypeError, ValueError):
             number = math.inf
         if math.isinf(number) or not isinstance(value, int | float | str | None) or "_" in str(value):
+            comma = re.fullmatch(r"[+-]?\d+,\d+", str(value))
+            fix = "write 1.5 instead of 1,5" if comma else f"encode the column as numbers{hint}"
             raise ValueError(
                 f"{file} has a feature that is not a finite number, {value!r} in row {k + 1} of column {column!r}: "
-                "encode the column as numbers, or remove it."
+                f"{fix}."
             )
     return numbers

@@ -1,24 +1,25 @@
 """Features from arrays in a file or from tables in a folder."""
 
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
-from crossview.datasets._files import check_name, natural, one_line, unreadable
-from crossview.datasets._npy import NO_OBJECTS, read_npy, read_npy_file
-from crossview.datasets._tables import Table, read_table
+from crossview.datasets._dataset import Dataset, as_labels, class_names
+from crossview.datasets._files import check_name, is_hidden, natural, one_line, unreadable
+from crossview.datasets._joined_tables import join_tables
+from crossview.datasets._matlab_views import read_views
+from crossview.datasets._npy import read_npy, read_npy_file
 from crossview.views import Views
 
 __all__ = ["ARRAY_SUFFIXES", "load_arrays"]
 
 _HELP = (
-    "Pass a file made by numpy.savez(path, photo=…, sketch=…, y=…), or a folder with one table per view, for example "
-    "photo.csv and sketch.parquet, with the columns id and label."
+    "Pass a file made by numpy.savez(path, photo=…, sketch=…, y=…), a .mat file with a matrix per view and y, or a "
+    "folder with one table per view, for example photo.csv and sketch.parquet, with the columns id and label, or with "
+    "photo.npy, sketch.npy and y.npy."
 )
 TABLE_SUFFIXES = (".csv", ".parquet")
 ARRAY_SUFFIXES = (*TABLE_SUFFIXES, ".npy")  # of files with one view each
@@ -27,17 +28,31 @@ _MAX_RATIO = 200
 
 
 def load_arrays(
-    path: str | Path, *, y_name: str = "y", id_column: str = "id", label_column: str = "label", labelled: bool = True
+    path: str | Path,
+    *,
+    y_name: str = "y",
+    id_column: str = "id",
+    label_column: str = "label",
+    labelled: bool = True,
+    pair_by: str | None = None,
 ) -> Dataset:
-    r"""Features from numpy's ``.npz`` or from one table per view.
+    r"""Features from arrays or tables: ``.npz``, ``.npy``, ``.mat``, ``.csv`` or ``.parquet``.
 
     Parameters
     ----------
     path : str or Path
-        Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of
-        shape (m,), and optionally identities of shape (m,); or a folder with one ``.csv`` (commas, a line of names
-        first, UTF-8) or ``.parquet`` file per view; or one such file, which gives one view. Rows of tables are matched
-        by their identity: where a view lacks one, or has no value for it, its row is NaN. Parquet needs pyarrow.
+        One of
+
+        - an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of shape
+          (m,), and optionally identities of shape (m,);
+        - a folder with the same arrays as ``.npy`` files, such as ``photo.npy``, ``sketch.npy`` and ``y.npy``;
+        - a ``.mat`` file (up to version 7) with a matrix per view, such as ``X1`` and ``X2``, or a cell array of them,
+          and the labels as ``y``, ``Y``, ``gnd``, ``gt``, ``label`` or ``labels``. Samples are the rows, or else the
+          columns, of which there are as many as labels;
+        - a folder with one ``.csv`` (commas, a line of names first, UTF-8) or ``.parquet`` file per view. Rows are
+          matched by their identity: where a view lacks one, or has no value for it, its row is NaN. A label in one of
+          the tables suffices. Parquet needs pyarrow;
+        - one ``.csv``, ``.parquet`` or ``.npy`` file, which gives one view.
     y_name : str
         Name of the array of labels.
     id_column : str
@@ -45,7 +60,11 @@ def load_arrays(
     label_column : str
         The column of tables with the labels. All other columns are features.
     labelled : bool
-        Whether every sample must have a label, as fitting requires. Otherwise missing labels are empty text.
+        Whether every sample must have a label, as fitting requires, and tables must have samples in common. Otherwise
+        missing labels are empty text.
+    pair_by : str, optional
+        A regular expression that says which rows of tables are the same sample if their identities differ: those in
+        which its groups find the same text. ``r"(\d+)$"`` takes the number at the end.
 
     Returns
     -------
@@ -58,10 +77,10 @@ def load_arrays(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = Path(folder, "photo.csv").write_text("id,label,a,b\nx,cat,1,2\ny,dog,3,4\n")
-    ...     written = Path(folder, "sketch.csv").write_text("id,label,c\ny,dog,5\n")
+    ...     written = Path(folder, "sketch.csv").write_text("id,c\ny,5\nx,6\n")
     ...     data = load_arrays(folder)
     >>> data.views, data.y
-    (Views(2 samples; photo: 2 features, sketch: 1 feature; 1 row missing), array(['cat', 'dog'], dtype='<U3'))
+    (Views(2 samples; photo: 2 features, sketch: 1 feature), array(['cat', 'dog'], dtype='<U3'))
     """
     source = check_name(Path(path))
     if not source.is_file() and not source.is_dir():
@@ -69,8 +88,16 @@ def load_arrays(
     files = [source] if source.is_file() else _files_in(source)
     suffixes = {file.suffix.lower() for file in files}
     if suffixes <= set(TABLE_SUFFIXES):
-        return _from_tables(files, source, id_column, label_column, labelled)
-    arrays = {file.stem: read_npy_file(file) for file in files} if suffixes == {".npy"} else _read_npz(source)
+        joined = join_tables(files, id_column, label_column, labelled, pair_by)
+        return _dataset(joined.views, as_labels(joined.labels), source, np.array(joined.ids))
+    if pair_by is not None:
+        raise ValueError(f"{source} needs no pair_by: row k of every array is the same sample. Leave it out.")
+    if suffixes == {".npy"}:
+        arrays = {file.stem: read_npy_file(file) for file in files}
+    elif suffixes == {".mat"}:
+        arrays = read_views(source, y_name, id_column, labelled)
+    else:
+        arrays = _read_npz(source)
     return _from_arrays(arrays, source, y_name, id_column, labelled)
 
 
@@ -119,7 +146,7 @@ def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
     except Exception as error:
         # A decoder raises any kind of error on damaged data; the user needs the file's name.
         raise ValueError(
-            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). {NO_OBJECTS} {_HELP}"
+            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). {_HELP}"
         ) from error
 
 
@@ -140,7 +167,7 @@ def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[A
 def _files_in(folder: Path) -> list[Path]:
     """The tables, or otherwise the .npy files, of a folder."""
     try:
-        entries = [check_name(file) for file in folder.iterdir() if not file.name.startswith(".")]
+        entries = [check_name(file) for file in folder.iterdir() if not is_hidden(file.name)]
     except OSError as error:
         raise unreadable(folder, error) from error
     tables = [file for file in entries if file.suffix.lower() in TABLE_SUFFIXES]
@@ -151,27 +178,6 @@ def _files_in(folder: Path) -> list[Path]:
         both = f"{tables[0].name} and {arrays[0].name}"
         raise ValueError(f"{folder} has tables and .npy files, {both}: keep one kind.")
     return sorted(tables or arrays, key=lambda file: natural(file.name))
-
-
-def _from_tables(files: Sequence[Path], source: Path, id_column: str, label_column: str, labelled: bool) -> Dataset:
-    tables: dict[str, Table] = {}
-    for file in files:
-        if file.stem in tables:
-            raise ValueError(f"{source} has two tables of the view {file.stem!r}, as .csv and .parquet: remove one.")
-        tables[file.stem] = read_table(file, id_column, label_column, labelled)
-    labels: dict[str, tuple[str, Path]] = {}
-    for table in tables.values():
-        for identity, label in table.labels.items():
-            first, file = labels.get(identity, ("", table.file))
-            if not first:
-                labels[identity] = label, table.file
-            elif label and first != label:
-                raise ValueError(
-                    f"{id_column} {identity!r} has the label {first!r} in {file}, but {label!r} in {table.file}: "
-                    "correct one of them."
-                )
-    views = paired({view: table.rows for view, table in tables.items()}, list(labels))
-    return _dataset(views, as_labels([label for label, _ in labels.values()]), source, np.array(list(labels)))
 
 
 def _dataset(views: Views, y: NDArray[Any], source: Path, ids: NDArray[Any] | None) -> Dataset:

@@ -120,10 +120,9 @@ def load_cmu_pie(
         keys = [(person, condition) for person, condition in keys if condition in conditions]
     y = np.array([person for person, _ in keys])
     return Dataset(
-        views=paired({name: pose.images for name, pose in poses.items()}, keys),
+        views=paired({name: pose.images for name, pose in poses.items()}, keys, next(iter(poses.values())).shape),
         y=y,
         class_names=class_names(y),
-        image_shape=next(iter(poses.values())).shape,
         description=f"CMU PIE, case {case}: {len(np.unique(y))} faces in the poses {', '.join(poses)}.",
         citation="T. Sim, S. Baker, M. Bsat, The CMU pose, illumination, and expression (PIE) database, IEEE "
         "International Conference on Automatic Face and Gesture Recognition, 2002.",

@@ -65,10 +65,9 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
             )
         images, shape = read_images(found.values(), folder, shape)
     return Dataset(
-        views=Views({view: np.array([images[(name,)] for name in names[view]]) for view in names}),
+        views=Views({view: np.array([images[(name,)] for name in names[view]]) for view in names}, image_shape=shape),
         y=np.repeat(np.arange(1, 101), 4),
         class_names=[f"object {o}" for o in objects],
-        image_shape=shape,
         description=f"COIL-100, case {case}: a hundred objects seen from {len(names)} ranges of angles.",
         citation="S. A. Nene, S. K. Nayar, H. Murase, Columbia Object Image Library (COIL-100), technical report "
         "CUCS-006-96, Columbia University, 1996.",

@@ -86,7 +86,7 @@ def load_descriptors() -> Dataset:
 
 def _dataset(digits: Any, views: Mapping[str, Array], image_shape: tuple[int, int] | None, description: str) -> Dataset:
     names = [str(digit) for digit in digits.target_names]
-    return Dataset(Views(views), digits.target, names, image_shape, description, _CITATION)
+    return Dataset(Views(views, image_shape=image_shape), digits.target, names, description, _CITATION)
 
 
 def _profiles(images: Array) -> Array:

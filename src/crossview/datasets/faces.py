@@ -62,10 +62,9 @@ def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, s
     samples, shape = _sensors(folder, size, views, help_text, lambda stems: {stem: stem for stem in stems})
     people = sorted(set().union(*samples.values()), key=natural)
     return Dataset(
-        views=paired(samples, people),
+        views=paired(samples, people, shape),
         y=np.arange(1, len(people) + 1),
         class_names=people,
-        image_shape=shape,
         description=f"CUFSF: photos and sketches of {len(people)} faces.",
         citation="W. Zhang, X. Wang, X. Tang, Coupled information-theoretic encoding for face photo-sketch "
         "recognition, IEEE Conference on Computer Vision and Pattern Recognition, 2011.",
@@ -106,10 +105,9 @@ def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("
     keys = sorted(set().union(*samples.values()))
     y = np.array([person for person, _ in keys])
     return Dataset(
-        views=paired(samples, keys),
+        views=paired(samples, keys, shape),
         y=y,
         class_names=class_names(y),
-        image_shape=shape,
         description=f"HFB: {len(np.unique(y))} faces in visible light and in near infrared.",
         citation="S. Z. Li, Z. Lei, M. Ao, The HFB face database for heterogeneous face biometrics research, IEEE "
         "Conference on Computer Vision and Pattern Recognition Workshops, 2009.",

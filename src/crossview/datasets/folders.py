@@ -9,8 +9,9 @@ import numpy as np
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
 from crossview.datasets._files import File, listed, natural, open_files, read_file
-from crossview.datasets._images import Size, check_size, is_image, read_images
+from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
 from crossview.datasets._npy import read_vector
+from crossview.datasets._pairing import check_pairs, keys_by_pattern
 
 __all__ = ["is_sample", "load_folder", "load_samples"]
 
@@ -24,23 +25,33 @@ _HELP = (
 
 
 def load_folder(
-    root: str | Path, size: Size = None, *, views: Sequence[str] | None = None, labelled: bool = True
+    root: str | Path,
+    size: Size = None,
+    *,
+    views: Sequence[str] | None = None,
+    labelled: bool = True,
+    pair_by: str | None = None,
 ) -> Dataset:
-    """Images from one folder per view and in it one per class.
+    r"""Images, or vectors of features, from one folder per view and in it one per class.
 
     Parameters
     ----------
     root : str or Path
-        The folder, or a zip archive, that contains ``<view>/<class>/<sample>.png``. Images of the same class whose
-        names differ only in the ending are one sample; where a view lacks a sample, its row is NaN. Hidden files and
-        files without the ending of an image are ignored.
+        The folder, or a zip archive, that contains ``<view>/<class>/<sample>.png``, or ``.npy`` with one vector. Files
+        of the same class whose names differ only in the ending are one sample; where a view lacks a sample, its row is
+        NaN. Hidden files and files with other endings are ignored.
     size : int or (int, int), optional
         Height and width to which images are resized, with antialiasing. By default all must have the same size.
     views : sequence of str, optional
         The views to read, in this order; by default all, by name.
     labelled : bool
-        Whether every image must be in the folder of its class, as fitting requires. Otherwise the class of
-        ``<view>/<sample>.png`` is unknown, and its label is empty text.
+        Whether every image must be in the folder of its class, as fitting requires, and views must have samples in
+        common. Otherwise the class of ``<view>/<sample>.png`` is unknown, and its label is empty text.
+    pair_by : str, optional
+        A regular expression that says which files are the same sample if their names differ. It is searched in
+        ``<class>/<sample>``, without the ending: files of a class are the same sample if its groups find the same text.
+        ``r"(\d+)$"`` takes the number at the end. A group called ``class``, as in
+        ``r"(?P<class>\d+)/.*?(\d+)$"``, replaces the name of the folder, if those differ as well.
 
     Returns
     -------
@@ -52,21 +63,29 @@ def load_folder(
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as root:
-    ...     for name in ("photo/ada/1", "photo/ada/2", "photo/bob/1", "sketch/ada/1", "sketch/bob/1"):
+    ...     for name in ("photo/ada/1", "photo/bob/1", "sketch/ada/1", "sketch/bob/1"):
     ...         path = Path(root, name + ".png")
     ...         path.parent.mkdir(parents=True, exist_ok=True)
     ...         Image.new("L", (4, 6)).save(path)
     ...     data = load_folder(root)
     >>> data.views
-    Views(3 samples; photo: 24 features, sketch: 24 features; 1 row missing)
+    Views(2 samples; photo: 24 features, sketch: 24 features)
     >>> data.y
-    array(['ada', 'ada', 'bob'], dtype='<U3')
+    array(['ada', 'bob'], dtype='<U3')
     """
     wanted = check_size(size)
     with open_files(root, _HELP) as files:
         found = _by_place(files, root, labelled)
         names = sorted({place[0] for place in found}, key=natural) if views is None else list(views)
-        return _read(_of_views(found, names, root), names, root, wanted)
+        chosen = _of_views(found, names, root)
+        if pair_by is not None:
+            chosen = _by_key(chosen, pair_by, root)
+        if labelled:
+            _check_pairs(chosen, names)
+        data = _read(chosen, names, root, wanted)
+    if labelled and wanted is None and data.image_shape is not None:
+        warn_of_large_images(data.image_shape)
+    return data
 
 
 def load_samples(path: str | Path, view: str, size: Size = None, *, labelled: bool = False) -> Dataset:
@@ -126,6 +145,30 @@ def _of_views(found: Mapping[Place, File], names: Collection[str], root: str | P
     return {place: file for place, file in found.items() if place[0] in names}
 
 
+def _by_key(found: Mapping[Place, File], pattern: str, root: str | Path) -> dict[Place, File]:
+    """The same files, named after what a pattern finds in their names."""
+    keys = keys_by_pattern(pattern, ["/".join(filter(None, place[1:])) for place in found])
+    renamed: dict[Place, File] = {}
+    for ((view, label, _), (path, read)), (found_class, key) in zip(found.items(), keys, strict=True):
+        place = view, found_class or label, key
+        if place in renamed:
+            both = f"{'/'.join(renamed[place][0])} and {'/'.join(path)}"
+            raise ValueError(f"{root}: pair_by finds {key!r} in {both}: write a pattern that tells them apart.")
+        renamed[place] = path, read
+    return renamed
+
+
+def _check_pairs(found: Mapping[Place, File], names: Sequence[str]) -> None:
+    """Refuse or report files without a counterpart in another view."""
+    keys = {view: {place[1:] for place in found if place[0] == view} for view in names}
+    classes = {view: {label for label, _ in keys[view]} for view in names}
+    what, pattern = "File names must match", r"(\d+)$"
+    if len(names) > 1 and not set.intersection(*classes.values()):
+        what, pattern = "Names of class folders and of files must match", r"(?P<class>\d+)/.*?(\d+)$"
+    fix = f"{what}: rename them, or give a pattern for what they share, such as --pair-by '{pattern}' (pair_by=…)."
+    check_pairs(keys, lambda view, key: "/".join(found[(view, *key)][0]), "{}/", fix)
+
+
 def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None) -> Dataset:
     """The data set of the given files."""
     images = {place: file for place, file in found.items() if is_image(file[0][-1])}
@@ -153,10 +196,9 @@ def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, s
     y = as_labels([label for label, _ in keys])
     what = "Features" if shape is None else "Images"
     return Dataset(
-        views=paired(samples, keys),
+        views=paired(samples, keys, None if first else shape),
         y=y,
         class_names=class_names(y),
-        image_shape=None if first else shape,
         description=f"{what} in {Path(root).name}: {len(keys)} samples of {len(class_names(y))} classes.",
         ids=np.array(["/".join(filter(None, key)) for key in keys]),
     )

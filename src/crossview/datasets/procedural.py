@@ -78,10 +78,11 @@ def make_turntable(
     seed = check_random_state(random_state).randint(2**31 - 1)
     drawn = [_photographs(np.random.default_rng([seed, o]), angles, lamps, size, noise) for o in range(n_objects)]
     return Dataset(
-        views=Views({view: np.concatenate([images[view] for images in drawn]) for view in angles}),
+        views=Views(
+            {view: np.concatenate([images[view] for images in drawn]) for view in angles}, image_shape=(size, size)
+        ),
         y=np.repeat(np.arange(1, n_objects + 1), len(next(iter(angles.values())))),
         class_names=[f"object {o}" for o in range(1, n_objects + 1)],
-        image_shape=(size, size),
         description=f"{n_objects} random solid objects on a turntable, seen from {len(angles)} ranges of angles.",
         citation=_CITATION,
     )
@@ -195,7 +196,7 @@ def make_manifolds(
         for v, width in enumerate(widths)
     ]
     description = f"{n_classes} strips of a sheet that {n_views} views roll up, each in its own way."
-    return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], None, description, _CITATION)
+    return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], description, _CITATION)
 
 
 def _rolled(random: Generator, along: Array, across: Array, turns: float, n_features: int, noise: float) -> Array:
@@ -275,7 +276,7 @@ def make_captions(
     text = _topic_proportions(np.random.default_rng([seed, 1]), shared, n_topics, noise)
     views, names = Views({"image": image, "text": text}), [f"scene {c}" for c in range(n_classes)]
     description = f"Image features and caption topics of {n_classes} synthetic scenes."
-    return Dataset(views, y, names, None, description, _CITATION)
+    return Dataset(views, y, names, description, _CITATION)
 
 
 def _image_features(random: Generator, shared: Array, n_features: int, noise: float) -> Array:

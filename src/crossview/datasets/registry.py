@@ -1,6 +1,7 @@
 """Data sets by name or by path, as a command line gives them."""
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ def open_dataset(
         path = check_name(Path(name))
         if not path.exists():
             raise FileNotFoundError(f"{name} is neither a data set ({', '.join(SOURCES)}) nor an existing path.")
-        return (load_arrays if _has_arrays(path) else load_folder)(path, labelled=labelled, **options)
+        return _loader(path)(path, labelled=labelled, **options)
     if source.folder is None:
         return source.load(**options)
     if folder is None:
@@ -121,8 +122,8 @@ def open_probes(
         data = load_samples(path, view, image_shape, labelled=labelled, **options)
     else:
         data = load_arrays(path, labelled=labelled, **options)
-    # A table is named after anything, perhaps the day on which its probes were taken.
-    anonymous = path.is_file() and path.suffix.lower() in ARRAY_SUFFIXES
+    # A file of one view is named after anything, perhaps the day on which its probes were taken.
+    anonymous = len(data.view_names) == 1 and path.suffix.lower() in (*ARRAY_SUFFIXES, ".mat")
     if view not in data.view_names and not anonymous:
         there = ", ".join(map(repr, data.view_names))
         raise ValueError(f"{name} has no view {view!r}, only {there}: choose one of them, or rename it.")
@@ -130,15 +131,25 @@ def open_probes(
     rows = np.flatnonzero(data.views.mask[:, v])
     if not len(rows):
         raise ValueError(f"{name} has no sample of the view {view!r}.")
+    names = [data.views.feature_names[v]]
     return Dataset(
-        views=Views({view: data.views.arrays[v][rows]}),
+        views=Views({view: data.views.arrays[v][rows]}, feature_names=names, image_shape=data.image_shape),
         y=data.y[rows],
         class_names=class_names(data.y[rows]),
-        image_shape=data.image_shape,
         description=data.description,
         citation=data.citation,
         ids=rows if data.ids is None else data.ids[rows],
     )
+
+
+def loader_options(name: str | Path) -> set[str]:
+    """Names of the options that the loader of a data set takes."""
+    load = SOURCES[str(name)].load if str(name) in SOURCES else _loader(Path(name))
+    return set(signature(load).parameters)
+
+
+def _loader(path: Path) -> Callable[..., Dataset]:
+    return load_arrays if _has_arrays(path) else load_folder
 
 
 def _has_arrays(path: Path) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -194,6 +194,25 @@ class Embedding(MultiViewTransformer):
 
     def _n_outputs(self, v: int) -> int:
         return int(self.projections_[v].shape[1])
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
+        """Return the names of the components, which all views share.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used.
+
+        Returns
+        -------
+        names : ndarray of str
+            The class's name and a number: ``mvhe0``, ``mvhe1``, …
+        """
+        check_is_fitted(self)
+        return np.array(self._names_out(0), dtype=object)
+
+    def _names_out(self, v: int, input_features: Sequence[str] | None = None) -> list[str]:
+        return [f"{type(self).__name__.lower()}{k}" for k in range(self._n_outputs(v))]
 
 
 def _count_positive(eigenvalues: Array) -> int:

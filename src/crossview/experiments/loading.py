@@ -1,5 +1,6 @@
 """The data that cells name."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,9 +33,12 @@ class Loader:
     def open(self, data: str, options: Mapping[str, Any]) -> Dataset:
         """Load a data set anew, or training and test data one after the other if the options have `TEST_DATA`."""
         own = {name: value for name, value in options.items() if name != TEST_DATA}
-        found = open_dataset(data, self.folder, **own)
         test = options.get(TEST_DATA)
-        return found if test is None else concatenated(found, open_dataset(test, self.folder, **own), data, test)
+        with warnings.catch_warnings():
+            # Every process loads the data; what there is to say of them is said when a command opens them first.
+            warnings.simplefilter("ignore", UserWarning)
+            found = open_dataset(data, self.folder, **own)
+            return found if test is None else concatenated(found, open_dataset(test, self.folder, **own), data, test)
 
     def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
         """Why data cannot be loaded, in a sentence; None if they can."""

@@ -61,7 +61,7 @@ def paper_sizes(n_views: int, seed: int = 0, n_features: int = 140) -> Dataset:
     maps = rng.normal(size=(n_views, _N_FACTORS, n_features))
     arrays = [np.tanh(factors @ A) + 0.3 * rng.normal(size=(len(y), n_features)) for A in maps]
     names = [str(person + 1) for person in range(_N_PEOPLE)]
-    return Dataset(Views(arrays), y, names, None, "Random views of the sizes of CMU PIE.", "")
+    return Dataset(Views(arrays), y, names, "Random views of the sizes of CMU PIE.", "")
 
 
 class PaperLoader(Loader):

@@ -26,7 +26,7 @@ AGAIN = "Restore it from a copy, or save the model again with crossview.save."
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What content of an unexpected form leads to."""
 
-_FORMAT = 1
+_FORMAT = 2
 _MARK = re.compile(r"format=(\d{1,6}) version=((\d{1,6})[0-9A-Za-z.+!-]{0,40}) sha256=([0-9a-f]{64}) (.*)", re.DOTALL)
 _NO_DIGEST = b"0" * 64
 _LARGEST_HEADER = 16 * 2**20
@@ -102,6 +102,9 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
     newer = f"{name} was written by crossview {version}, this is {__version__}: upgrade crossview to load it."
     if int(number) > _FORMAT:
         raise ModelFileError(newer)
+    if int(number) < _FORMAT:
+        older = f"{name} was written by crossview {version}, in a format that is no longer read"
+        raise ModelFileError(f"{older}: fit the model again, and save it with crossview.save.")
     layout = _layout(header)
     expected = 8 + length + sum(prod(shape) * dtype.itemsize for _, dtype, shape in layout)
     if size != expected:

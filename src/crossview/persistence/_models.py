@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import kernel_metrics
 from crossview.persistence._files import AGAIN, MALFORMED, ModelFileError, PathLike, pack, unpack, write_atomically
 from crossview.persistence._table import TABLE, check
 
+_UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
 _DEEPEST, _MOST_OBJECTS, _LONGEST_RANGE = 60, 10_000, 10**6
 _SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
 _SCALARS += ["float16", "float32", "float64"]
@@ -24,7 +25,7 @@ def save(model: BaseEstimator, path: PathLike) -> None:
     """Write a model to a file, fitted or not.
 
     The file appears whole or not at all: whatever happens meanwhile, an older file of that name stays until the new
-    one is complete. The same model gives the same file.
+    one is complete. The same model gives the same file. The choice of ``set_output`` is not saved.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class _Encoder:
             raise ValueError(_why_not(way, value))
         params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
         unfitted = vars(kind(**params))
-        fitted = {name: item for name, item in vars(value).items() if name not in unfitted}
+        fitted = {name: item for name, item in vars(value).items() if name not in unfitted and name not in _UNSAVED}
         return {"$": kind.__name__} | {
             group: {name: self.node(item, f"{way}.{name}", depth + 1) for name, item in attributes.items()}
             for group, attributes in (("params", params), ("fitted", fitted))

@@ -89,6 +89,18 @@ def _widths(value: Any, sizes: Sizes) -> bool:
     return bool(len(value) == sizes["n"])
 
 
+def _columns(value: Any, sizes: Sizes) -> bool:
+    texts = type(value) is list and all(type(name) is str for name in value)
+    return value is None or (texts and len(value) == sizes["D", sizes["view"]])
+
+
+def _image_shape(value: Any, sizes: Sizes) -> bool:
+    if value is None:
+        return True
+    whole = type(value) is tuple and len(value) == 2 and all(type(size) is int and size >= 1 for size in value)
+    return whole and {value[0] * value[1]} == set(sizes["widths"])
+
+
 def _kernel(value: Any, sizes: Sizes) -> bool:
     check_kernel_params(value.kernel, value.kernel_params)
     sizes["precomputed", sizes["view"]] = value.precomputed
@@ -173,6 +185,8 @@ _VIEWS: dict[str, Any] = {
     "view_names_": _names,
     "n_features_": _widths,
     "n_features_in_": lambda value, sizes: value == sum(sizes["widths"]),
+    "feature_names_": [_columns],
+    "image_shape_": _image_shape,
 }
 _LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
 _LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [(*_NUMBER, NoneType)]}

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize
 from sklearn.utils import Tags, get_tags
 
-from crossview._transformer import transform_view, unwrap
+from crossview._transformer import map_view, unwrap
 from crossview._types import Array
 from crossview.embeddings._base import Embedding
 from crossview.views import ViewInput, Views
@@ -82,7 +82,7 @@ class Committee(Embedding):
         return self
 
     def _map(self, X: Array, v: int) -> Array:
-        return np.hstack([normalize(transform_view(member, X, v)) for member in self.members_])
+        return np.hstack([normalize(map_view(member, X, v)) for member in self.members_])
 
     def _n_outputs(self, v: int) -> int:
         return sum(unwrap(member)[-1]._n_outputs(v) for member in self.members_)

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._transformer import transform_view
+from crossview._transformer import map_view
 from crossview._types import Array
 from crossview._validation import check_choice, check_count
 from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
@@ -241,7 +241,7 @@ class CrossViewClassifier(BaseEstimator):
 
     def _latent(self, X: ArrayLike, view: int | str) -> Array:
         check_is_fitted(self, "embedding_")
-        latent = transform_view(self.embedding_, X, view)
+        latent = map_view(self.embedding_, X, view)
         if np.isnan(latent).any():
             raise ValueError("rows of NaN are missing in this view: leave them out.")
         return latent

@@ -228,7 +228,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(views)
 
-    def transform_view(self, X: ArrayLike, view: int | str) -> Array:
+    def transform_view(self, X: ArrayLike, view: int | str) -> Any:
         """Map samples of a single view with the best estimator.
 
         Parameters
@@ -238,6 +238,18 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "best_estimator_")
         return transform_view(self.best_estimator_, X, view)
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
+        """Return the names of the components of the best estimator.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used.
+        """
+        check_is_fitted(self, "best_estimator_")
+        names: NDArray[Any] = self.best_estimator_.get_feature_names_out(input_features)
+        return names
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Return the mean cross-view accuracy (mACC) of the best estimator with the best distance.
