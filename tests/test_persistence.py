@@ -192,6 +192,22 @@ def test_kernels_and_their_parameters(model, tmp_path):
         assert_same(clone(model).fit(ARRAYS, Y).landmarks_, again.fit(ARRAYS, Y).landmarks_)
 
 
+def test_columns_and_image_sizes(tmp_path):
+    columns = [list("abcdef"), None]
+    views = cv.Views(SAME_SIZES, feature_names=columns, image_shape=(2, 3))
+    for model in (cv.MvHE(2), cv.KMvHE(2), cv.ViewScaler(), cv.ViewPCA(2), cv.ViewKernel(), cv.Committee([cv.MvDA()])):
+        again = through_a_file(model.fit(views, Y), tmp_path)
+        assert again.feature_names_ == columns
+        assert again.image_shape_ == (2, 3)
+
+
+def test_the_choice_of_frames_is_not_saved(tmp_path):
+    for model in (cv.MvHE(2), cv.MvHE(2).fit(ARRAYS, Y)):
+        file = _models.encode(model)
+        assert _models.encode(model.set_output(transform="pandas")) == file
+        assert through_a_file(model, tmp_path)._output is None
+
+
 def test_precomputed_kernels(tmp_path):
     K = [X @ X.T for X in ARRAYS]
     model = cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit(K, Y)
@@ -203,7 +219,7 @@ def test_searches(tmp_path):
     folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
     for search in (
         cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
-        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassKFold(2, random_state=0)),
+        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
         clone(SEARCH),
         clone(SEARCH).set_params(members=2),
     ):
@@ -220,7 +236,6 @@ def test_searches(tmp_path):
     [
         cv.ClassSplit(0.5, 3, 0),
         cv.SampleSplit(2),
-        cv.ClassKFold(3),
         GroupKFold(3),
         GroupShuffleSplit(3, test_size=0.3),
         KFold(3, shuffle=True, random_state=1),
@@ -577,9 +592,14 @@ def test_newer_versions_are_refused_by_name(content, tmp_path):
     path = tmp_path / "model"
     message = rf"was written by crossview 2\.1\.0, this is {cv.__version__}: upgrade"
     refuse(path, forge(tree, arrays, "2.1.0"), message)
-    refuse(path, seal({"__metadata__": {"crossview": f"format=2 version=2.1.0 sha256={ZEROS} something new"}}), message)
+    refuse(path, seal({"__metadata__": {"crossview": f"format=3 version=2.1.0 sha256={ZEROS} something new"}}), message)
     path.write_bytes(forge(tree, arrays, "0.99.0rc1"))
     assert load(path).n_components == 1
+
+
+def test_older_formats_are_refused_by_name(content, tmp_path):
+    old = bytes(content).replace(b"format=2 ", b"format=1 ", 1)
+    refuse(tmp_path / "model", old, rf"was written by crossview {cv.__version__}, in a format .* fit the model again")
 
 
 ZEROS = "0" * 64
@@ -590,15 +610,15 @@ ZEROS = "0" * 64
     [
         "",
         "\n",
-        "format=1",
-        "format=1 version= sha256= ",
+        "format=2",
+        "format=2 version= sha256= ",
         f"format=0 version=0.1.0 sha256={ZEROS[1:]} {{}}",
-        f"format=1 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
+        f"format=2 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
         f"format=one version=0.1.0 sha256={ZEROS} {{}}",
         f"format=-1 version=0.1.0 sha256={ZEROS} {{}}",
-        f"format=1 version=x sha256={ZEROS} {{}}",
-        f"format=1 version=0.1.0 sha256={ZEROS} {{}}",
-        "format=1 version=0.1.0" + " " * 1000,
+        f"format=2 version=x sha256={ZEROS} {{}}",
+        f"format=2 version=0.1.0 sha256={ZEROS} {{}}",
+        "format=2 version=0.1.0" + " " * 1000,
         1,
         None,
         [],
@@ -835,7 +855,7 @@ def test_deep_descriptions_are_refused(content, tmp_path):
 @confined
 def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
-    mark = f'{{"__metadata__":{{"crossview":"format=1 version={cv.__version__} sha256={ZEROS} '
+    mark = f'{{"__metadata__":{{"crossview":"format=2 version={cv.__version__} sha256={ZEROS} '
     items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
     many = [(item, 15) for item in items] + [("{}", 64), (" " * 100, 15), ("[" * 100, 15)]
     for k, (item, megabytes) in enumerate(many):
@@ -885,7 +905,10 @@ def test_a_large_search_is_refused_when_it_is_saved(tmp_path, monkeypatch):
         save(cv.MvHE(beta=[0] * 10**6), tmp_path / "model")
 
 
-@pytest.mark.parametrize("name", ["projections_", "means_", "view_names_", "n_features_", "n_features_in_"])
+CHECKED = ["view_names_", "n_features_", "n_features_in_", "feature_names_", "image_shape_"]
+
+
+@pytest.mark.parametrize("name", [*CHECKED, "projections_", "means_"])
 def test_models_that_lack_something_are_refused(name, content, tmp_path):
     tree, arrays = unforge(content)
     del tree["fitted"][name]
@@ -923,6 +946,20 @@ def test_models_whose_parts_do_not_go_together_are_refused(content, tmp_path):
         {"view_names_": ["a", "a"]},
         {"view_names_": "ab"},
         {"view_names_": []},
+        {"feature_names_": None},
+        {"feature_names_": [None]},
+        {"feature_names_": tuple_of(None, None)},
+        {"feature_names_": [None, ["a"]]},
+        {"feature_names_": [None, ["a", 1]]},
+        {"feature_names_": [None, "ab"]},
+        {"feature_names_": [None, tuple_of("a", "b")]},
+        {"image_shape_": [1, 2]},
+        {"image_shape_": tuple_of(2, 2)},
+        {"image_shape_": tuple_of(-1, -2)},
+        {"image_shape_": tuple_of(1, 2.0)},
+        {"image_shape_": tuple_of(True, 2)},
+        {"image_shape_": tuple_of(1, 2, 1)},
+        {"_output": "pandas"},
         {"projections_": []},
         {"means_": [1, "a"]},
         {"transform_view": "shadow"},

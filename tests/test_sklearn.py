@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy.stats import loguniform
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import (
     GridSearchCV,
@@ -19,6 +22,7 @@ from sklearn.model_selection import (
     train_test_split,
 )
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crossview as cv
@@ -46,10 +50,23 @@ class OnOneMatrix:
         return self
 
     def transform(self, X):
-        return np.hstack(super().transform([X, X]))
+        parts = super().transform([X, X])
+        if isinstance(parts[0], np.ndarray):
+            return np.hstack(parts)
+        columns = np.split(self.get_feature_names_out(), 2)
+        if isinstance(parts[0], pd.DataFrame):
+            return pd.concat([part.set_axis(c, axis=1) for part, c in zip(parts, columns, strict=True)], axis=1)
+        return pl.concat(
+            [part.rename(dict(zip(part.columns, c, strict=True))) for part, c in zip(parts, columns, strict=True)],
+            how="horizontal",
+        )
 
 
 class EmbeddingOnOneMatrix(OnOneMatrix):
+    def get_feature_names_out(self, input_features=None):
+        names = super().get_feature_names_out(input_features)
+        return np.array([f"view{v}__{name}" for v in (0, 1) for name in names], dtype=object)
+
     def score(self, X, y):
         return cv.metrics.mean_accuracy(np.hsplit(self.transform(X), 2), y)
 
@@ -88,6 +105,25 @@ for other in OTHERS:
 )
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "estimator", [MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)], ids=repr
+)
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_transformer_get_feature_names_out,
+        estimator_checks.check_set_output_transform,
+        estimator_checks.check_set_output_transform_pandas,
+        estimator_checks.check_global_output_transform_pandas,
+        estimator_checks.check_set_output_transform_polars,
+        estimator_checks.check_global_set_output_transform_polars,
+    ],
+)
+def test_scikit_learn_checks_of_names_and_frames(estimator, check):
+    """These checks are scikit-learn's for its own estimators, which `parametrize_with_checks` leaves out."""
+    check(type(estimator).__name__, estimator)
 
 
 @pytest.fixture
@@ -205,3 +241,163 @@ class TestModelSelection:
         train, test, y_train, y_test = train_test_split(*data, random_state=0, stratify=data[1])
         model = clone(estimator).fit(train, y_train)
         assert model.score(test, y_test) == cv.metrics.mean_accuracy(model.transform(test), y_test)
+
+
+@pytest.fixture
+def frames(data):
+    """The views as frames with names and an index, and the classes."""
+    views, y = data
+    index = [f"sample {k}" for k in range(len(y))]
+    named = zip(views.names, views.arrays, ("abcd", "efgh"), strict=True)
+    return {name: pd.DataFrame(X, index=index, columns=list(columns)) for name, X, columns in named}, y
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=repr)
+class TestColumns:
+    def test_are_remembered(self, estimator, frames):
+        X, y = frames
+        for views in (X, list(X.values()), cv.Views(X), [pl.from_pandas(one) for one in X.values()]):
+            assert clone(estimator).fit(views, y).feature_names_ == [list("abcd"), list("efgh")]
+        assert clone(estimator).fit([X["photo"].to_numpy(), X["sketch"]], y).feature_names_ == [None, list("efgh")]
+
+    @pytest.mark.parametrize("library", ["pandas", "polars"])
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ("bacd", r"columns of view 'photo' are in another order than in fit: .*X\[model.feature_names_\[0\]\]"),
+            ("bcd", r"columns of view 'photo' differ from those in fit \(missing 'a'\): pass the columns of fit"),
+            ("abcdz", r"\(unexpected 'z'\)"),
+            ("zyxwv", r"\(missing 'a', 'b', 'c' and 1 more; unexpected 'z', 'y', 'x' and 2 more\)"),
+        ],
+    )
+    def test_must_be_those_of_fit(self, estimator, frames, library, columns, message):
+        X, y = frames
+        model = make_pipeline(clone(estimator)).fit(X, y)
+        changed = X["photo"].reindex(columns=list(columns), fill_value=0.0)
+        changed = changed if library == "pandas" else pl.from_pandas(changed)
+        attempts = [
+            lambda: model.transform({**X, "photo": changed}),
+            lambda: model.transform({"sketch": X["sketch"], "photo": changed}),
+            lambda: model.transform(cv.Views({**X, "photo": changed})),
+            lambda: cv.transform_view(model, changed, "photo"),
+        ]
+        for attempt in attempts:
+            with pytest.raises(ValueError, match=message):
+                attempt()
+
+    def test_may_have_no_names(self, estimator, frames):
+        X, y = frames
+        arrays = [one.to_numpy() for one in X.values()]
+        named, unnamed = clone(estimator).fit(list(X.values()), y), clone(estimator).fit(arrays, y)
+        for a, b in zip(named.transform(arrays), unnamed.transform(list(X.values())), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    def test_may_occur_twice_but_then_everywhere(self, estimator, frames):
+        X, y = frames
+        model = clone(estimator).fit(X, y)
+        with pytest.raises(ValueError, match="some occur more than once"):
+            model.transform_view(X["photo"][list("abcda")], "photo")
+
+
+def test_images_must_have_the_size_of_fit():
+    digits = cv.datasets.load_digits()
+    model = make_pipeline(cv.ViewPCA(5), cv.MvDA()).fit(digits.views[:100], digits.y[:100])
+    assert model[0].image_shape_ == (8, 4)
+    assert model[1].image_shape_ is None
+    assert model.transform(digits.views[:3]).image_shape is None
+    assert len(model.transform(cv.Views(digits.views.arrays, names=["left", "right"]))) == len(digits.y)
+    turned = cv.Views(digits.views, image_shape=(4, 8))
+    with pytest.raises(ValueError, match=r"images are 4 × 8 pixels .* fitted on images of 8 × 4: load them in that"):
+        model.transform(turned)
+
+
+def test_names_of_outputs(frames):
+    X, y = frames
+    inputs = [f"photo__{c}" for c in "abcd"] + [f"sketch__{c}" for c in "efgh"]
+    components = [f"{view}__viewpca{k}" for view in X for k in range(2)]
+    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(2), cv.ViewScaler(), cv.MvHE(2)).fit(X, y)
+    for stop, expected in ((1, inputs), (2, components), (3, components), (4, ["mvhe0", "mvhe1"])):
+        assert pipeline[:stop].get_feature_names_out().tolist() == expected
+    arrays = [one.to_numpy() for one in X.values()]
+    names = cv.ViewScaler().fit(arrays).get_feature_names_out
+    assert names().tolist() == [f"view{v}__x{k}" for v in range(2) for k in range(4)]
+    assert names(list("abcd")).tolist() == [f"view{v}__{c}" for v in range(2) for c in "abcd"]
+    assert names(list("abcdefgh"))[-1] == "view1__h"
+    assert cv.ViewKernel(n_landmarks=2).fit(arrays).get_feature_names_out()[2] == "view1__viewkernel0"
+    with pytest.raises(ValueError, match="length equal to the number of features of all views, 8, got 3"):
+        names(list("abc"))
+    with pytest.raises(ValueError, match="input_features is not equal to feature_names_ of view 'photo'"):
+        pipeline[0].get_feature_names_out(list("bacdefgh"))
+    search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}, members=2).fit(X, y)
+    assert search.get_feature_names_out().tolist() == [f"committee{k}" for k in range(4)]
+    assert make_pipeline(cv.MvDA(), cv.ViewScaler()).fit(X, y).get_feature_names_out()[0] == "photo__mvda0"
+
+
+class TestFrames:
+    """Outputs as data frames."""
+
+    @pytest.fixture
+    def pipeline(self):
+        return make_pipeline(cv.ViewScaler(), cv.ViewPCA(3), cv.MvHE(2))
+
+    def test_of_pandas(self, frames, pipeline):
+        X, y = frames
+        expected = clone(pipeline).fit(X, y).transform(X)
+        model = pipeline.set_output(transform="pandas").fit(X, y)
+        for got, one in ((model.transform(X)["photo"], "photo"), (model.transform(list(X.values()))[1], "sketch")):
+            assert got.columns.tolist() == ["mvhe0", "mvhe1"]
+            assert got.index.equals(X[one].index)
+            np.testing.assert_array_equal(got.to_numpy(), expected[one])
+        pd.testing.assert_frame_equal(cv.transform_view(model, X["photo"], 0), model.transform(X)["photo"])
+        pd.testing.assert_frame_equal(model[0].transform_view(X["photo"], 0), model[0].transform(X)["photo"])
+        assert model[0].transform(X)["sketch"].columns.tolist() == [f"sketch__{c}" for c in "efgh"]
+        assert model.transform([one.to_numpy() for one in X.values()])[0].index.equals(pd.RangeIndex(len(y)))
+        assert isinstance(clone(model).fit_transform(X, y)["photo"], pd.DataFrame)
+        assert isinstance(model.transform(cv.Views(X)), cv.Views)
+        assert isinstance(model.set_output(transform="default").transform(X)["photo"], np.ndarray)
+
+    def test_of_polars(self, frames, pipeline):
+        X, y = frames
+        got = pipeline.set_output(transform="polars").fit(X, y).transform(X)["photo"]
+        assert isinstance(got, pl.DataFrame)
+        assert got.columns == ["mvhe0", "mvhe1"]
+        assert isinstance(pipeline.set_output().transform(X)["photo"], pl.DataFrame)
+
+    def test_are_chosen_by_name(self, monkeypatch, frames):
+        X, y = frames
+        with pytest.raises(ValueError, match="transform must be one of 'default', 'pandas', 'polars', got 'arrow'"):
+            cv.MvHE().set_output(transform="arrow")
+        model = cv.MvDA().set_output(transform="polars").fit(X, y)
+        monkeypatch.setitem(sys.modules, "polars", None)
+        with pytest.raises(ImportError, match=r"install polars for its frames, or use set_output\(transform='default'"):
+            model.transform(X)
+
+    @pytest.mark.parametrize("everywhere", [False, True])
+    def test_do_not_reach_the_inside(self, frames, pipeline, everywhere):
+        """Searches, committees, matchers, scores and files compute with arrays, whatever the user wants to see."""
+        X, y = frames
+        views = cv.Views(X)
+
+        def results(pipeline):
+            search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}, members=2, cv=3).fit(X, y)
+            matcher = cv.CrossViewClassifier(pipeline).fit(X, y).enroll(X["photo"], y, "photo")
+            grid = GridSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}, cv=3).fit(views, y)
+            return [
+                search.best_score_,
+                search.score(X, y),
+                np.asarray(search.transform_view(X["photo"], 0)),
+                matcher.gallery_,
+                matcher.predict(X["sketch"], "sketch") == y,
+                clone(pipeline).fit(X, y).score(X, y),
+                cross_val_score(pipeline, views, y, cv=3),
+                clone(pipeline).fit_transform(views, y)["photo"],
+                grid.best_score_,
+                cv.tune("KMvHE", X, y, {"kmvhe__beta": [0.1]}, cv=3).best_score_,
+            ]
+
+        expected = results(pipeline)
+        with config_context(transform_output="pandas") if everywhere else nullcontext():
+            got = results(pipeline if everywhere else clone(pipeline).set_output(transform="pandas"))
+        for a, b in zip(got, expected, strict=True):
+            assert type(a) is type(b)
+            np.testing.assert_array_equal(a, b)

@@ -140,6 +140,52 @@ def test_frames(arrays):
         np.testing.assert_array_equal(views.mask, expected.mask)
 
 
+def test_columns_of_frames_are_kept(arrays):
+    columns = [["a", "b", "c"], ["d", "e"]]
+    expected = [columns[0], None]
+    for library in (pd, pl):
+        frame = library.DataFrame(dict(zip("abc", arrays[0].T, strict=True)))
+        for views in (cv.Views([frame, arrays[1]]), cv.Views({"x": frame, "y": arrays[1]})):
+            assert views.feature_names == expected
+            assert views[1:3].feature_names == expected
+            assert cv.Views(views).feature_names == expected
+            assert cv.Views(views, mask=views.mask).feature_names == expected
+            assert cv.Views(views, feature_names=columns).feature_names == columns
+    assert cv.Views([pd.DataFrame(arrays[0]), arrays[1]]).feature_names == [None, None]
+    assert cv.Views(arrays, feature_names=[None, np.array(["d", "e"])]).feature_names == [None, ["d", "e"]]
+    with pytest.raises(TypeError, match=r"view 'view0' has columns with and without a string as name, among them 0"):
+        cv.Views([pd.DataFrame(arrays[0], columns=["a", 0, "c"])])
+
+
+@pytest.mark.parametrize(
+    ("names", "match"),
+    [
+        ("abc", "one entry per view, a list of strings or None, for the 2 views 'view0', 'view1'"),
+        ([None], "one entry per view"),
+        ([["a", "b"], None], "feature_names of view 'view0' must be a list of 3 strings"),
+        (["abc", None], "view 'view0' must be a list of 3 strings"),
+        ([None, ["a", 1]], "view 'view1' must be a list of 2 strings"),
+    ],
+)
+def test_bad_feature_names(arrays, names, match):
+    with pytest.raises(ValueError, match=match):
+        cv.Views(arrays, feature_names=names)
+
+
+def test_the_size_of_images_is_kept(arrays):
+    assert cv.Views(arrays).image_shape is None
+    views = cv.Views([arrays[0], -arrays[0]], image_shape=[np.int64(1), 3])
+    assert views.image_shape == (1, 3)
+    assert views[[0, 2]].image_shape == (1, 3)
+    assert cv.Views(views).image_shape == (1, 3)
+    assert cv.Views(views, image_shape=(3, 1)).image_shape == (3, 1)
+    with pytest.raises(ValueError, match=r"image_shape=\(1, 3\) means 3 pixels, but view 'view1' has 2 features"):
+        cv.Views(arrays, image_shape=(1, 3))
+    for shape in ((3,), (3, 1, 1), (-1, -3), (1.0, 3), (True, 3), "13", 3):
+        with pytest.raises(ValueError, match="image_shape must be the height and width"):
+            cv.Views([arrays[0]], image_shape=shape)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8, bool])
 def test_any_numbers_become_float64(arrays, dtype):
     X = arrays[0].astype(dtype)

@@ -22,7 +22,7 @@ from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit, permute_labels
+from crossview.recognition.splits import ClassSplit, SampleSplit, permute_labels
 from crossview.recognition.tuning import tune
 from crossview.views import Views
 
@@ -39,7 +39,6 @@ __all__ = [
     "PCA",
     "PLS",
     "SEARCH_SPACES",
-    "ClassKFold",
     "ClassSplit",
     "Committee",
     "CrossViewClassifier",

@@ -36,6 +36,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     _refits: ClassVar[tuple[str, ...]] = ()
     """Parameters that `_refitter` can change much faster than a fit."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        # scikit-learn would put the views of `fit_transform` into one frame; `_contain` makes one of each.
+        super().__init_subclass__(auto_wrap_output_keys=None, **options)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -123,7 +127,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Parameters
         ----------
         input_features : sequence of str, optional
-            Names of the input features of all views, one view after another. Only scaling keeps them.
+            Names of the input features of all views, one view after another, or those that all views share. Only
+            scaling keeps them.
 
         Returns
         -------
@@ -131,8 +136,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             Names that begin with that of the view, such as ``photo__viewpca0``.
         """
         check_is_fitted(self)
-        views = range(len(self.view_names_))
-        return np.array([name for v in views for name in self._names_out(v, input_features)], dtype=object)
+        inputs = self._input_names(input_features)
+        return np.array([name for v, names in enumerate(inputs) for name in self._names_out(v, names)], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what `transform` and `transform_view` return for matrices that are not in a `Views`.
@@ -153,24 +158,39 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             self._output = transform
         return self
 
-    def _names_out(self, v: int, input_features: Sequence[str] | None = None) -> list[str]:
-        """Names of the outputs of view v."""
+    def _names_out(self, v: int, inputs: list[str]) -> list[str]:
+        """Names of the outputs of view v, given those of its inputs."""
         prefix = f"{self.view_names_[v]}__{type(self).__name__.lower()}"
         return [f"{prefix}{k}" for k in range(self._n_outputs(v))]
+
+    def _input_names(self, given: Sequence[str] | None = None) -> list[list[str]]:
+        """Names of the input features of every view, each with the view's name in front."""
+        names = [
+            known or [f"x{k}" for k in range(D)] for known, D in zip(self.feature_names_, self.n_features_, strict=True)
+        ]
+        own = [*map(_prefixed, names, self.view_names_)]
+        if given is None:
+            return own
+        others = [*map(_prefixed, _split(list(given), self.n_features_), self.view_names_)]
+        for v, view in enumerate(self.view_names_):
+            if self.feature_names_[v] is not None and others[v] != own[v]:
+                raise ValueError(f"input_features is not equal to feature_names_ of view {view!r}: leave it out.")
+        return others
 
     def _contain(self, Z: Array, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
         output = self._output or get_config()["transform_output"]
         if output == "default":
             return Z
+        columns = self._names_out(v, self._input_names()[v])
         try:
             library = import_module(output)
         except ImportError as error:
             raise ImportError(f"install {output} for its frames, or use set_output(transform='default').") from error
         if output == "polars":
-            return library.DataFrame(Z, schema=self._names_out(v), orient="row")
+            return library.DataFrame(Z, schema=columns, orient="row")
         index = X.index if isinstance(X, library.DataFrame) else None
-        return library.DataFrame(Z, index=index, columns=self._names_out(v), copy=False)
+        return library.DataFrame(Z, index=index, columns=columns, copy=False)
 
     def _map_view(self, X: Any, view: int | str) -> Array:
         """Check and map samples of one view."""
@@ -223,10 +243,14 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             )
 
     def _check_features(self, X: Array, v: int, columns: FeatureNames) -> None:
-        """Refuse other columns than in fit. As views are also passed as arrays, columns without names are taken."""
+        """Refuse other columns than in fit.
+
+        Columns without names are accepted without scikit-learn's warning: ``views["photo"]`` is an array.
+        """
         known = self.feature_names_[v]
         if columns is not None and known is not None and columns != known:
-            raise ValueError(_difference(columns, known, self.view_names_[v], v))
+            fix = f"X[model.feature_names_[{v}]], where model is the fitted {type(self).__name__}"
+            raise ValueError(f"columns of view {self.view_names_[v]!r} {_difference(columns, known)} {fix}.")
         expected = self.n_features_[v]
         if X.shape[1] != expected:
             raise ValueError(
@@ -235,16 +259,31 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             )
 
 
-def _difference(columns: list[str], known: list[str], view: str, v: int) -> str:
-    """How the columns of a view differ from those in fit, and what to do."""
-    missing = [name for name in known if name not in set(columns)]
-    unexpected = [name for name in columns if name not in set(known)]
-    fix = f"X[model.feature_names_[{v}]]"
+def _split(names: list[str], widths: Sequence[int]) -> list[list[str]]:
+    """Names of features by view, from those of all views, or from names that all views share."""
+    if set(widths) == {len(names)}:
+        return [names] * len(widths)
+    if len(names) != sum(widths):
+        what = f"the number of features of all views, {sum(widths)}"
+        raise ValueError(f"input_features should have length equal to {what}, got {len(names)} names.")
+    return [names[end - D : end] for D, end in zip(widths, np.cumsum(widths), strict=True)]
+
+
+def _prefixed(names: Sequence[str], view: str) -> list[str]:
+    """Names that begin with that of the view, once: the outputs of one step are the inputs of the next."""
+    prefix = f"{view}__"
+    return [name if name.startswith(prefix) else prefix + name for name in names]
+
+
+def _difference(columns: list[str], known: list[str]) -> str:
+    """How columns differ from those in fit, and what to do; to be followed by the selection of the right columns."""
+    given, fitted = set(columns), set(known)
+    missing, unexpected = [c for c in known if c not in given], [c for c in columns if c not in fitted]
     if not missing and not unexpected and len(columns) == len(known):
-        return f"columns of view {view!r} are in another order than in fit: reorder them with {fix}."
+        return "are in another order than in fit: reorder them with"
     parts = [f"{what} {_listed(names)}" for what, names in (("missing", missing), ("unexpected", unexpected)) if names]
     differ = "; ".join(parts) or "some occur more than once"
-    return f"columns of view {view!r} differ from those in fit ({differ}): pass the columns of fit, {fix}."
+    return f"differ from those in fit ({differ}): pass the columns of fit,"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -139,37 +139,11 @@ class ViewScaler(_ViewWise):
     def _n_outputs(self, v: int) -> int:
         return len(self.means_[v])
 
-    def _names_out(self, v: int, input_features: Sequence[str] | None = None) -> list[str]:
-        known, view = self.feature_names_[v], self.view_names_[v]
-        names = _prefixed(known or [f"x{k}" for k in range(self.n_features_[v])], view)
-        if input_features is None:
-            return names
-        given = _prefixed(self._split_names(list(input_features))[v], view)
-        if known is not None and given != names:
-            raise ValueError(f"input_features is not equal to feature_names_ for view {view!r}.")
-        return given
-
-    def _split_names(self, names: list[str]) -> list[list[str]]:
-        """Names of features by view, from those of all views, or from names that all views share."""
-        widths = self.n_features_
-        if set(widths) == {len(names)}:
-            return [names] * len(widths)
-        if len(names) != sum(widths):
-            raise ValueError(
-                f"input_features should have length equal to the number of features of all views, {sum(widths)}, "
-                f"got {len(names)}."
-            )
-        ends = np.cumsum(widths)
-        return [names[end - D : end] for D, end in zip(widths, ends, strict=True)]
+    def _names_out(self, v: int, inputs: list[str]) -> list[str]:
+        return inputs
 
     def _map(self, X: Array, v: int) -> Array:
         return (X - self.means_[v]) / self.scales_[v]
-
-
-def _prefixed(names: Sequence[str], view: str) -> list[str]:
-    """Names that begin with that of the view, once."""
-    prefix = f"{view}__"
-    return [name if name.startswith(prefix) else prefix + name for name in names]
 
 
 class ViewPCA(_ViewWise):

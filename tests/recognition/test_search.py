@@ -20,7 +20,7 @@ from crossview.recognition.tuning import search_space, standard_pipeline
 FACES = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
 VIEWS = cv.Views(ARRAYS)
-FOLDS = cv.ClassKFold(3, random_state=0)
+FOLDS = list(GroupKFold(3, shuffle=True, random_state=0).split(VIEWS, Y, groups=Y))
 HOLES = np.ones((90, 3), dtype=bool)
 HOLES[::5, 1] = HOLES[3::7, 2] = False
 
@@ -183,6 +183,8 @@ def test_mistakes():
         cv.tune("MvDA", VIEWS, None)
     with pytest.raises(ValueError, match="a fold tests a single class"):
         cv.tune("MvDA", VIEWS, Y, cv=[(np.flatnonzero(Y), np.flatnonzero(Y == 0))])
+    with pytest.raises(ValueError, match="use at most half as many folds as classes, 9"):
+        cv.EmbeddingSearchCV(cv.MvDA(), {}, cv=GroupKFold(10)).fit(VIEWS, Y, groups=Y)
     with pytest.warns(FitFailedWarning, match=r"3 of 6 fits failed; the last: reg must be a finite number"):
         cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [-1.0, 0.1]}, n_folds=3)
     with pytest.warns(FitFailedWarning, match=r"3 of 6 fits failed; the last: beta must be a finite number"):
@@ -232,7 +234,7 @@ def test_progress_bar(capsys):
     assert "Searching for MvDA" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", [3, list(FOLDS.split(Y, Y)), FOLDS])
+@pytest.mark.parametrize("given", [3, FOLDS, cv.ClassSplit(3, random_state=0)])
 def test_folds_as_scikit_learn_takes_them(given):
     search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, cv=given)
     assert search.best_score_ > 0.5
@@ -261,8 +263,8 @@ def test_folds_are_made_of_what_there_is(classes, samples, kind, n_folds):
     y = np.repeat(np.arange(classes), samples)
     splitter, found = folds("auto", y, 5, 0)
     assert found == kind
-    assert isinstance(splitter, {"classes": cv.ClassKFold, "samples": StratifiedKFold}[kind])
-    parts = list(splitter.split(y, y))
+    assert isinstance(splitter, {"classes": GroupKFold, "samples": StratifiedKFold}[kind])
+    parts = list(splitter.split(y, y, groups=y if kind == "classes" else None))
     assert len(parts) == n_folds
     for train, test in parts:
         assert len(np.unique(y[test])) >= 2
@@ -300,7 +302,8 @@ def test_folds_can_be_scored_by_precision(method):
     grid = {f"{name}__n_components": [2, 4], f"{name}__{'reg' if method == 'MvDA' else 'beta'}": [0.1]}
     options = {"metrics": ["cosine"], "scoring": "average_precision", "n_folds": 3, "cv": "classes"}
     search = cv.tune(method, data.views, data.y, grid, **options)
-    for fold, (train, test) in enumerate(cv.ClassKFold(3, 0).split(data.views, data.y)):
+    splits = GroupKFold(3, shuffle=True, random_state=0).split(data.views, data.y, groups=data.y)
+    for fold, (train, test) in enumerate(splits):
         for row, params in enumerate(search.cv_results_["params"]):
             model = search.pipeline(params).fit(data.views[train], data.y[train])
             wanted = cv.metrics.precision_by_dimension(model.transform(data.views[test]), data.y[test], [4], "cosine")
@@ -351,7 +354,7 @@ class TestCommittee:
         search = cv.tune("MvHE", VIEWS, Y, n_iter=6, members=3, cv=FOLDS)
         params = [search.cv_results_["params"][row] for row in search.members_]
         scores = []
-        for train, test in FOLDS.split(Y, Y):
+        for train, test in FOLDS:
             committee = cv.Committee([search.pipeline(one) for one in params]).fit(VIEWS[train], Y[train])
             scores.append(committee.score(VIEWS[test], Y[test]))
         assert search.best_score_ == pytest.approx(np.mean(scores), abs=1e-12)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import cross_val_score
 
 import crossview as cv
+from crossview.recognition.splits import folds
 
 labels = st.lists(st.integers(0, 9), min_size=8, max_size=60).filter(lambda y: len(set(y)) > 5)
 
@@ -13,7 +14,7 @@ labels = st.lists(st.integers(0, 9), min_size=8, max_size=60).filter(lambda y: l
 @given(y=labels, seed=st.integers(0, 2**32 - 1), share=st.floats(0.34, 0.66))
 def test_no_class_leaks_and_the_seed_decides(y, seed, share):
     y = np.array(y)
-    for splitter in (cv.ClassSplit(3, share, seed), cv.ClassSplit(3, 2, seed), cv.ClassKFold(3, seed)):
+    for splitter in (cv.ClassSplit(3, share, seed), cv.ClassSplit(3, 2, seed)):
         splits, again = list(splitter.split(y, y)), list(splitter.split(y, y))
         assert len(splits) == splitter.get_n_splits() == 3
         for (train, test), (same_train, same_test) in zip(splits, again, strict=True):
@@ -25,10 +26,18 @@ def test_no_class_leaks_and_the_seed_decides(y, seed, share):
             np.testing.assert_array_equal(test, same_test)
 
 
-def test_every_class_is_tested_once():
-    y = np.repeat(np.arange(7), 3)
-    tested = np.concatenate([test for _, test in cv.ClassKFold(3, random_state=1).split(y, y)])
-    np.testing.assert_array_equal(np.sort(tested), np.arange(21))
+@settings(max_examples=50, deadline=None)
+@given(y=labels, seed=st.integers(0, 2**32 - 1), kind=st.sampled_from([int, float, str, object]))
+def test_folds_of_classes_are_a_permutation_cut_into_parts(y, seed, kind):
+    """The definition of the folds of all stored results."""
+    y = np.array(y).astype(str if kind is object else kind).astype(kind)
+    splitter, what = folds("classes", y, 3, seed)
+    assert what == "classes"
+    parts = np.array_split(np.random.RandomState(seed).permutation(np.unique(y).size), 3)
+    for (train, test), part in zip(splitter.split(y, y, groups=y), parts, strict=True):
+        expected = np.isin(np.unique(y, return_inverse=True)[1], part)
+        np.testing.assert_array_equal(test, np.flatnonzero(expected))
+        np.testing.assert_array_equal(train, np.flatnonzero(~expected))
 
 
 def test_counts_are_the_papers():
@@ -43,7 +52,7 @@ def test_counts_are_the_papers():
 
 def test_works_in_scikit_learn():
     data = cv.datasets.load_digits()
-    scores = cross_val_score(cv.MvDA(reg=1e-3), data.views, data.y, cv=cv.ClassKFold(3, random_state=0))
+    scores = cross_val_score(cv.MvDA(reg=1e-3), data.views, data.y, cv=cv.ClassSplit(3, random_state=0))
     assert scores.shape == (3,)
     assert (scores > 0.3).all()
 
@@ -85,8 +94,6 @@ def test_most_chosen_labels_change():
 
 
 def test_other_mistakes():
-    with pytest.raises(ValueError, match="n_splits=3 folds of 5 classes leave a fold with a single class"):
-        list(cv.ClassKFold(3).split(None, [0, 1, 2, 3, 4]))
     with pytest.raises(ValueError, match="n_splits must be a whole number, 1 or more, got 0"):
         list(cv.ClassSplit(0, 2).split(None, [0, 1, 2, 3]))
     with pytest.raises(ValueError, match="y contains NaN"):
@@ -97,4 +104,4 @@ def test_other_mistakes():
         with pytest.raises(ValueError, match="ratio must be a share from 0 to 1"):
             cv.permute_labels([0, 1], ratio)
     with pytest.raises(ValueError, match="without y"):
-        list(cv.ClassKFold(2).split([[0.0]], None))
+        list(cv.ClassSplit(2).split([[0.0]], None))

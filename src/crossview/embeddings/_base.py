@@ -200,8 +200,8 @@ class Embedding(MultiViewTransformer):
 
         Parameters
         ----------
-        input_features : ignored
-            Not used.
+        input_features : sequence of str, optional
+            Names of the input features, which are only checked.
 
         Returns
         -------
@@ -209,9 +209,9 @@ class Embedding(MultiViewTransformer):
             The class's name and a number: ``mvhe0``, ``mvhe1``, …
         """
         check_is_fitted(self)
-        return np.array(self._names_out(0), dtype=object)
+        return np.array(self._names_out(0, self._input_names(input_features)[0]), dtype=object)
 
-    def _names_out(self, v: int, input_features: Sequence[str] | None = None) -> list[str]:
+    def _names_out(self, v: int, inputs: list[str]) -> list[str]:
         return [f"{type(self).__name__.lower()}{k}" for k in range(self._n_outputs(v))]
 
 

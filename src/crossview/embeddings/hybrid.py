@@ -64,6 +64,10 @@ class MvHE(Embedding):
         Names of the views.
     n_features_ : tuple of int
         Number of features of each view, D_v.
+    feature_names_ : list
+        Column names of each view, a list of str, or None if it had none.
+    image_shape_ : tuple of int or None
+        Height and width of the images, if the views were images.
 
     Notes
     -----
@@ -209,7 +213,7 @@ class KMvHE(KernelEmbedding, MvHE):
         As in `ViewKernel`.
     offsets_ : list of ndarray, each of shape (d,)
         Training mean of each view in the common space, subtracted after projecting.
-    eigenvalues_, view_names_, n_features_
+    eigenvalues_, view_names_, n_features_, feature_names_, image_shape_
         As in `MvHE`.
 
     Notes

@@ -28,7 +28,7 @@ from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassKFold, ClassSplit, SampleSplit
+from crossview.recognition.splits import ClassSplit, SampleSplit
 
 Sizes: TypeAlias = dict[Any, Any]
 
@@ -223,7 +223,7 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "degree": _NUMBER,
         "coef0": _NUMBER,
     },
-    **{cls: {} for cls in (ClassKFold, ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
+    **{cls: {} for cls in (ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }

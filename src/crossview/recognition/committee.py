@@ -34,8 +34,8 @@ class Committee(Embedding):
     ----------
     members_ : list of estimator
         The fitted members.
-    view_names_, n_features_ : list of str and tuple of int
-        The name and D_v of every view.
+    view_names_, n_features_, feature_names_, image_shape_
+        As in `MvHE`.
 
     Examples
     --------

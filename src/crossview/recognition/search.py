@@ -162,10 +162,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self._check_params()
         candidates = self._candidates()
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
-        splits = list(splitter.split(checked, labels, groups))
+        splits = list(splitter.split(checked, labels, labels if self.folds_of_ == "classes" else groups))
         self.n_splits_ = len(splits)
         if any(len(np.unique(labels[test])) < 2 for _, test in splits):
-            raise ValueError("a fold tests a single class, so every match is correct: use fewer folds.")
+            most = f"at most half as many folds as classes, {len(np.unique(labels)) // 2}"
+            raise ValueError(f"a fold tests a single class, where every match is correct: use {most}.")
         scores = self._score_candidates(checked, labels, splits, candidates)
         candidate_of_row = self._store_results(scores, candidates)
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])

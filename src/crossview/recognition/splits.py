@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state, column_or_1d
 
 from crossview._types import Indices
 from crossview._validation import check_choice, check_count
 
-__all__ = ["ClassKFold", "ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
+__all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
 
 Labels: TypeAlias = NDArray[np.generic]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -22,42 +22,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 _CLASSES_PER_FOLD = 4
 
 
-class _Splitter:
-    """A scikit-learn splitter. A subclass defines `_train_masks`."""
-
-    n_splits: int
-    random_state: int | RandomState | None
-
-    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
-        """Return the number of splits. The arguments are ignored."""
-        return self.n_splits
-
-    def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the training rows and the test rows of every split.
-
-        Parameters
-        ----------
-        X, groups
-            Ignored.
-        y : array-like of shape (m,)
-            One class label per sample.
-        """
-        check_count(self.n_splits, "n_splits", least=1)
-        if y is None:
-            raise ValueError("cannot split classes without y: give one class label per sample.")
-        labels = column_or_1d(y)
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise ValueError("y contains NaN or infinity: give every sample a class, or leave it out.")
-        classes, codes = np.unique(labels, return_inverse=True)
-        for is_train in self._train_masks(classes, codes, check_random_state(self.random_state)):
-            yield np.flatnonzero(is_train), np.flatnonzero(~is_train)
-
-    def _train_masks(self, classes: Labels, codes: Indices, random: RandomState) -> Iterator[Mask]:
-        """Yield a mask of the training samples for every split."""
-        raise AssertionError("a subclass defines the splits")
-
-
-class ClassSplit(_Splitter):
+class ClassSplit:
     """Repeated random splits into training classes and test classes, as in the paper.
 
     Parameters
@@ -85,7 +50,32 @@ class ClassSplit(_Splitter):
         self.train_size = train_size
         self.random_state = random_state
 
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
+        """Return the number of splits. The arguments are ignored."""
+        return self.n_splits
+
+    def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the training rows and the test rows of every split.
+
+        Parameters
+        ----------
+        X, groups
+            Ignored.
+        y : array-like of shape (m,)
+            One class label per sample.
+        """
+        check_count(self.n_splits, "n_splits", least=1)
+        if y is None:
+            raise ValueError("cannot split classes without y: give one class label per sample.")
+        labels = column_or_1d(y)
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise ValueError("y contains NaN or infinity: give every sample a class, or leave it out.")
+        classes, codes = np.unique(labels, return_inverse=True)
+        for is_train in self._train_masks(classes, codes, check_random_state(self.random_state)):
+            yield np.flatnonzero(is_train), np.flatnonzero(~is_train)
+
     def _train_masks(self, classes: Labels, codes: Indices, random: RandomState) -> Iterator[Mask]:
+        """Yield a mask of the training samples for every split."""
         count = _train_count(self.train_size, len(classes), "classes", least=2)
         for _ in range(self.n_splits):
             yield np.isin(codes, random.permutation(len(classes))[:count])
@@ -121,42 +111,11 @@ class SampleSplit(ClassSplit):
             yield is_train
 
 
-class ClassKFold(_Splitter):
-    """Folds of classes. Each class is tested once, by a model trained on other classes.
-
-    Parameters
-    ----------
-    n_splits : int
-        Number of folds, at most half the number of classes: in a fold with a single class, every match is correct.
-    random_state : int, RandomState or None
-        Seed of the assignment of classes to folds.
-
-    Examples
-    --------
-    >>> y = ["a", "a", "b", "c", "d"]
-    >>> for train, test in ClassKFold(2, random_state=0).split(y, y):
-    ...     print(train, test)
-    [0 1 2] [3 4]
-    [3 4] [0 1 2]
-    """
-
-    def __init__(self, n_splits: int = 5, random_state: int | RandomState | None = None) -> None:
-        self.n_splits = n_splits
-        self.random_state = random_state
-
-    def _train_masks(self, classes: Labels, codes: Indices, random: RandomState) -> Iterator[Mask]:
-        check_count(self.n_splits, "n_splits", least=2)
-        if self.n_splits > len(classes) // 2:
-            raise ValueError(
-                f"n_splits={self.n_splits} folds of {len(classes)} classes leave a fold with a single class, where "
-                f"every match is correct: use at most {len(classes) // 2} folds, or scikit-learn's StratifiedKFold."
-            )
-        for test in np.array_split(random.permutation(len(classes)), self.n_splits):
-            yield ~np.isin(codes, test)
-
-
 def folds(cv: Any, y: NDArray[Any], n_folds: int, random_state: int) -> tuple[Any, str]:
-    """Return the splitter of a search with this `cv`, and what it splits: "classes", "samples" or "given"."""
+    """Return the splitter of a search with this `cv`, and what it splits: "classes", "samples" or "given".
+
+    The groups of a splitter of classes are the classes.
+    """
     if not isinstance(cv, str):
         return check_cv(cv, y, classifier=True), "given"
     check_choice(cv, "cv", ("auto", "classes", "samples"))
@@ -171,7 +130,7 @@ def folds(cv: Any, y: NDArray[Any], n_folds: int, random_state: int) -> tuple[An
         raise ValueError(f"folds of {cv} need {needed}: add data, or choose other folds with cv.")
     n_folds = min(n_folds, possible[cv])
     if cv == "classes":
-        return ClassKFold(n_folds, random_state), cv
+        return GroupKFold(n_folds, shuffle=True, random_state=random_state), cv
     return StratifiedKFold(n_folds, shuffle=True, random_state=random_state), cv
 
 
