@@ -172,9 +172,7 @@ def test_images_are_brought_to_a_size(tmp_path):
                 pixels = random.integers(256, size=(6 + k, 5), dtype=np.uint8)
                 Image.fromarray(pixels).save(path)
     folder, model = tmp_path / "images", tmp_path / "m"
-    assert (
-        "Resize all, for example with --size 6x5" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
-    )
+    assert "for example with --size 6x5" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
     run("fit", folder, "-o", model, "--method", "PCA", "--size", "6x5")
     run("enroll", model, folder, "--view", "photo")  # the model knows the size
     (tmp_path / "probes").mkdir()

@@ -250,7 +250,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """
         known = self.feature_names_[v]
         if columns is not None and known is not None and columns != known:
-            raise ValueError(_difference(columns, known, self.view_names_[v], v))
+            fix = f"X[model.feature_names_[{v}]], where model is the fitted {type(self).__name__}"
+            raise ValueError(f"columns of view {self.view_names_[v]!r} {_difference(columns, known)} {fix}.")
         expected = self.n_features_[v]
         if X.shape[1] != expected:
             raise ValueError(
@@ -275,16 +276,15 @@ def _prefixed(names: Sequence[str], view: str) -> list[str]:
     return [name if name.startswith(prefix) else prefix + name for name in names]
 
 
-def _difference(columns: list[str], known: list[str], view: str, v: int) -> str:
-    """How the columns of a view differ from those in fit, and what to do."""
+def _difference(columns: list[str], known: list[str]) -> str:
+    """How columns differ from those in fit, and what to do; to be followed by the selection of the right columns."""
     given, fitted = set(columns), set(known)
     missing, unexpected = [c for c in known if c not in given], [c for c in columns if c not in fitted]
-    fix = f"X[model.feature_names_[{v}]]"
     if not missing and not unexpected and len(columns) == len(known):
-        return f"columns of view {view!r} are in another order than in fit: reorder them with {fix}."
+        return "are in another order than in fit: reorder them with"
     parts = [f"{what} {_listed(names)}" for what, names in (("missing", missing), ("unexpected", unexpected)) if names]
     differ = "; ".join(parts) or "some occur more than once"
-    return f"columns of view {view!r} differ from those in fit ({differ}): pass the columns of fit, {fix}."
+    return f"differ from those in fit ({differ}): pass the columns of fit,"
 
 
 def _listed(names: Sequence[str]) -> str:

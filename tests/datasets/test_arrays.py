@@ -50,7 +50,10 @@ def test_npz(tmp_path):
         ({"a": np.eye(3), "y": [b"a", b"\xff", b"b"]}, r"data\.npz: y is not in UTF-8 .*: save it as text"),
         ({"a": np.arange(3), "y": np.arange(3)}, r"data\.npz: view 'a' must be a matrix"),
         ({"a": np.array([["u"]] * 3), "y": np.arange(3)}, r"data\.npz: view 'a' has dtype <U1, not numbers"),
-        ({"a": np.eye(3), "y": np.array([1, None, "x"], dtype=object)}, r"dtype object are never read"),
+        (
+            {"a": np.eye(3), "y": np.array([1, None, "x"], dtype=object)},
+            r"y\.npy is of dtype object, which is never read: .*np\.array\(labels, dtype=str\)",
+        ),
     ],
 )
 def test_npz_that_is_wrong(tmp_path, arrays, message):
@@ -98,7 +101,8 @@ def test_a_folder_of_npy_files(tmp_path):
     with (tmp_path / "y.npy").open("wb") as stream:
         np.lib.format.write_array(stream, np.array(list("abaab")), version=(2, 0))
     np.save(tmp_path / "id.npy", np.arange(5) * 2)
-    (tmp_path / ".y.npy").write_bytes(b"hidden")
+    for name in (".y.npy", "~$y.npy", "Thumbs.db"):
+        (tmp_path / name).write_bytes(b"of another program")
     data = open_dataset(tmp_path)
     assert (data.view_names, data.y.tolist(), data.ids.tolist()) == (
         ["photo", "sketch"],
@@ -110,7 +114,7 @@ def test_a_folder_of_npy_files(tmp_path):
     with pytest.raises(ValueError, match=r"needs no pair_by: row k of every array is the same sample"):
         open_dataset(tmp_path, pair_by="(x)")
     np.save(tmp_path / "y.npy", np.array(list("abaab"), dtype=object))
-    with pytest.raises(ValueError, match=r"y\.npy is not a readable \.npy file .*y=np\.array\(labels, dtype=str\)"):
+    with pytest.raises(ValueError, match=r"y\.npy is not a readable \.npy file .*np\.array\(labels, dtype=str\)"):
         open_dataset(tmp_path)
     (tmp_path / "photo.csv").write_text(PHOTO)
     with pytest.raises(ValueError, match=r"has tables and \.npy files, photo\.csv and .*\.npy: keep one kind"):
@@ -175,7 +179,7 @@ def test_labels_may_be_left_out_and_identities_are_kept(tables, tmp_path_factory
 
 
 def test_columns_may_have_other_names(tmp_path):
-    (tmp_path / "a.csv").write_text("\ufeffperson,sex,f\r\n1,0,2.5\r\n\r\n2,1,3.5\r\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text("\ufeffperson, sex, f\r\n1,0,2.5\r\n\r\n2,1,3.5\r\n", encoding="utf-8")
     data = cv.datasets.load_arrays(tmp_path, id_column="person", label_column="sex")
     np.testing.assert_array_equal(data.views["a"], [[2.5], [3.5]])
     np.testing.assert_array_equal(data.y, [0, 1])
@@ -311,7 +315,7 @@ def test_npy_headers_are_checked_before_anything_is_allocated(tmp_path, monkeypa
     monkeypatch.setattr(np.lib.format, "read_array", lambda *args, **kwargs: pytest.fail("allocated"))
     for content in (npy((10**6, 10**6)), npy((2, 2), "|O", 32), npy((9, 9), size=80)):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file .*y=np\.array\(labels, dtype=str\)"):
+        with pytest.raises(ValueError, match=r"a\.npy is not a readable \.npy file .*: save it with numpy\.save"):
             cv.datasets.load_arrays(path, labelled=False)
 
 

@@ -5,11 +5,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.box import SIMPLE
 from rich.markup import escape
-from rich.table import Table
 
 import crossview as cv
 from crossview.cli.app import (
@@ -28,10 +25,10 @@ from crossview.cli.app import (
 from crossview.cli.experiments import StaticOption, command_line, output_folder, write_page
 from crossview.cli.files import load_fitted, model_size
 from crossview.cli.matching import comparable_labels, open_samples
+from crossview.cli.tables import console_tables
+from crossview.experiments.cells import fingerprint
 from crossview.persistence import write_atomically
-from crossview.report import ResultTable
 from crossview.report.evaluation import evaluation_report, evaluation_summary, evaluation_tables
-from crossview.report.formatting import measured
 
 _RECORD = "evaluation.json"
 
@@ -90,7 +87,7 @@ def evaluate(
         "model": model.name,
         "model_sha256": sha256(model.read_bytes()).hexdigest(),
         "data": data,
-        "data_sha256": _digest(loaded),
+        "data_sha256": fingerprint(loaded),
         "view": view,
     }
     _check_free(output, subject, overwrite)
@@ -114,21 +111,12 @@ def evaluate(
         print(json.dumps(result))
         return
     tables = evaluation_tables(found)
-    for table in tables:
-        out.print(_console_table(table))
+    for shown in console_tables(tables):
+        out.print(shown)
     for note in dict.fromkeys(entry.note for table in tables for entry in table.entries if entry.note):
         out.print(escape(note), soft_wrap=True)
     out.print(escape(evaluation_summary(found)), soft_wrap=True)
     out.print(f"report: {page}", markup=False, soft_wrap=True)
-
-
-def _digest(data: cv.datasets.Dataset) -> str:
-    """A digest of the samples and labels."""
-    found = sha256(repr((data.view_names, data.views.n_features)).encode())
-    for array in data.views.arrays:
-        found.update(np.ascontiguousarray(array).data)
-    found.update("\n".join(map(str, data.y.tolist())).encode())
-    return found.hexdigest()
 
 
 def _check_free(folder: Path, subject: dict[str, Any], overwrite: bool) -> None:
@@ -147,13 +135,3 @@ def _check_free(folder: Path, subject: dict[str, Any], overwrite: bool) -> None:
         kinds = dict.fromkeys(parts[name.removesuffix("_sha256")] for name in changed)
         what = f"a report on {' and '.join(kinds)}"
     raise ValueError(f"{folder} holds {what}: choose another --output, or pass --overwrite to replace it.")
-
-
-def _console_table(table: ResultTable) -> Table:
-    shown = Table(title=escape(f"{table.title}, {table.unit}"), box=SIMPLE)
-    shown.add_column(table.row_head)
-    for column in table.columns:
-        shown.add_column(escape(column), justify="right")
-    for row, entries in table.rows.items():
-        shown.add_row(escape(row), *(escape(measured(entry, table.digits)) for entry in entries))
-    return shown

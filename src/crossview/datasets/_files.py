@@ -66,6 +66,11 @@ def check_name(path: Path) -> Path:
     return path
 
 
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder is hidden, or made by macOS or by an office program for itself."""
+    return name.startswith((".", "~$")) or name == "__MACOSX"
+
+
 def natural(text: str) -> list[tuple[int, int, str]]:
     """Key that sorts names as people do: obj2 before obj10."""
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]{1,18})", text)]
@@ -101,5 +106,5 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _tidy(files: list[File]) -> list[File]:
-    kept = [file for file in files if not any(part.startswith(".") or part == "__MACOSX" for part in file[0])]
+    kept = [file for file in files if not any(map(is_hidden, file[0]))]
     return sorted(kept, key=lambda file: [natural(part) for part in file[0]])

@@ -12,11 +12,6 @@ from numpy.typing import NDArray
 from crossview._types import Array
 from crossview.datasets._files import one_line, unreadable
 
-NO_OBJECTS = (
-    "Arrays of dtype object are never read: save features as numbers, and labels as numbers or text, "
-    "y=np.array(labels, dtype=str)."
-)
-
 
 def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     """The array in a stream of `size` bytes; numpy raises any kind of error on damaged data."""
@@ -29,9 +24,13 @@ def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
             raise ValueError(f"{name} is smaller than its header")
         stream.seek(start)
         shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    # An object's size says nothing, and numpy allocates what a header declares.
-    if dtype.kind not in "biufSU" or math.prod(shape) * max(dtype.itemsize, 1) > size:
-        raise ValueError(f"{name} is of dtype {dtype}, or smaller than its shape {shape}")
+    if dtype.kind not in "biufSU":
+        raise ValueError(
+            f"{name} is of dtype {dtype}, which is never read: save features as numbers, and labels as numbers or as "
+            "text, np.array(labels, dtype=str)"
+        )
+    if math.prod(shape) * max(dtype.itemsize, 1) > size:  # numpy allocates what a header declares
+        raise ValueError(f"{name} is smaller than its shape {shape}")
     stream.seek(0)
     array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array
@@ -63,4 +62,6 @@ def _checked(stream: IO[bytes], size: int, label: str) -> NDArray[Any]:
         raise
     except Exception as error:
         # A decoder raises any kind of error on damaged data; the user needs the file's name.
-        raise ValueError(f"{label} is not a readable .npy file ({one_line(error)}). {NO_OBJECTS}") from error
+        raise ValueError(
+            f"{label} is not a readable .npy file ({one_line(error)}): save it with numpy.save."
+        ) from error

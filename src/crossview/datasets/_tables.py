@@ -72,11 +72,11 @@ def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
         raise ValueError(f"{file} is not a readable table ({error}): save it as CSV in UTF-8.") from error
     if not lines:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
-    header, *rows = lines
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+    header, *rows = [name.strip() for name in lines[0]], *lines[1:]
+    if len(header) == 1 and (marks := [mark for mark in ";\t|" if mark in header[0]]):
         raise ValueError(
             f"{file} has one column, {header[0]!r}: save it with commas between the columns and points in numbers, in "
-            "Python with pandas.read_csv(file, sep=';', decimal=',').to_csv(file, index=False)."
+            f"Python with pandas.read_csv(file, sep={marks[0]!r}, decimal=',').to_csv(file, index=False)."
         )
     _check_header(header, file)
     for k, row in enumerate(rows, start=1):

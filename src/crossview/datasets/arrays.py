@@ -1,19 +1,17 @@
 """Features from arrays in a file or from tables in a folder."""
 
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
-from crossview.datasets._files import check_name, listed, natural, one_line, unreadable
+from crossview.datasets._dataset import Dataset, as_labels, class_names
+from crossview.datasets._files import check_name, is_hidden, natural, one_line, unreadable
+from crossview.datasets._joined_tables import join_tables
 from crossview.datasets._matlab_views import read_views
-from crossview.datasets._npy import NO_OBJECTS, read_npy, read_npy_file
-from crossview.datasets._pairing import check_pairs, keys_by_pattern
-from crossview.datasets._tables import Table, read_table
+from crossview.datasets._npy import read_npy, read_npy_file
 from crossview.views import Views
 
 __all__ = ["ARRAY_SUFFIXES", "load_arrays"]
@@ -38,15 +36,23 @@ def load_arrays(
     labelled: bool = True,
     pair_by: str | None = None,
 ) -> Dataset:
-    r"""Features from numpy's ``.npz`` or from one table per view.
+    r"""Features from arrays or tables: ``.npz``, ``.npy``, ``.mat``, ``.csv`` or ``.parquet``.
 
     Parameters
     ----------
     path : str or Path
-        Either an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of
-        shape (m,), and optionally identities of shape (m,); or a folder with one ``.csv`` (commas, a line of names
-        first, UTF-8) or ``.parquet`` file per view; or one such file, which gives one view. Rows of tables are matched
-        by their identity: where a view lacks one, or has no value for it, its row is NaN. Parquet needs pyarrow.
+        One of
+
+        - an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of shape
+          (m,), and optionally identities of shape (m,);
+        - a folder with the same arrays as ``.npy`` files, such as ``photo.npy``, ``sketch.npy`` and ``y.npy``;
+        - a ``.mat`` file (up to version 7) with a matrix per view, such as ``X1`` and ``X2``, or a cell array of them,
+          and the labels as ``y``, ``Y``, ``gnd``, ``gt``, ``label`` or ``labels``. Samples are the rows, or else the
+          columns, of which there are as many as labels;
+        - a folder with one ``.csv`` (commas, a line of names first, UTF-8) or ``.parquet`` file per view. Rows are
+          matched by their identity: where a view lacks one, or has no value for it, its row is NaN. A label in one of
+          the tables suffices. Parquet needs pyarrow;
+        - one ``.csv``, ``.parquet`` or ``.npy`` file, which gives one view.
     y_name : str
         Name of the array of labels.
     id_column : str
@@ -54,7 +60,11 @@ def load_arrays(
     label_column : str
         The column of tables with the labels. All other columns are features.
     labelled : bool
-        Whether every sample must have a label, as fitting requires. Otherwise missing labels are empty text.
+        Whether every sample must have a label, as fitting requires, and tables must have samples in common. Otherwise
+        missing labels are empty text.
+    pair_by : str, optional
+        A regular expression that says which rows of tables are the same sample if their identities differ: those in
+        which its groups find the same text. ``r"(\d+)$"`` takes the number at the end.
 
     Returns
     -------
@@ -78,7 +88,8 @@ def load_arrays(
     files = [source] if source.is_file() else _files_in(source)
     suffixes = {file.suffix.lower() for file in files}
     if suffixes <= set(TABLE_SUFFIXES):
-        return _from_tables(files, source, id_column, label_column, labelled, pair_by)
+        joined = join_tables(files, id_column, label_column, labelled, pair_by)
+        return _dataset(joined.views, as_labels(joined.labels), source, np.array(joined.ids))
     if pair_by is not None:
         raise ValueError(f"{source} needs no pair_by: row k of every array is the same sample. Leave it out.")
     if suffixes == {".npy"}:
@@ -135,7 +146,7 @@ def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
     except Exception as error:
         # A decoder raises any kind of error on damaged data; the user needs the file's name.
         raise ValueError(
-            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). {NO_OBJECTS} {_HELP}"
+            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). {_HELP}"
         ) from error
 
 
@@ -156,7 +167,7 @@ def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[A
 def _files_in(folder: Path) -> list[Path]:
     """The tables, or otherwise the .npy files, of a folder."""
     try:
-        entries = [check_name(file) for file in folder.iterdir() if not file.name.startswith(".")]
+        entries = [check_name(file) for file in folder.iterdir() if not is_hidden(file.name)]
     except OSError as error:
         raise unreadable(folder, error) from error
     tables = [file for file in entries if file.suffix.lower() in TABLE_SUFFIXES]
@@ -167,70 +178,6 @@ def _files_in(folder: Path) -> list[Path]:
         both = f"{tables[0].name} and {arrays[0].name}"
         raise ValueError(f"{folder} has tables and .npy files, {both}: keep one kind.")
     return sorted(tables or arrays, key=lambda file: natural(file.name))
-
-
-def _from_tables(
-    files: Sequence[Path], source: Path, id_column: str, label_column: str, labelled: bool, pair_by: str | None
-) -> Dataset:
-    tables: dict[str, Table] = {}
-    for file in files:
-        if file.stem in tables:
-            raise ValueError(f"{source} has two tables of the view {file.stem!r}, as .csv and .parquet: remove one.")
-        table = read_table(file, id_column, label_column)
-        tables[file.stem] = table if pair_by is None else _by_key(table, pair_by)
-    labels = _labels(tables.values(), id_column)
-    if labelled:
-        _check_labels(tables.values(), labels, id_column, label_column)
-        seen = {view: {key for key, row in table.rows.items() if row[0] == row[0]} for view, table in tables.items()}
-        fix = f"The column {id_column!r} must match: correct it, or give a pattern for what ids share, such as "
-        fix += r"--pair-by '(\d+)$' (pair_by=…)."
-        check_pairs(seen, lambda view, key: f"{id_column} {key!r} of {tables[view].file}", "{}", fix)
-    joined = paired({view: table.rows for view, table in tables.items()}, list(labels))
-    views = Views(joined, feature_names=[table.columns for table in tables.values()])
-    return _dataset(views, as_labels(list(labels.values())), source, np.array(list(labels)))
-
-
-def _by_key(table: Table, pattern: str) -> Table:
-    """The same table, its rows named after what a pattern finds in their identities."""
-    keys = ["-".join(filter(None, found)) for found in keys_by_pattern(pattern, list(table.rows))]
-    first: dict[str, str] = {}
-    for identity, key in zip(table.rows, keys, strict=True):
-        if (other := first.setdefault(key, identity)) != identity:
-            both = f"{other!r} and {identity!r} of {table.file}"
-            raise ValueError(f"pair_by finds {key!r} in {both}: write a pattern that tells them apart.")
-    rows = dict(zip(keys, table.rows.values(), strict=True))
-    return table._replace(rows=rows, labels=dict(zip(keys, table.labels.values(), strict=bool(table.labels))))
-
-
-def _labels(tables: Iterable[Table], id_column: str) -> dict[str, str]:
-    """The label of every identity, empty text if no table has one."""
-    labels: dict[str, tuple[str, Path]] = {}
-    for table in tables:
-        for identity in table.rows:
-            label = table.labels.get(identity, "")
-            first, file = labels.get(identity, ("", table.file))
-            if not first:
-                labels[identity] = label, table.file
-            elif label and first != label:
-                raise ValueError(
-                    f"{id_column} {identity!r} has the label {first!r} in {file}, but {label!r} in {table.file}: "
-                    "correct one of them."
-                )
-    return {identity: label for identity, (label, _) in labels.items()}
-
-
-def _check_labels(tables: Iterable[Table], labels: Mapping[str, str], id_column: str, label_column: str) -> None:
-    """Refuse samples without a label."""
-    for table in tables:
-        missing = [identity for identity in table.rows if not labels[identity]]
-        if missing and not table.labels:
-            there = listed([repr(name) for name in (id_column, *table.columns)], 10)
-            raise ValueError(
-                f"{table.file} has no column {label_column!r}, only {there}: add it to one of the tables, "
-                "or rename the column that has the classes (in Python, pass its name as label_column)."
-            )
-        if missing:
-            raise ValueError(f"{table.file} has no {label_column} for {id_column} {missing[0]!r}: fill it in.")
 
 
 def _dataset(views: Views, y: NDArray[Any], source: Path, ids: NDArray[Any] | None) -> Dataset:

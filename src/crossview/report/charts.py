@@ -18,7 +18,7 @@ from crossview.report.drawing import (
     ticks,
     ticks_log,
 )
-from crossview.report.formatting import absent, compare, decimals, finite, measured, number, spread
+from crossview.report.formatting import absent, compare, counted, decimals, finite, measured, number, spread
 from crossview.report.palette import LegendEntry, Palette
 
 _ROW, _BARS_WIDTH = 20.0, 420.0
@@ -35,7 +35,8 @@ def bars(item: Bars, palette: Palette) -> Figure:
     ends = [value for entry in entries for value in _reach(entry)]
     axis = ticks(min([0.0, *ends]), max([0.0, *ends])) if any(ends) else [0.0, 1.0]
     explanation = "Bar: measured"
-    explanation += "; whisker: one standard deviation each way" * any(finite(entry.sd) for entry in entries)
+    kind = "deviation" if any(finite(entry.sd) for entry in entries) else "error"
+    explanation += f"; whisker: one standard {kind} each way" * any(finite(entry.spread) for entry in entries)
     explanation += "; diamond: published" * any(finite(entry.published) for entry in entries)
     rows = [[name, *(_text(e, digits).replace("\n", "; ") for e in row)] for name, row in item.series.items()]
     return Figure(
@@ -50,7 +51,7 @@ def bars(item: Bars, palette: Palette) -> Figure:
 
 def _reach(entry: Entry) -> list[float]:
     """How far a bar, its whisker and its diamond reach."""
-    ends = [entry.mean - (entry.sd or 0.0), entry.mean + (entry.sd or 0.0)] if finite(entry.mean) else []
+    ends = [entry.mean - (entry.spread or 0.0), entry.mean + (entry.spread or 0.0)] if finite(entry.mean) else []
     return [value for value in [*ends, entry.published] if finite(value)]
 
 
@@ -69,7 +70,7 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
     lines, points = [], []
     for k, (name, entries) in enumerate(item.series.items()):
         entry, y = entries[group], 8 + _ROW * (k + 0.5)
-        mean, sd, published = entry.mean, entry.sd, entry.published
+        mean, error, published = entry.mean, entry.spread, entry.published
         end = scale(mean if finite(mean) else 0.0)
         lines.append(
             {
@@ -78,7 +79,7 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
                 "colour": palette[name].css_class,
                 "value": number(mean, digits) if finite(mean) else absent(entry),
                 "bar": (min(scale(0.0), end), abs(end - scale(0.0))) if finite(mean) else None,
-                "whisker": (scale(mean - sd), scale(mean + sd)) if finite(mean) and finite(sd) else None,
+                "whisker": (scale(mean - error), scale(mean + error)) if finite(mean) and finite(error) else None,
                 "diamond": scale(published) if finite(published) else None,
             }
         )
@@ -210,7 +211,7 @@ def _band(curve: Curve, x_scale: Scale, y_scale: Scale) -> str:
 def _description(item: Curves, digits: int) -> str:
     """What the curves show, in words."""
     last = {name: curve.y[-1] for name, curve in item.curves.items() if len(curve.y) and isfinite(curve.y[-1])}
-    text = f"{len(item.curves)} curves of {item.y_label} against {item.x_label}."
+    text = f"{counted(len(item.curves), 'curve')} of {item.y_label} against {item.x_label}."
     if last:
         low, high = extent(y for curve in item.curves.values() for y in curve.y)
         top = max(last, key=lambda name: last[name])

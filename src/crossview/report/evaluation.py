@@ -12,6 +12,8 @@ from crossview.recognition.scores import Direction, Evaluation, Scores
 from crossview.recognition.searches import LEAST_ERRORS
 from crossview.report.compose import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
+from crossview.report.formatting import counted
+from crossview.report.results import DIRECTION
 
 Value: TypeAlias = Callable[[Scores], Estimate | None]
 
@@ -63,17 +65,17 @@ def evaluation_summary(evaluation: Evaluation) -> str:
     mean, skipped = evaluation.mean, sum(one.n_skipped for one in evaluation.directions)
     directions = len(evaluation.directions)
     sentences = [
-        f"{_count(evaluation.n_samples, 'test sample')} of {_count(evaluation.n_classes, 'class')}, matched in "
-        f"{_count(directions, 'direction')}.",
+        f"{counted(evaluation.n_samples, 'test sample')} of {counted(evaluation.n_classes, 'class')}, matched in "
+        f"{counted(directions, 'direction')}.",
         f"Accuracy is {_percent(mean.accuracy)}; random matches would score {100 * mean.chance:.1f} %.",
         f"In brackets: {_how_intervals(evaluation)}.",
     ]
     if skipped:
         sentences.append(
-            f"{_count(skipped, 'probe')} whose class is not in the gallery count as strangers, and not in accuracy."
+            f"{counted(skipped, 'probe')} whose class is not in the gallery count as strangers, and not in accuracy."
         )
     if evaluation.n_unlabelled:
-        sentences.append(f"{_count(evaluation.n_unlabelled, 'sample')} without a label were left out.")
+        sentences.append(f"{counted(evaluation.n_unlabelled, 'sample')} without a label were left out.")
     return " ".join(sentences)
 
 
@@ -138,7 +140,7 @@ def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
         "accuracy of the accepted": _entry(at.accuracy_accepted),
     }
     caption = (
-        f"At the model's threshold, {at.threshold:.4g}: the share of {_count(at.n_strangers, 'stranger')} that are "
+        f"At the model's threshold, {at.threshold:.4g}: the share of {counted(at.n_strangers, 'stranger')} that are "
         "taken for someone, that of all searches without the class of the probe (FPIR), that of probes of enrolled "
         "classes that are turned away, and the accuracy of those that are not."
     )
@@ -196,7 +198,7 @@ def _confusions(evaluation: Evaluation, data: Dataset) -> Facts:
     names = dict(zip(map(str, np.unique(data.y).tolist()), data.class_names, strict=True))
     rows = {
         f"{names.get(one.label, one.label)} taken for {names.get(one.taken_for, one.taken_for)}": (
-            f"{one.count} of {_count(one.of, 'probe')}"
+            f"{one.count} of {counted(one.of, 'probe')}"
         )
         for one in evaluation.confusions
     }
@@ -211,12 +213,12 @@ def _how_intervals(evaluation: Evaluation) -> str:
 
 
 def _sizes(direction: Direction) -> str:
-    strangers = f", and {_count(direction.n_skipped, 'stranger')}" if direction.n_skipped else ""
-    return f"{_count(direction.n_probes, 'probe')} in {_count(direction.n_gallery, 'gallery sample')}{strangers}"
+    strangers = f", and {counted(direction.n_skipped, 'stranger')}" if direction.n_skipped else ""
+    return f"{counted(direction.n_probes, 'probe')} in {counted(direction.n_gallery, 'gallery sample')}{strangers}"
 
 
 def _name(direction: Direction) -> str:
-    return f"{direction.probe} in {direction.gallery}"
+    return f"{direction.probe}{DIRECTION}{direction.gallery}"
 
 
 def _entry(found: Estimate | None, note: str = "") -> Entry:
@@ -227,11 +229,6 @@ def _entry(found: Estimate | None, note: str = "") -> Entry:
 
 def _percent(found: Estimate) -> str:
     return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def _count(number: int, noun: str) -> str:
-    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
-    return f"{number} {noun}{ending}"
 
 
 def _at_rank(rank: int) -> Value:

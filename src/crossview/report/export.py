@@ -10,8 +10,8 @@ from crossview.report.formatting import markdown
 from crossview.report.rendering import render_template
 
 _FIELDS = (
-    *("mean", "sd", "published", "published_sd", "difference", "deviations", "loss", "published_loss", "note"),
-    *("low", "high"),
+    *("mean", "sd", "se", "low", "high", "published", "published_sd"),
+    *("difference", "deviations", "loss", "published_loss", "note"),
 )
 
 
