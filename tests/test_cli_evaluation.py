@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from commands import run
 from methods import make
+from PIL import Image
 
 import crossview as cv
 
@@ -153,3 +154,18 @@ def test_wrong_files(model, data, tmp_path):
     assert "is a file, not a folder" in run("evaluate", model, data, *FEW, "-o", "file", status=1).stderr
     cv.save(cv.MvDA(), model)
     assert "not fitted" in run("evaluate", model, data, *FEW, status=1).stderr
+
+
+def test_images_have_the_size_that_the_model_has_seen(tmp_path):
+    data = cv.datasets.make_turntable(n_objects=6)
+    cv.save(cv.PCA(n_components=3).fit(data.views), tmp_path / "t.model")
+    printed = run("evaluate", "t.model", "turntable", *FEW)  # rendered at its own size
+    assert "240 test samples of 60 classes, matched in 6 directions" in printed.stdout
+    for name in data.view_names:
+        for k, pixels in enumerate(data.views[name]):
+            folder = tmp_path / "images" / name / f"object{data.y[k]}"
+            folder.mkdir(parents=True, exist_ok=True)
+            grey = np.round(255 * pixels.reshape(data.image_shape)).astype(np.uint8)
+            Image.fromarray(grey).resize((20, 24)).save(folder / f"{k}.png")
+    printed = run("evaluate", "t.model", "images", *FEW, "-o", "there")
+    assert "24 test samples of 6 classes, matched in 6 directions" in printed.stdout
