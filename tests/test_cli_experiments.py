@@ -16,8 +16,11 @@ from commands import run
 from methods import make
 
 import crossview as cv
+from crossview.cli.app import out
 from crossview.cli.experiments import _methods
+from crossview.cli.tables import console_tables
 from crossview.experiments import Store
+from crossview.report import Entry, ResultTable
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
 SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
@@ -65,6 +68,145 @@ def test_the_same_command_computes_nothing_twice(data, tmp_path):
     assert len(before) == 6
 
 
+@pytest.fixture
+def parts(tmp_path):
+    """Training and test samples of the same classes, and test samples of other classes."""
+    known, new = Y < 18, np.array([label not in Y[:k] for k, label in enumerate(Y)])
+    for name, rows in (("train", known & ~new), ("test", known & new), ("others", ~known)):
+        np.savez(tmp_path / f"{name}.npz", photo=ARRAYS[0][rows], sketch=ARRAYS[1][rows], y=Y[rows])
+    return tmp_path
+
+
+GIVEN = ("--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
+
+
+def test_compare_on_a_given_test_set(parts, tmp_path):
+    where = ("--train-data", parts / "train.npz", "--test-data")
+    few = (*GIVEN, "--methods", "PCA,MvDA", "--json")
+    found = json.loads(run("compare", *where, parts / "test.npz", "-o", tmp_path / "a", *few).stdout)
+    train, test = (np.load(parts / f"{name}.npz")["y"] for name in ("train", "test"))
+    assert found["sizes"] == {
+        "train": {"samples": len(train), "classes": len(np.unique(train))},
+        "test": {"samples": len(test), "classes": len(np.unique(test))},
+    }
+    assert found["data"] == {"name": str(parts / "train.npz"), "test_data": str(parts / "test.npz")}
+    assert found["split"] == {"kind": "given", "n_train": len(train), "n_repeats": 1, "seed": 0}
+    assert found["folds_of"] == "samples"
+    assert found["standard_errors_over"] == "test samples"
+    assert found["report"] == str(tmp_path / "a" / "report.html")
+    accuracy = {entry["row"]: entry for entry in found["entries"] if entry["column"] == "accuracy"}
+    assert all(entry["se"] > 0 and entry["sd"] is None for entry in accuracy.values())
+    assert found["best"] == ["MvDA"]
+    assert "all seen in training, in the given test set" in found["summary"]
+    other = json.loads(run("compare", *where, parts / "others.npz", "-o", tmp_path / "b", *few).stdout)
+    assert other["folds_of"] == "classes"
+    assert other["standard_errors_over"] == "test classes"
+    assert "none of them seen in training" in other["summary"]
+    assert stored(tmp_path / "a" / "results.db")[0][0] != stored(tmp_path / "b" / "results.db")[0][0]
+
+
+def test_the_error_of_a_given_test_set_is_labelled(parts, tmp_path):
+    where = ("--train-data", parts / "train.npz", "--test-data", parts / "test.npz")
+    result = run("compare", *where, "-o", tmp_path / "a", *GIVEN, "--methods", "MvDA")
+    assert "± standard error over the test samples" in " ".join(result.stdout.split())
+    assert "± standard error over the test samples" in (tmp_path / "a" / "report.html").read_text()
+
+
+def test_samples_in_training_and_test_data_are_warned_of(parts, tmp_path):
+    where = ("--train-data", parts / "train.npz", "--test-data", parts / "train.npz")
+    result = run("compare", *where, "-o", tmp_path / "a", *GIVEN, "--methods", "PCA")
+    assert "test samples are also in the training data" in result.stderr
+    assert "test samples are also in the training data" in (tmp_path / "a" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train-data", "train.npz"], "--train-data and --test-data belong together: add --test-data"),
+        (["--test-data", "test.npz"], "add --train-data"),
+        (["digits", "--train-data", "train.npz", "--test-data", "test.npz"], "pass either DATA"),
+        (["--train-data", "train.npz", "--test-data", "test.npz", "--repeats", 3], "leave out --repeats"),
+        (["--train-data", "train.npz", "--test-data", "test.npz", "--train", 3], "leave out --train"),
+        (["--train-data", "train.npz", "--test-data", "test.npz", "--split", "samples"], "leave out --split"),
+        (["--train-data", "train.npz", "--test-data", "digits"], "digits has no view 'photo', which train.npz has"),
+        (["pairs.npz", "--train", 1], "needs two training samples of every class, or four training classes"),
+    ],
+)
+def test_what_cannot_be_a_comparison_is_refused_at_once(arguments, message, parts, tmp_path, monkeypatch):
+    monkeypatch.chdir(parts)
+    np.savez("pairs.npz", a=ARRAYS[0][:9], b=ARRAYS[1][:9], y=np.arange(9) % 3)
+    result = run("compare", *arguments, *GIVEN, "-o", "out", status=1)
+    assert message in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_run_adds_its_methods(data, tmp_path):
+    where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:])
+    run(*where, "--methods", "PCA")
+    found = json.loads(run(*where, "--methods", "MvDA", "--json").stdout)
+    assert list(dict.fromkeys(entry["row"] for entry in found["entries"])) == ["PCA", "MvDA"]
+    assert "Computed by an earlier run: PCA." in found["summary"]
+    page = re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())
+    assert "--methods PCA" in page
+    assert "--methods MvDA" in page
+    alone = json.loads(run(*where, "--methods", "MvDA", "--json", "--overwrite").stdout)
+    assert {entry["row"] for entry in alone["entries"]} == {"MvDA"}
+    assert len(stored(tmp_path / "out" / "results.db")) == 4
+
+
+def test_a_report_of_other_settings_is_not_overwritten_silently(data, tmp_path):
+    where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA")
+    run(*where)
+    before = (tmp_path / "out" / "report.html").read_bytes()
+    result = run(*where, "--draws", 3, "--seed", 1, status=1)
+    assert "holds a comparison on data.npz with other settings (seed: 0, now 1; draws: 2, now 3)" in result.stderr
+    assert "choose another --output, or pass --overwrite to replace the report" in result.stderr
+    assert (tmp_path / "out" / "report.html").read_bytes() == before
+    run(*where, "--draws", 3, "--overwrite")
+    assert (tmp_path / "out" / "report.html").read_bytes() != before
+    (tmp_path / "out" / "comparison.json").unlink()
+    assert "holds another report" in run(*where, status=1).stderr
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_terminal_is_asked(data, tmp_path, monkeypatch, answer):
+    where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA")
+    run(*where)
+    asked = []
+    monkeypatch.setattr("crossview.cli.comparison._is_attended", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda text, err: asked.append(text) or answer == "y")
+    run(*where, "--seed", 1, status=0 if answer == "y" else 1)
+    assert asked[0].endswith("(seed: 0, now 1). Replace the report?")
+    run(*where, "--seed", 2, "--json", status=1)  # the output of a program is not for questions
+    assert len(asked) == 1
+
+
+def test_the_default_of_train_is_told(tmp_path):
+    few = ("--methods", "PCA", "--repeats", 1, "--draws", 1, "--pca", 8, "--workers", 1, "--no-static")
+    result = run("compare", "digits", "-o", tmp_path / "out", *few)
+    told = "Training takes 20 samples per class, the default, 200 of 1797; the other 1597 are only tested on."
+    assert told in result.stderr
+    assert told in " ".join(result.stdout.split())
+    assert f"{told} --train 0.5 trains on half." in (tmp_path / "out" / "report.html").read_text()
+    assert "in 1 random split." in " ".join(result.stdout.split())
+
+
+def test_directions_of_many_views_are_printed(capsys):
+    rows = {"PCA": range(12), "MvDA": range(20, 32), "CCA": [None] * 12}
+    names = [f"{p} in {g}" for g in "abcd" for p in "abcd" if p != g]
+    entries = {
+        row: [Entry(mean=value, note="not applicable" * (value is None)) for value in r] for row, r in rows.items()
+    }
+    for table in console_tables([ResultTable("t", "Directions", names, entries)], ["MvDA"]):
+        out.print(table)
+    lines = [re.findall(r"[\w./]+", line) for line in capsys.readouterr().out.splitlines()]
+    assert ["PCA", "0.0", "b", "in", "a", "11.0", "c", "in", "d"] in lines
+    assert ["CCA", "n/a"] in lines
+    assert ["MvDA", "gallery", "in", "rows", "probe", "in", "columns"] in lines
+    assert ["a", "20.0", "21.0", "22.0"] in lines
+    assert ["d", "29.0", "30.0", "31.0"] in lines
+
+
 def test_results_do_not_depend_on_the_number_of_workers(data, tmp_path):
     scores = []
     for workers in (1, 2):
@@ -84,7 +226,9 @@ def test_a_method_that_is_not_applicable_is_shown_and_does_not_stop_the_rest(tmp
     assert "MvDA" in result.stdout
     run("compare", path, "-o", tmp_path / "none", *SMALL[2:], "--methods", "MULDA", status=1)
     page = (tmp_path / "none" / "report.html").read_text()
-    assert "How soon a match is found" not in page
+    assert "singles.npz: no method could be run</h1>" in page
+    assert "No method could be run. MULDA: each class has at most one sample" in page
+    assert "<svg" not in page
 
 
 def test_what_methods_need_of_views_is_told(tmp_path):
@@ -95,9 +239,11 @@ def test_what_methods_need_of_views_is_told(tmp_path):
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert notes.keys() == {*cv.METHODS, "MvHE × 8", "KMvHE × 8"}
     assert {row for row, note in notes.items() if "takes 2 views, got 3" in note} == {"CCA", "KCCA", "PLS"}
-    run("compare", path, "-o", tmp_path / "out", *few, "--methods", "PLS", status=1)
+    result = run("compare", path, "-o", tmp_path / "none", *few, "--methods", "PLS,CCA", status=1)
+    assert "error: no method can be applied to these data. PLS: PLS takes 2 views, got 3" in result.stderr
+    assert not (tmp_path / "none").exists()
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1][:, :5], y=Y)
-    found = json.loads(run("compare", path, "-o", tmp_path / "out", *few, "--methods", "MvDLA,LDA,MvDA").stdout)
+    found = json.loads(run("compare", path, "-o", tmp_path / "uneven", *few, "--methods", "MvDLA,LDA,MvDA").stdout)
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert "needs views of equal width" in notes["MvDLA"]
     assert "needs views of equal width" in notes["LDA"]
@@ -135,10 +281,9 @@ def test_methods_may_be_written_in_other_ways():
 def test_what_cannot_be_compared_is_refused_before_the_work(tmp_path):
     np.savez(tmp_path / "one.npz", a=ARRAYS[0], y=Y)
     np.savez(tmp_path / "same.npz", a=ARRAYS[0], b=ARRAYS[1], y=np.zeros(96, dtype=int))
-    assert "got one: 'a'" in run("compare", tmp_path / "one.npz", "-o", tmp_path / "o", status=1).stderr
+    assert "one.npz has only 'a'" in run("compare", tmp_path / "one.npz", "-o", tmp_path / "o", status=1).stderr
     assert (
-        "all samples belong to one class"
-        in run("compare", tmp_path / "same.npz", "-o", tmp_path / "o", status=1).stderr
+        "same.npz belong to one class" in run("compare", tmp_path / "same.npz", "-o", tmp_path / "o", status=1).stderr
     )
     assert not (tmp_path / "o").exists()
 

@@ -99,10 +99,18 @@ def check_data(names, folder):
     assert names["data"].view_names == ["photo", "sketch"]
 
 
+def check_evaluation(names, folder):
+    assert names["strict"].mean.accuracy.value == pytest.approx(0.844, abs=0.01)
+    assert names["evaluation"].at_threshold.n_strangers > 0
+    for model in ("digits", "matcher"):
+        assert (folder / "crossview-evaluate" / model / "report.html").exists()
+
+
 CHECKS = {
     "README": check_readme,
     "recipe": check_recipe,
     "matching": check_matching,
     "tuning": check_tuning,
     "data": check_data,
+    "evaluation": check_evaluation,
 }

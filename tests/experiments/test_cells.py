@@ -8,9 +8,11 @@ import sys
 import fakes
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
+from crossview.experiments.tasks import sample_scores
 from crossview.recognition.tuning import search_space, standard_pipeline
 
 CELL = Cell(
@@ -157,6 +159,11 @@ def test_a_cell_comes_back_from_json():
         ({"seed": -1}, "seed must be a whole number"),
         ({"split": {"kind": "rows"}}, "kind must be one of"),
         ({"split": {"n_train": 0}}, "n_train must be"),
+        (
+            {"split": {"kind": "given", "n_train": 0.5, "n_repeats": 1}},
+            "a given split has a number of rows and 1 repeat",
+        ),
+        ({"split": {"kind": "given", "n_train": 5, "n_repeats": 2}}, "a given split has a number of rows and 1 repeat"),
         ({"search": {"metrics": "euclidean"}}, "sequence of different distances"),
         ({"search": {"pca": 20}}, "pca must be a sequence of numbers"),
         ({"search": {"pca": [1.5]}}, "pca must be a whole number"),
@@ -338,3 +345,57 @@ def test_every_pca_dimension_is_scored_with_its_best_parameters(turntable):
 def test_few_draws_may_meet_one_pca_dimension_only(turntable):
     cell = small("MvDA", search=Search(pca=[8, 16], n_iter=1, n_folds=2, grid={"n_components": [2]}))
     assert len(run_cell(cell, turntable)["by_pca"]) == 1
+
+
+def test_a_given_split_has_the_training_samples_first():
+    y = np.array([0, 0, 1, 1, 2, 0, 1])
+    train, test = Split("given", 4, 1).rows(y, 0)
+    assert (train.tolist(), test.tolist()) == ([0, 1, 2, 3], [4, 5, 6])
+    with pytest.raises(ValueError, match="of 7 samples, the first 7 are to train with: none are left"):
+        Split("given", 7, 1).rows(y, 0)
+
+
+@pytest.mark.parametrize(
+    ("new", "tested_on"), [([0, 1], "samples"), ([8, 9], "classes"), ([0, 1, 9], "samples"), ([0, 8, 9], "classes")]
+)
+def test_a_given_split_tests_on_what_most_test_samples_are(new, tested_on):
+    assert Split("given", 4, 1).tests_on(np.array([0, 0, 1, 1, *new])) == tested_on
+
+
+@pytest.mark.parametrize(("unit", "n_train"), [("classes", 32), ("samples", 36)])
+def test_a_given_test_set_is_scored_sample_by_sample(turntable, unit, n_train):
+    """The samples, four of each class, come class by class, or the first of all classes, then the second, …"""
+    order = np.arange(48) if unit == "classes" else np.argsort(np.arange(48) % 4, kind="stable")
+    data = dataclasses.replace(turntable, views=turntable.views[order], y=turntable.y[order])
+    search = Search(pca=[8], n_folds=2, n_iter=2, members=2)
+    cell = small(split=Split("given", n_train, 1), search=search)
+    result = json.loads(json.dumps(run_cell(cell, data)))
+    assert (result["n_train"], result["n_test"]) == (n_train, 48 - n_train)
+    assert result["folds_of"] == result["tests_on"] == unit
+    assert result["n_new_classes"] == (4 if unit == "classes" else 0)
+    assert len(result["sample_scores"]) == len(result["sample_classes"]) == 48 - n_train
+    for one in (result, result["committee"]):
+        assert np.mean(one["sample_scores"]) == pytest.approx(one["score"], abs=1e-5)
+    assert "sample_scores" not in run_cell(dataclasses.replace(cell, split=Split(n_train=8)), data)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_scores_of_samples_are_shares_of_their_probes(metric, missing):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 4, size=20)
+    arrays = [rng.normal(size=(20, 3)) for _ in range(3)]
+    if missing:
+        arrays[0][::5] = np.nan
+        arrays[1][y == 2] = np.nan
+    latents = cv.Views(arrays)
+    found = sample_scores(latents, y, metric)
+    assert np.nanmean(found) == pytest.approx(cv.metrics.mean_accuracy(latents, y, metric))
+    if not missing:
+        hits = [y[cdist(P, G, metric).argmin(axis=1)] == y for G in arrays for P in arrays if P is not G]
+        np.testing.assert_allclose(found, np.mean(hits, axis=0))
+
+
+def test_a_sample_without_a_probe_has_no_score():
+    latents = cv.Views([[[0.0], [1.0], [2.0]], [[0.1], [1.1], [np.nan]]])
+    np.testing.assert_array_equal(sample_scores(latents, np.array([0, 1, 2]), "euclidean"), [1.0, 1.0, np.nan])

@@ -176,6 +176,25 @@ def test_fifteen_series_differ_in_more_than_colour():
     assert len({palette[name].css_class for name in names[:15]}) == 15
 
 
+def test_committees_have_the_colour_of_their_method_and_another_look():
+    palette = Palette(["PCA", "MvHE", "MvHE × 8", "KMvHE × 8", "KMvHE", "other"])
+    for method in ("MvHE", "KMvHE"):
+        one, committee = palette[method], palette[f"{method} × 8"]
+        assert one.css_class == committee.css_class
+        assert one.marker != committee.marker
+        assert one.dash != committee.dash
+    assert len({palette[name].css_class for name in ("PCA", "MvHE", "KMvHE", "other")}) == 4
+
+
+def test_standard_errors_are_called_so():
+    table = table_of([Entry(84.3, se=1.7), Entry(50.0)], over="test samples")
+    text = text_of(page_of(table))
+    assert "84.3 ± 1.7" in text
+    assert "Measured mean ± standard error over the test samples, %." in text
+    bars = doc.Bars("b", "", ["x"], {"PCA": [Entry(84.3, se=1.7)]})
+    assert "whisker: one standard error each way" in text_of(page_of(bars))
+
+
 @pytest.mark.parametrize(("mode", "ground"), [(0, "#ffffff"), (1, "#14171c")])
 def test_colours_are_seen_on_their_ground(mode, ground):
     colours = dict(re.findall(r"\.([sk]\d+) \{ color: light-dark\((.*?)\); \}", asset("drawings.css")))

@@ -13,11 +13,13 @@ from crossview.paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, pla
 from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
 from crossview.report import ResultTable
-from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
-from crossview.report.document import Bars, Curves, Embeddings, HeatMaps, MatchBrowser
+from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
+from crossview.report.document import Bars, Curves, Embeddings, Facts, HeatMaps, MatchBrowser
 from crossview.report.formatting import absent
-from crossview.report.results import best_rows
-from crossview.report.samples import embeddings, map_test_samples, matches
+from crossview.report.results import direction_maps
+from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches, spread_out
+from crossview.report.standing import standing
+from crossview.report.summary import comparison_facts, comparison_summary
 
 
 def record(cell, result=None, error=None):
@@ -138,7 +140,9 @@ def test_ties_are_told_by_the_splits(scores, tied):
     panel = Panel("comparison", "", "accuracy", places)
     found = {"A": scores, "B": [0.7] * len(scores)}
     results = recorded(panel, lambda p: result(found[p.row][p.cell.repeat]))
-    assert best_rows(panel, results, "x") == tied
+    best, others, over = standing(panel, results, "x")
+    assert best + others == tied
+    assert over == ("splits" if len(scores) >= 5 else "")
 
 
 def test_a_table_of_two_views_has_both_directions():
@@ -286,15 +290,18 @@ def test_results_at_chance_are_called_so(compared):
 def test_a_comparison_in_which_all_failed_is_reported(compared):
     data, panel, _ = compared
     report = comparison_report(panel, recorded(panel, lambda p: "not enough samples"), data, "")
-    assert report.items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
+    assert report.title.endswith(": no method could be run")
+    assert "No method could be run. PCA: not enough samples MvDA: not enough samples" in report.summary
+    assert [type(item) for item in report.items] == [Facts, Facts]
+    assert report.items[0].rows == {"PCA": "not enough samples", "MvDA": "not enough samples"}
 
 
 def test_a_comparison_in_which_every_method_failed_once_has_no_best(compared):
     _, panel, results = compared
     some = {cell: record(cell, error="singular") if cell.repeat else found for cell, found in results.items()}
     summary = comparison_summary(panel, some)
-    assert summary.startswith("Trained on")
-    assert "The best is" not in summary
+    assert summary.startswith("No method of 2 has a result in every split.")
+    assert "Trained on" in summary
 
 
 def test_a_reproduction_has_a_section_for_every_experiment():
@@ -329,3 +336,86 @@ def test_what_cannot_run_is_in_the_report():
     experiment = plan("table-4", QUICK, lambda data, options: "poses are missing")
     report = reproduction_report([experiment], {}, None, "")
     assert report.sections[0].text == "cmu-pie case 5 cannot run: poses are missing"
+
+
+def few(kind="samples", n_train=20, repeats=2, methods=("PCA", "MvDA", "CCA", "LDA")):
+    return comparison("digits", {}, methods, Split(kind, n_train, repeats), Search(), [])
+
+
+def refused(cell):
+    failure = {"type": "NotApplicableError", "message": "CCA takes 2 views, got 3", "traceback": ""}
+    return replace(record(cell, error=""), error=failure)
+
+
+def test_methods_that_did_not_run_are_not_counted():
+    panel = few()
+    scores = {"PCA": 0.5, "MvDA": 0.9, "LDA": "singular"}
+    results = {p.cell: refused(p.cell) for p in panel.places if p.row == "CCA"}
+    results |= recorded(
+        replace(panel, places=tuple(p for p in panel.places if p.row != "CCA")),
+        lambda p: found if isinstance(found := scores[p.row], str) else result(found),
+    )
+    summary = comparison_summary(panel, results, "A remark.")
+    assert summary.startswith("The best of 2 methods (1 not applicable, 1 failed) is MvDA, with 90.0 %.")
+    assert "With fewer than 5 splits, differences may be noise." in summary
+    assert "in 2 random splits. A remark. Parameters" in summary
+    assert "over folds of classes, although the test is on new samples" in summary
+    facts = comparison_facts(panel, results)
+    assert facts["not_applicable"] == {"CCA": "CCA takes 2 views, got 3"}
+    assert facts["failures"] == {"LDA": "singular"}
+    assert (facts["best"], facts["tied"]) == (["MvDA"], [])
+    assert facts["sizes"] == {"train": {"samples": 100, "classes": 10}, "test": {"samples": 90, "classes": 9}}
+
+
+def test_numbers_of_one_are_singular():
+    panel = few(repeats=1, methods=("PCA",))
+    one = {"n_train": 1, "n_train_classes": 1, "n_test": 1, "n_test_classes": 1, "skipped": 1, "probes": 1}
+    summary = comparison_summary(panel, recorded(panel, lambda p: result(1.0, **one)))
+    assert "Trained on 1 sample of 1 class, tested on 1 sample of 1 class" in summary
+    assert "in 1 random split." in summary
+    assert "Not scored: 1 probe of 1, whose class the gallery lacks." in summary
+    assert "The only method is PCA" in summary
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [(0, "all seen in training"), (9, "none of them seen in training"), (4, "4 of them not seen in training")],
+)
+def test_a_given_test_set_says_which_classes_are_new(new, said):
+    panel = comparison("a/x.npz", {"test_data": "b/y.npz"}, ["PCA", "MvDA"], Split("given", 100, 1), Search())
+    assert panel.columns == ["y.npz, trained on x.npz"]
+    scores = {"PCA": [0.0, 1.0, 0.5] * 30, "MvDA": [1.0, 1.0, 0.5] * 30}
+    more = {
+        "sample_classes": np.repeat(range(9), 10).tolist(),
+        "tests_on": "classes" if new > 5 else "samples",
+        "n_new_classes": new,
+    }
+    results = recorded(panel, lambda p: result(np.mean(scores[p.row]), sample_scores=scores[p.row], **more))
+    assert f"90 samples of 9 classes, {said}, in the given test set." in comparison_summary(panel, results)
+    table, by_direction = comparison_tables(panel, results)
+    assert (table.rows["PCA"][0].sd, by_direction.rows["PCA"][0].se) == (None, None)
+    unit = "test classes" if new > 5 else "test samples"
+    assert table.spread == f"standard error over the {unit}"
+    if new <= 5:
+        assert table.rows["PCA"][0].se == pytest.approx(100 * np.std(scores["PCA"], ddof=1) / np.sqrt(90))
+
+
+def test_classes_of_a_common_space_are_from_all_over_the_test_samples():
+    np.testing.assert_array_equal(spread_out(np.arange(100), 5), [0, 25, 50, 74, 99])
+    np.testing.assert_array_equal(spread_out(np.arange(3), 8), [0, 1, 2])
+    data = cv.datasets.make_turntable(30, size=8)
+    shown = MappedSamples(data.views, np.arange(len(data.y)), "euclidean")
+    labels = list(dict.fromkeys(embeddings("plane", "", {"PCA": shown}, data).panels["PCA"].labels))
+    names = [str(name) for name in data.class_names]
+    assert len(labels) == 8
+    assert [labels[0], labels[-1]] == [names[0], names[-1]]
+
+
+def test_directions_of_many_views_are_also_maps():
+    panel = few(repeats=1, methods=("PCA",))
+    accuracy = [[None if g == p else 0.1 * g + 0.01 * p for p in range(4)] for g in range(4)]
+    four = recorded(panel, lambda p: result(0.5, views=list("abcd"), accuracy=accuracy))
+    (maps,) = direction_maps(panel, four, ["PCA"])
+    assert maps.maps["PCA"].values[2][1] == pytest.approx(21.0)
+    assert np.isnan(maps.maps["PCA"].values[1][1])
+    assert direction_maps(panel, recorded(panel, lambda p: result(0.5)), ["PCA"]) == []

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from joblib import cpu_count
 from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress
-from rich.table import Table
 
 import crossview as cv
 from crossview.cli.app import (
@@ -26,23 +25,34 @@ from crossview.cli.app import (
     SizeOption,
     Unit,
     app,
-    data_options,
     err,
     method_name,
-    open_data,
     out,
 )
-from crossview.exceptions import NotApplicableError
-from crossview.experiments import Cell, Record, Search, Split, Store, run
+from crossview.cli.comparison import (
+    LoadOptions,
+    SplitData,
+    check_folds,
+    failure,
+    given_split,
+    inapplicable,
+    random_splits,
+    reasons,
+    with_earlier,
+)
+from crossview.cli.tables import console_tables
+from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
+from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import Loader
-from crossview.experiments.plans import comparison
+from crossview.experiments.plans import Panel
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
-from crossview.report import Entry, Report, ResultTable, write_report
-from crossview.report.compose import AT_CHANCE, comparison_report, comparison_summary, comparison_tables
-from crossview.report.formatting import absent, best_two
+from crossview.report import Report, ResultTable, write_report
+from crossview.report.compose import comparison_report, comparison_tables
+from crossview.report.formatting import counted, listed
+from crossview.report.results import not_applicable
+from crossview.report.summary import comparison_facts, comparison_summary
 
 _CORES = int(cpu_count())
-_MOST_COLUMNS = 6  # of a table in a terminal; the page has wider ones
 
 MethodsOption = Annotated[
     str | None, typer.Option(metavar="A,B,…", help=f"Methods to run: {', '.join(cv.METHODS)}; by default all.")
@@ -73,6 +83,13 @@ StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write 
 def compare(
     context: typer.Context,
     data: DataArgument = "digits",
+    train_data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Train on these data, and test on those of --test-data, instead of splits."),
+    ] = None,
+    test_data: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
+    ] = None,
     output: OutputOption = None,
     methods: MethodsOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
@@ -85,7 +102,11 @@ def compare(
     ] = Unit.auto,
     train: Annotated[
         float | None,
-        typer.Option(min=0, help="Number of training classes, or of training samples per class; below 1, their share."),
+        typer.Option(
+            min=0,
+            help="Number of training classes, or of training samples per class; below 1, their share. By default 0.7 "
+            "of the classes, or 20 samples per class, or 0.5 of them if a class has fewer than 40.",
+        ),
     ] = None,
     scaling: Annotated[
         str,
@@ -112,6 +133,12 @@ def compare(
     workers: WorkersOption = _CORES,
     scheduler: SchedulerOption = None,
     retry: RetryOption = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace the report in the folder, whatever it shows; stored results are kept."
+        ),
+    ] = False,
     static: StaticOption = True,
     folder: FolderOption = None,
     case: CaseOption = None,
@@ -121,22 +148,69 @@ def compare(
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
 
-    If interrupted, run the same command again to resume.
+    Splits DATA at random, or trains on --train-data and tests on --test-data. If interrupted, run the same command
+    again to resume. Methods computed later with the same settings are added to the report.
     """
     chosen = _methods(methods)
-    loaded = open_data(data, folder, case, size, pair_by=pair_by)
-    output = output or Path("crossview-compare") / Path(data).stem
-    _check_comparable(loaded)
-    how = Split(*_split(loaded, split.value, train), repeats, seed)
-    how.rows(np.asarray(loaded.y), 0)  # fail early if the split is impossible
     search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
-    together = _methods(None if committees.lower() == "all" else committees)
-    panel = comparison(data, data_options(data, case, size, pair_by), chosen, how, search, together)
-    store = _folder(output) / "results.db"
-    results = _run([place.cell for place in panel.places], Loader(folder), store, workers, scheduler, retry)
-    tables = comparison_tables(panel, results)
-    page = _write(comparison_report(panel, results, loaded, _command(context)), output, static)
-    _finish(tables, results, page, as_json, comparison_summary(panel, results))
+    together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
+    how = LoadOptions(folder, case, size, pair_by)
+    if train_data is None and test_data is None:
+        problem = random_splits(data, how, split.value, train, repeats, seed)
+    else:
+        problem = given_split(*_check_given(context, train_data, test_data), how, seed)
+    check_folds(problem.split, search, np.asarray(problem.data.y))
+    wanted = Comparison(
+        data=problem.name,
+        options=problem.options,
+        contents=fingerprint(problem.data),
+        split=problem.split,
+        search=search,
+        methods=tuple(chosen),
+        committees=tuple(together),
+        commands=(command_line(context),),
+    )
+    _tell_in_advance(problem, wanted.panel)
+    output = output_folder(
+        output or Path("crossview-compare") / "-".join(Path(d).stem for d in (wanted.data, test_data) if d)
+    )
+    shown = wanted if overwrite else with_earlier(wanted, output, ask=not as_json)
+    panel = shown.panel
+    results = inapplicable(panel, problem.data)
+    cells = [place.cell for place in panel.places if place.cell not in results]
+    results |= _run(cells, Loader(folder), output / "results.db", workers, scheduler, retry)
+    earlier = [method for method in shown.methods if method not in wanted.methods]
+    added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
+    remark = " ".join(filter(None, [problem.remark, added]))
+    report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark)
+    page = write_page(report, output, static)
+    shown.save(output)
+    summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results)
+    _finish(comparison_tables(panel, results), results, page, as_json, summary, facts)
+
+
+def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
+    """Training and test data, if both are given, and nothing that belongs to random splits."""
+    if train_data is None or test_data is None:
+        missing = "--test-data" if test_data is None else "--train-data"
+        raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
+    if _is_given(context, "data"):
+        raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
+    for name in ("repeats", "split", "train"):
+        if _is_given(context, name):
+            raise ValueError(f"a fixed test set has one split: leave out --{name}.")
+    return train_data, test_data
+
+
+def _tell_in_advance(problem: SplitData, panel: Panel) -> None:
+    """Print what is known before the work: warnings, and methods that cannot be applied; an error if none can."""
+    if problem.warning:
+        err.print(escape(problem.warning), soft_wrap=True, style="yellow")
+    known = inapplicable(panel, problem.data)
+    if len(known) == len({place.cell for place in panel.places}):
+        raise ValueError(f"no method can be applied to these data. {' '.join(reasons(known))}")
+    for reason in reasons(known):
+        err.print(f"Not applicable: {escape(reason)}", soft_wrap=True)
 
 
 @app.command()
@@ -181,14 +255,14 @@ def reproduce(
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
     output = output or Path("crossview-reproduce")
-    store = _folder(output) / "results.db"
+    store = output_folder(output) / "results.db"
     results: dict[Cell, Record] = {}
     for alone in (False, True):
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
         results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
-    report = reproduction_report(experiments, results, load, _command(context))
-    page = _write(report, output / ("all" if "all" in names else "+".join(wanted)), static)
+    report = reproduction_report(experiments, results, load, command_line(context))
+    page = write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
     tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
     _finish(tables, results, page, as_json)
 
@@ -231,25 +305,8 @@ def _numbers(given: str, option: str) -> tuple[int, ...]:
         raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
 
 
-def _split(data: cv.datasets.Dataset, kind: str, train: float | None) -> tuple[str, float]:
-    """What to split, and how much of it to train on."""
-    _, counts = np.unique(data.y, return_counts=True)
-    if kind == "auto":
-        kind = "classes" if len(counts) >= 20 else "samples"
-    if train is None:
-        # There are often few labels; and kernel methods grow with the third power of the number of samples.
-        train = 0.7 if kind == "classes" else (20 if counts.min() >= 40 else 0.5)
-    return kind, train
-
-
-def _check_comparable(data: cv.datasets.Dataset) -> None:
-    if len(data.views.names) < 2:
-        raise ValueError(f"matching needs two views or more, got one: {data.views.names[0]!r}.")
-    if len(np.unique(data.y)) < 2:
-        raise ValueError("all samples belong to one class: use data with two classes or more.")
-
-
-def _folder(path: Path) -> Path:
+def output_folder(path: Path) -> Path:
+    """The folder for results, created if missing."""
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
     try:
@@ -303,7 +360,8 @@ logging.getLogger("crossview").addHandler(_ConsoleHandler())
 logging.getLogger("crossview").setLevel(logging.INFO)
 
 
-def _write(report: Report, folder: Path, static: bool) -> Path:
+def write_page(report: Report, folder: Path, static: bool) -> Path:
+    """Write a report into a folder, and return the path of its page."""
     try:
         return write_report(report, folder, static=static)
     except OSError as error:
@@ -312,11 +370,16 @@ def _write(report: Report, folder: Path, static: bool) -> Path:
 
 
 def _finish(
-    tables: Sequence[ResultTable], results: dict[Cell, Record], page: Path, as_json: bool, summary: str = ""
+    tables: Sequence[ResultTable],
+    results: dict[Cell, Record],
+    page: Path,
+    as_json: bool,
+    summary: str = "",
+    facts: dict[str, Any] | None = None,
 ) -> None:
     """Print the results and the path of the report."""
     unfinished = [record for record in results.values() if record.status == "failed"]
-    failed = [record for record in unfinished if (record.error or {}).get("type") != NotApplicableError.__name__]
+    failed = [record for record in unfinished if not not_applicable([record])]
     if as_json:
         rows = [
             {"table": table.key, "row": row, "column": column, **vars(entry)}
@@ -324,60 +387,37 @@ def _finish(
             for row, found in table.rows.items()
             for column, entry in zip(table.columns, found, strict=True)
         ]
-        print(json.dumps({"report": str(page), "failed": len(failed), "summary": summary, "entries": rows}))
+        found = {"report": str(page), "failed": len(failed), "summary": summary, **(facts or {}), "entries": rows}
+        print(json.dumps(found))
     else:
-        for table in tables:
-            if len(table.columns) <= _MOST_COLUMNS:
-                out.print(_console_table(table))
+        for table in console_tables(tables, (facts or {}).get("best", ())):
+            out.print(table)
         if summary:
             out.print(escape(summary))
-        for line in dict.fromkeys(_failure(record) for record in unfinished if record not in failed):
-            out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
+        if not summary or len(unfinished) < len(results):  # otherwise the summary has the reasons
+            for line in dict.fromkeys(failure(record) for record in unfinished if record not in failed):
+                out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
         out.print(f"report: {page}", markup=False, soft_wrap=True)
     if failed:
-        number = f"{len(failed)} of {len(results)}"
-        err.print(f"{number} computations failed. Run again with --retry to retry them:", style="yellow")
-        for line in dict.fromkeys(map(_failure, failed)):
+        number = f"{len(failed)} of {counted(len(results), 'computation')} failed"
+        err.print(f"{number}. Run again with --retry to retry:", style="yellow")
+        for line in dict.fromkeys(map(failure, failed)):
             err.print(f"  {escape(line)}", soft_wrap=True)
     if results and len(unfinished) == len(results):
         raise typer.Exit(1)
 
 
-def _failure(record: Record) -> str:
-    """Which method failed, and why."""
-    return f"{record.cell['method']}: {(record.error or {}).get('message', '')}"
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether a parameter is on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
-def _console_table(table: ResultTable) -> Table:
-    shown = Table(title=escape(table.title))
-    shown.add_column(table.row_head)
-    for column in table.columns:
-        shown.add_column(escape(column), justify="right")
-    best = best_two(table)
-    for row, found in table.rows.items():
-        shown.add_row(escape(row), *(_cell(entry, table, best[k].get(row)) for k, entry in enumerate(found)))
-    return shown
-
-
-def _cell(entry: Entry, table: ResultTable, place: int | None) -> str:
-    if entry.mean is None:
-        return absent(entry)
-    text = f"{entry.mean:.{table.digits}f}"
-    if entry.sd is not None:
-        text += f" ± {entry.sd:.{table.digits}f}"
-    if entry.difference is not None and table.unit == "%":
-        text += f" ({entry.difference:+.{table.digits}f})"
-    if entry.note == AT_CHANCE:
-        return f"[red]{text}, chance[/]"
-    return {1: f"[bold green]{text}[/]", 2: f"[underline]{text}[/]"}.get(place or 0, text)
-
-
-def _command(context: typer.Context) -> str:
+def command_line(context: typer.Context) -> str:
     """The command as it was given."""
     words: list[str] = ["crossview", str(context.info_name)]
     for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE":
+        if not _is_given(context, parameter.name or ""):
             continue
         value = context.params[parameter.name]
         if parameter.param_type_name == "argument":

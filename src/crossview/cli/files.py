@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 import crossview as cv
 from crossview._transformer import unwrap
 from crossview._validation import spreadsheet_safe
+from crossview.datasets.registry import SOURCES, loader_options
 from crossview.persistence import write_atomically
 
 
@@ -26,6 +27,15 @@ def load_fitted(path: Path) -> Any:
         what = f"{path} holds a {type(model).__name__} that is not fitted"
         raise ValueError(f"{what}: fit it, then save it again.") from None
     return model
+
+
+def model_size(model: Any, data: str) -> str | None:
+    """The size of the images that a fitted model has seen, as --size takes it; None unless the data are images."""
+    shape = unwrap(model)[0].image_shape_
+    # Images that are generated, not read, have a size of another kind.
+    read = data not in SOURCES or SOURCES[data].folder is not None
+    resized = read and "size" in loader_options(data)
+    return "{}x{}".format(*shape) if shape is not None and resized else None
 
 
 def describe_gallery(matcher: Any) -> dict[str, Any]:

@@ -91,9 +91,9 @@ def calibrate(
     """
     matcher = _load_matcher(model, view)
     _check_gallery(matcher)
-    loaded = _open(matcher, data, view, folder, case)
+    loaded = open_samples(matcher, data, view, folder, case)
     known = loaded.y.astype(str) != ""
-    X, y = loaded.views[view][known], _comparable(loaded.y[known], matcher)
+    X, y = loaded.views[view][known], comparable_labels(loaded.y[known], matcher)
     if not len(y):
         raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
     matcher.calibrate(X, y, view, false_match_rate).set_params(probe_view=view)
@@ -153,7 +153,7 @@ def match(
     size = len(matcher.gallery_)
     if k is not None and k > size:
         raise ValueError(f"-k {k} is more than the {size} samples in the gallery: choose fewer.")
-    loaded = _open(matcher, probes, view, folder, case)
+    loaded = open_samples(matcher, probes, view, folder, case)
     rows = _match_rows(matcher, loaded, view, min(k or _MATCHES, size))
     facts = _recognised(matcher, loaded, [row for row in rows if row["rank"] == 1])
     if output is not None:
@@ -218,7 +218,7 @@ def _check_gallery(model: Any) -> None:
         raise ValueError("the gallery is empty: run crossview enroll first.")
 
 
-def _open(matcher: Any, data: str, view: str, folder: Path | None, case: int | None) -> Dataset:
+def open_samples(matcher: Any, data: str, view: str, folder: Path | None, case: int | None) -> Dataset:
     """Samples of one view, with images in the size of the model's."""
     source, first = SOURCES.get(data), unwrap(matcher)[0]
     index_of_view(view, first.view_names_)
@@ -231,7 +231,7 @@ def _enroll(
     matcher: CrossViewClassifier, data: str, view: str, folder: Path | None, case: int | None, replace: bool
 ) -> int:
     """Enrol samples, and return their number."""
-    loaded = _open(matcher, data, view, folder, case)
+    loaded = open_samples(matcher, data, view, folder, case)
     held = not replace and hasattr(matcher, "gallery_")
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
     if held and ids is not None:
@@ -240,12 +240,12 @@ def _enroll(
             if name in taken:
                 fix = "pass --replace to empty the gallery first, or leave it out"
                 raise ValueError(f"{name!r} of view {view!r} is already in the gallery: {fix}.")
-    y = _comparable(loaded.y, matcher) if held else loaded.y
+    y = comparable_labels(loaded.y, matcher) if held else loaded.y
     matcher.enroll(loaded.views, y, view, ids=ids, replace=replace)
     return len(y)
 
 
-def _comparable(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
+def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
     """Labels of the kind of the gallery's: class folders that are all called by numbers have numbers for labels."""
     if matcher.gallery_labels_.dtype.kind == "U":
         return y.astype(str)

@@ -31,8 +31,8 @@ from crossview.cli.app import (
     open_data,
     out,
 )
-from crossview.cli.files import check_suffix, describe_gallery, jsonable, load_fitted, write_rows
-from crossview.datasets.registry import SOURCES, loader_options
+from crossview.cli.files import check_suffix, describe_gallery, jsonable, load_fitted, model_size, write_rows
+from crossview.datasets.registry import SOURCES
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 
@@ -166,10 +166,7 @@ def embed(
     """Map samples into the common space of a saved model. Labels are not needed."""
     check_suffix(output, (".npz", ".csv", ".parquet"))
     fitted = load_fitted(model)
-    shape = unwrap(fitted)[0].image_shape_
-    if size is None and shape is not None and data not in SOURCES and "size" in loader_options(data):
-        size = "{}x{}".format(*shape)
-    loaded = open_data(data, folder, case, size, labelled=False, pair_by=pair_by)
+    loaded = open_data(data, folder, case, size or model_size(fitted, data), labelled=False, pair_by=pair_by)
     latents = {name: map_view(fitted, loaded.views[name], name) for name in loaded.view_names}
     if output.suffix == ".npz":
         stream = io.BytesIO()

@@ -21,7 +21,7 @@ Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 _FORMAT = 5  # of results: raise it when the same cell gives another result, whichever its method
 _NAMED = ("options", "parameters", "grid")  # fields of names and values
-_KINDS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
+_SPLITTERS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
 
 
 class _Described:
@@ -53,26 +53,47 @@ class _Described:
 
 @dataclass(frozen=True, eq=False)
 class Split(_Described):
-    """How to split samples into those to train with and those to test with: `ClassSplit`, or `SampleSplit`."""
+    """How to split samples into those to train with and those to test with: `ClassSplit`, `SampleSplit`, or given.
 
-    kind: str = "classes"  # the paper's protocol; or "samples"
-    n_train: float = 0.7  # number of classes, or of samples per class; a share if below 1
+    A given split has the training samples first: the first `n_train` rows.
+    """
+
+    kind: str = "classes"  # the paper's protocol; or "samples", or "given"
+    n_train: float = 0.7  # number of classes, of samples per class (a share if below 1), or of rows
     n_repeats: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice(self.kind, "kind", tuple(_KINDS))
+        check_choice(self.kind, "kind", (*_SPLITTERS, "given"))
         if isinstance(self.n_train, bool) or not isinstance(self.n_train, Real) or not 0 < self.n_train < np.inf:
             raise ValueError(f"n_train must be a number or a share to train with, got {self.n_train!r}.")
         check_count(self.n_repeats, "n_repeats", least=1)
         check_count(self.seed, "seed", least=0)
         number = int if float(self.n_train).is_integer() else float
+        if self.kind == "given" and (number is float or self.n_repeats != 1):
+            raise ValueError(
+                f"a given split has a number of rows and 1 repeat, got {self.n_train} and {self.n_repeats}."
+            )
         _set(self, n_train=number(self.n_train), n_repeats=int(self.n_repeats), seed=int(self.seed))
 
     def rows(self, y: NDArray[Any], repeat: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to train with, and rows to test with, of samples of classes y in one of the splits."""
-        splitter = _KINDS[self.kind](self.n_repeats, self.n_train, self.seed)
+        if self.kind == "given":
+            if self.n_train >= len(y):
+                raise ValueError(
+                    f"of {len(y)} samples, the first {self.n_train} are to train with: none are left to test."
+                )
+            train, test = np.split(np.arange(len(y)), [int(self.n_train)])
+            return train, test
+        splitter = _SPLITTERS[self.kind](self.n_repeats, self.n_train, self.seed)
         return next(islice(splitter.split(y, y), repeat, None))
+
+    def tests_on(self, y: NDArray[Any]) -> str:
+        """What is new in the test part: "classes", or "samples" of the training classes; if mixed, what most are."""
+        if self.kind != "given":
+            return self.kind
+        train, test = self.rows(y, 0)
+        return "samples" if np.isin(y[test], y[train]).mean() >= 0.5 else "classes"
 
 
 @dataclass(frozen=True, eq=False)

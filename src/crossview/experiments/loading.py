@@ -2,12 +2,18 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from crossview.datasets import Dataset
 from crossview.datasets.registry import open_dataset
+from crossview.views import Views
+
+TEST_DATA = "test_data"
+"""Option that names the test data of a given split: they follow the training data, row by row."""
 
 
 @dataclass
@@ -25,11 +31,14 @@ class Loader:
         return self.loaded[name]
 
     def open(self, data: str, options: Mapping[str, Any]) -> Dataset:
-        """Load a data set anew."""
+        """Load a data set anew, or training and test data one after the other if the options have `TEST_DATA`."""
+        own = {name: value for name, value in options.items() if name != TEST_DATA}
+        test = options.get(TEST_DATA)
         with warnings.catch_warnings():
             # Every process loads the data; what there is to say of them is said when a command opens them first.
             warnings.simplefilter("ignore", UserWarning)
-            return open_dataset(data, self.folder, **options)
+            found = open_dataset(data, self.folder, **own)
+            return found if test is None else concatenated(found, open_dataset(test, self.folder, **own), data, test)
 
     def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
         """Why data cannot be loaded, in a sentence; None if they can."""
@@ -42,3 +51,43 @@ class Loader:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was loaded: other processes load it themselves."""
         return {"folder": self.folder, "loaded": {}}
+
+
+def concatenated(train: Dataset, test: Dataset, train_name: str, test_name: str) -> Dataset:
+    """Training samples and, after them, test samples as one data set; both must have the same views."""
+    _check_same_views(train, test, train_name, test_name)
+    y, new = np.asarray(train.y), np.asarray(test.y)
+    kinds = ["text" if labels.dtype.kind in "US" else "numbers" for labels in (y, new)]
+    if kinds[0] != kinds[1]:
+        found = f"the labels of {train_name} are {kinds[0]} ({y[0]}), those of {test_name} {kinds[1]} ({new[0]})"
+        raise ValueError(f"{found}: write them in the same way.")
+    names = {
+        label: name for data in (test, train) for label, name in zip(np.unique(data.y), data.class_names, strict=True)
+    }
+    arrays = {name: np.vstack([train.views[name], test.views[name]]) for name in train.views.names}
+    both = np.concatenate([y, new])
+    return replace(
+        train,
+        views=Views(arrays),
+        y=both,
+        class_names=[names[label] for label in np.unique(both)],
+        ids=None if train.ids is None or test.ids is None else np.concatenate([train.ids, test.ids]),
+    )
+
+
+def _check_same_views(train: Dataset, test: Dataset, train_name: str, test_name: str) -> None:
+    """Refuse data whose views differ in their names, widths or images."""
+    for one, other, name, other_name in ((train, test, train_name, test_name), (test, train, test_name, train_name)):
+        if missing := [view for view in one.views.names if view not in other.views.names]:
+            views = f"its views are {', '.join(other.views.names)}"
+            raise ValueError(f"{other_name} has no view {missing[0]!r}, which {name} has ({views}): name views alike.")
+    images = train.image_shape is not None or test.image_shape is not None
+    hint = "resize both with --size" if images else "use the same features in both"
+    for view in train.views.names:
+        widths = train.views[view].shape[1], test.views[view].shape[1]
+        if widths[0] != widths[1]:
+            found = f"view {view!r} has {widths[0]} features in {train_name}, but {widths[1]} in {test_name}"
+            raise ValueError(f"{found}: {hint}.")
+    if train.image_shape != test.image_shape:
+        shapes = f"{train.image_shape} in {train_name}, but {test.image_shape} in {test_name}"
+        raise ValueError(f"images have the shape {shapes}: {hint}.")

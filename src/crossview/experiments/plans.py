@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from crossview.experiments.cells import Cell, Search, Split
+from crossview.experiments.loading import TEST_DATA
+
+_TIMES = " × "
 
 
 @dataclass(frozen=True)
@@ -49,17 +53,33 @@ def comparison(
 ) -> Panel:
     """Several methods on one data set; those in committees are also shown as committees of ``search.members``."""
     places = []
+    name = _title(data, dict(options).get(TEST_DATA))
     for method in methods:
         members = search.members if method in committees else 1
         tuned = replace(search, members=members)
         first = Cell(data=data, method=method, options=options, split=split, search=tuned)
         cells = [replace(first, repeat=k, seed=split.seed + k) for k in range(split.n_repeats)]
-        places += [Place(method, data, cell) for cell in cells]
+        places += [Place(method, name, cell) for cell in cells]
         if members > 1:
-            places += [Place(committee_name(method, members), data, cell, "committee") for cell in cells]
-    return Panel("comparison", f"Methods on {data}", "accuracy", tuple(places))
+            places += [Place(committee_name(method, members), name, cell, "committee") for cell in cells]
+    return Panel("comparison", f"Methods on {name}", "accuracy", tuple(places))
+
+
+def _title(data: str, test: str | None) -> str:
+    """The names of files without their folders, unless only these tell them apart."""
+    if test is None:
+        return Path(data).name or data
+    names = Path(test).name, Path(data).name
+    tested, trained = names if names[0] != names[1] else (test, data)
+    return f"{tested}, trained on {trained}"
 
 
 def committee_name(method: str, members: int) -> str:
     """The name of a committee in tables, such as MvHE × 8."""
-    return f"{method} × {members}"
+    return f"{method}{_TIMES}{members}"
+
+
+def method_of(row: str) -> str:
+    """The method of a row, whether or not it is a committee."""
+    method, _, members = row.rpartition(_TIMES)
+    return method if members.isdecimal() else row

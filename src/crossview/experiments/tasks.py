@@ -10,11 +10,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_info
 
 from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
+from crossview.distances import comparable
 from crossview.experiments.cells import Cell, plain, space
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
@@ -35,7 +37,9 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     has, for each number of principal components that the cell lists, the ``score`` of the best parameters: the paper
     chose the number by these scores on test samples. ``chance`` is the score of random matches, ``skipped`` the number
     of ``probes`` whose class the gallery lacks. ``seconds`` has the times of the ``search``, final fit included, and of
-    a ``fit`` of the method alone.
+    a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of correct matches of
+    every test sample, None without a probe, ``sample_classes`` their classes as numbers, ``tests_on`` what is new in
+    the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that were not trained on.
     """
     if cell.task != "accuracy":
         raise ValueError(f"unknown task {cell.task!r}: use 'accuracy', or pass run a compute function that knows it.")
@@ -82,7 +86,7 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
         metrics=tuple(how.metrics),
         scoring=how.scoring,
         members=how.members,
-        cv=matching_folds(cell.split.kind, labels[train]) if how.cv == "auto" else how.cv,
+        cv=matching_folds(cell.split.tests_on(np.asarray(data.y)), labels[train]) if how.cv == "auto" else how.cv,
         n_folds=how.n_folds,
         random_state=cell.seed,
     ).fit(data.views[train], labels[train])
@@ -103,12 +107,13 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         scores = {row: _score(tuned, row, estimator) for row, estimator in fitted.items()}
         best = fitted[search.best_index_]
         metric = str(search.cv_results_["metric"][search.best_index_])
-        result = {**scores[search.best_index_], **_matching(tuned.latents(best), tuned.tested, metric)}
+        one_split = cell.split.n_repeats == 1
+        result = {**scores[search.best_index_], **_matching(tuned.latents(best), tuned.tested, metric, one_split)}
         if euclidean is not None:
             result["euclidean"] = scores[euclidean]
         if cell.search.members > 1:
             result["committee"] = {
-                **_matching(tuned.latents(search.best_estimator_), tuned.tested, search.best_metric_),
+                **_matching(tuned.latents(search.best_estimator_), tuned.tested, search.best_metric_, one_split),
                 "best_score": search.best_score_,
                 "members": [_params(search, row) for row in search.members_],
             }
@@ -120,6 +125,13 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
             ]
         if more is not None:
             result |= more(tuned)
+        if one_split:
+            y = np.asarray(data.y)
+            result |= {
+                "sample_classes": np.unique(tuned.tested, return_inverse=True)[1].tolist(),
+                "tests_on": cell.split.tests_on(y),
+                "n_new_classes": len(np.setdiff1d(tuned.tested, y[tuned.train])),
+            }
         tested = tuned.views[tuned.test]
         result |= {
             "chance": metrics.chance_accuracy(tested, tuned.tested),
@@ -160,15 +172,36 @@ def _score(tuned: Tuned, row: int, fitted: Any) -> dict[str, Any]:
     }
 
 
-def _matching(latents: Views, y: NDArray[Any], metric: str) -> dict[str, Any]:
+def _matching(latents: Views, y: NDArray[Any], metric: str, by_sample: bool) -> dict[str, Any]:
     """How well samples are matched in a common space."""
     accuracy = metrics.cross_view_accuracy(latents, y, metric)
+    of_samples = sample_scores(latents, y, metric).tolist() if by_sample else []
+    found = {"sample_scores": [None if np.isnan(s) else round(s, 5) for s in of_samples]} if by_sample else {}
     return {
+        **found,
         "score": float(np.nanmean(accuracy)),
         "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
         "average_precision": metrics.mean_average_precision(latents, y, metric),
         "cmc": _mean_cmc(latents, y, metric).tolist(),
     }
+
+
+def sample_scores(latents: Views, y: NDArray[Any], metric: str) -> Array:
+    """For every sample, the share of the galleries in which its nearest sample is of its class; nan if it has none.
+
+    Directions with fewer probes weigh more, so that the mean over the samples is mACC.
+    """
+    scores, tried, n_pairs = np.zeros(len(y)), np.zeros(len(y), dtype=bool), 0
+    for g, p in permutations(range(latents.shape[1]), 2):
+        gallery = np.flatnonzero(latents.mask[:, g])
+        probes = np.flatnonzero(latents.mask[:, p] & np.isin(y, y[gallery]))
+        if len(probes):
+            (G, P), _ = comparable([latents.arrays[g][gallery], latents.arrays[p][probes]], metric)
+            matched = y[gallery][pairwise_distances_argmin(P, G, metric=metric)]
+            scores[probes] += (matched == y[probes]) / len(probes)
+            tried[probes] = True
+            n_pairs += 1
+    return np.where(tried, scores * tried.sum() / max(n_pairs, 1), np.nan)
 
 
 def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Bars and curves."""
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 from typing import Any
 
 from crossview.report.document import Bars, Curve, Curves, Entry
@@ -18,7 +18,7 @@ from crossview.report.drawing import (
     ticks,
     ticks_log,
 )
-from crossview.report.formatting import absent, compare, decimals, finite, measured, number, spread
+from crossview.report.formatting import absent, compare, counted, decimals, finite, measured, number, spread
 from crossview.report.palette import LegendEntry, Palette
 
 _ROW, _BARS_WIDTH = 20.0, 420.0
@@ -35,7 +35,8 @@ def bars(item: Bars, palette: Palette) -> Figure:
     ends = [value for entry in entries for value in _reach(entry)]
     axis = ticks(min([0.0, *ends]), max([0.0, *ends])) if any(ends) else [0.0, 1.0]
     explanation = "Bar: measured"
-    explanation += "; whisker: one standard deviation each way" * any(finite(entry.sd) for entry in entries)
+    kind = "deviation" if any(finite(entry.sd) for entry in entries) else "error"
+    explanation += f"; whisker: one standard {kind} each way" * any(finite(entry.spread) for entry in entries)
     explanation += "; diamond: published" * any(finite(entry.published) for entry in entries)
     rows = [[name, *(_text(e, digits).replace("\n", "; ") for e in row)] for name, row in item.series.items()]
     return Figure(
@@ -50,7 +51,7 @@ def bars(item: Bars, palette: Palette) -> Figure:
 
 def _reach(entry: Entry) -> list[float]:
     """How far a bar, its whisker and its diamond reach."""
-    ends = [entry.mean - (entry.sd or 0.0), entry.mean + (entry.sd or 0.0)] if finite(entry.mean) else []
+    ends = [entry.mean - (entry.spread or 0.0), entry.mean + (entry.spread or 0.0)] if finite(entry.mean) else []
     return [value for value in [*ends, entry.published] if finite(value)]
 
 
@@ -69,7 +70,7 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
     lines, points = [], []
     for k, (name, entries) in enumerate(item.series.items()):
         entry, y = entries[group], 8 + _ROW * (k + 0.5)
-        mean, sd, published = entry.mean, entry.sd, entry.published
+        mean, error, published = entry.mean, entry.spread, entry.published
         end = scale(mean if finite(mean) else 0.0)
         lines.append(
             {
@@ -78,7 +79,7 @@ def _bars(item: Bars, group: int, palette: Palette, axis: Sequence[float], digit
                 "colour": palette[name].css_class,
                 "value": number(mean, digits) if finite(mean) else absent(entry),
                 "bar": (min(scale(0.0), end), abs(end - scale(0.0))) if finite(mean) else None,
-                "whisker": (scale(mean - sd), scale(mean + sd)) if finite(mean) and finite(sd) else None,
+                "whisker": (scale(mean - error), scale(mean + error)) if finite(mean) and finite(error) else None,
                 "diamond": scale(published) if finite(published) else None,
             }
         )
@@ -121,6 +122,8 @@ def _y_ticks(item: Curves) -> list[float]:
     """Ticks of the vertical axis, which enclose the curves and their bands; bands of shares end at 0 and 100 %."""
     points = [point for curve in item.curves.values() for point in _points(curve)]
     low, high = extent(y for _, y, _ in points)
+    if item.log_y:
+        return _enclosing_powers(item.key, low, high) if any(isfinite(y) for _, y, _ in points) else [0.1, 1.0]
     bands = [value for _, y, sd in points if finite(sd) and isfinite(y) for value in (y - sd, y + sd)]
     least, most = min([low, *bands]), max([high, *bands])
     if "%" in item.y_label and low >= 0 and high <= 100:
@@ -128,12 +131,20 @@ def _y_ticks(item: Curves) -> list[float]:
     return ticks(least, most, 7)
 
 
+def _enclosing_powers(key: str, low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis from one power of ten to another."""
+    if low <= 0:
+        raise ValueError(f"curves {key!r} have y = {low:g}, which has no logarithm: use log_y=False.")
+    first, last = floor(log10(low)), ceil(log10(high))
+    return ticks_log(10.0**first, 10.0 ** max(last, first + 1))
+
+
 def curves(item: Curves, palette: Palette) -> Figure:
     """Lines with bands and markers, and a legend that shows and hides them."""
     x_axis, y_axis = x_ticks(item), _y_ticks(item)
     low, high = extent(x for curve in item.curves.values() for x in curve.x)
     x_scale = Scale(low, high, _LEFT + 8, _RIGHT - 8, item.log_x)
-    y_scale = Scale(y_axis[0], y_axis[-1], _BOTTOM, _TOP)
+    y_scale = Scale(y_axis[0], y_axis[-1], _BOTTOM, _TOP, item.log_y)
     digits = decimals(y for curve in item.curves.values() for y in curve.y)
     lines, rows = [], []
     table: dict[float, dict[str, str]] = {}
@@ -200,7 +211,7 @@ def _band(curve: Curve, x_scale: Scale, y_scale: Scale) -> str:
 def _description(item: Curves, digits: int) -> str:
     """What the curves show, in words."""
     last = {name: curve.y[-1] for name, curve in item.curves.items() if len(curve.y) and isfinite(curve.y[-1])}
-    text = f"{len(item.curves)} curves of {item.y_label} against {item.x_label}."
+    text = f"{counted(len(item.curves), 'curve')} of {item.y_label} against {item.x_label}."
     if last:
         low, high = extent(y for curve in item.curves.values() for y in curve.y)
         top = max(last, key=lambda name: last[name])

@@ -13,76 +13,62 @@ from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel, Place
 from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
-from crossview.report.results import Results, at_chance, best_rows, cmc_curves, directions, euclidean, tabulate
+from crossview.report.formatting import counted, listed
+from crossview.report.results import (
+    RANDOM_SPLITS,
+    Results,
+    at_chance,
+    cmc_curves,
+    direction_maps,
+    directions,
+    euclidean,
+    records,
+    tabulate,
+)
 from crossview.report.samples import embeddings, map_test_samples, matches
+from crossview.report.standing import standard_error, standing
+from crossview.report.summary import comparison_summary, failures
 
 _BROWSED = 2  # methods whose matches are shown
-_TESTED = {"classes": "other classes", "samples": "classes, all seen in training"}
+_MAPPED = 4  # methods whose directions are shown as heat maps
 
 AT_CHANCE = "no better than chance"
 """Note on a result that random matches would have reached."""
 
 
-def comparison_report(panel: Panel, results: Results, data: Dataset, command: str) -> Report:
-    """The comparison of methods on some data."""
+def comparison_report(panel: Panel, results: Results, data: Dataset, command: str, remark: str = "") -> Report:
+    """The comparison of methods on some data; `remark` joins the summary."""
     first = first_places(panel, results)
-    mapped = {row: map_test_samples(place, results, data) for row, place in first.items()}
-    table, *others = comparison_tables(panel, results)
-    accuracy = {row: found[:1] for row, found in table.rows.items()}
-    bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
-    sections = [Section("Accuracy", [table, bars, *others])]
-    if mapped:
-        caption = (
-            "Test samples of the first split, of up to eight classes: the first two principal components of each "
-            "method's common space. It has more dimensions, so classes that overlap here may still be matched well."
+    summary = comparison_summary(panel, results, remark)
+    environment = environment_section([place.cell for place in panel.places], data)
+    title = f"Comparison on {panel.columns[0]}"
+    if not first:
+        reasons = Facts("reasons", "Why no method could be run", failures(panel, results))
+        return Report(
+            f"{title}: no method could be run", summary, [Section("No result", [reasons]), environment], command
         )
-        plane = embeddings("embeddings", "Embeddings in the plane", mapped, data, caption)
-        sections.append(Section("How soon a match is found", cmc_curves(panel, results)))
-        sections.append(Section("Common spaces", [plane]))
-    if mapped and data.image_shape is not None:
-        best = ranked_rows(accuracy, mapped)[:_BROWSED]
+    mapped = {row: map_test_samples(place, results, data) for row, place in first.items()}
+    where = "" if panel.places[0].cell.split.n_repeats == 1 else " of the first split"
+    caption = (
+        f"Test samples{where}, of up to eight classes: the first two principal components of each method's common "
+        "space. It has more dimensions, so classes that overlap here may still be matched well."
+    )
+    plane = embeddings("embeddings", "Embeddings in the plane", mapped, data, caption)
+    sections = [
+        _accuracy_section(panel, results),
+        Section("How soon a match is found", cmc_curves(panel, results)),
+        Section("Common spaces", [plane]),
+    ]
+    if data.image_shape is not None:
+        best = ranked_rows(comparison_tables(panel, results)[0].rows, mapped)[:_BROWSED]
         caption = (
-            f"Some test samples of the first split, by the best methods: {' and '.join(best)}. Below every match is "
-            "its distance, by the chosen metric."
+            f"Some test samples{where}, by the best methods: {listed(best)}. Below every match is its distance, by the "
+            "chosen metric."
         )
         browser = matches("matches", "Match browser", {row: mapped[row] for row in best}, data, caption)
         sections.append(Section("Matches", [browser]))
-    alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
-    seconds = {"a fit": lambda r: r["seconds"]["fit"], "the search": lambda r: r["seconds"]["search"]}
-    look: dict[str, Any] = {"caption": "Seconds.", "unit": "s", "best": "lowest", "digits": 4}
-    sections.append(Section("Time", [tabulate(alone, results, "times", "Training times", seconds, 1.0, **look)]))
-    found = {row: results[place.cell].result or {} for row, place in first.items() if not place.part}
-    if chosen := {row: _assignments({**r["best_params"], "metric": r["metric"]}) for row, r in found.items()}:
-        facts = Facts("chosen", "Chosen on the training samples of the first split", chosen)
-        sections.append(Section("Parameters", [facts]))
-    sections.append(environment_section([place.cell for place in panel.places], data))
-    summary = f"{data.description} {comparison_summary(panel, results)}"
-    return Report(f"Comparison on {panel.columns[0]}", summary, sections, command)
-
-
-def comparison_summary(panel: Panel, results: Results) -> str:
-    """What a comparison was made with, and which methods are the best, in a few sentences."""
-    result = next(filter(None, (results[place.cell].result for place in panel.places)), None)
-    if result is None:
-        return "No method could be run."
-    splits = len({place.cell.repeat for place in panel.places})
-    sentences = [
-        f"Trained on {result['n_train']} samples of {result['n_train_classes']} classes, tested on {result['n_test']} "
-        f"samples of {result['n_test_classes']} {_TESTED[panel.places[0].cell.split.kind]}, in {splits} random "
-        f"split{'s' * (splits > 1)}. Parameters were chosen by cross-validation over folds of {result['folds_of']}. "
-        f"Random matches would score {100 * result['chance']:.1f} %."
-    ]
-    if result["skipped"]:
-        sentences.append(
-            f"{result['skipped']} of {result['probes']} probes were left out of the first split's scores: the gallery "
-            "has no sample of their class."
-        )
-    if best := best_rows(panel, results, panel.columns[0]):
-        score = comparison_tables(panel, results)[0].rows[best[0]][0].mean
-        sentences.append(f"The best is {best[0]}, with {score:.1f} %.")
-    if best[1:]:
-        sentences.append(f"Tied with it, within two standard errors over the splits: {', '.join(best[1:])}.")
-    return " ".join(sentences)
+    sections += [_time_section(panel, results), _parameters_section(first, results, where), environment]
+    return Report(title, f"{summary}\n\n{data.description}".strip(), sections, command)
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
@@ -96,17 +82,45 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
     }
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
-        "ordered pairs of views, ± standard deviation over random splits. All parameters, including the distance, were "
+        "ordered pairs of views. All parameters, including the distance, were "
         "chosen on training samples only, by their score in cross-validation (last column). That score ranks "
         "parameters but does not predict accuracy, since folds have fewer samples to match with. Euclidean only: the "
         "accuracy with that distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
     )
-    table = tabulate(panel, results, panel.key, panel.title, values, caption=caption)
-    rows = {
-        row: [replace(first, note=AT_CHANCE) if at_chance(panel, results, row, panel.columns[0]) else first, *others]
-        for row, (first, *others) in table.rows.items()
-    }
+    over = (
+        RANDOM_SPLITS if panel.places[0].cell.split.n_repeats > 1 else standing(panel, results, panel.columns[0]).over
+    )
+    table = tabulate(panel, results, panel.key, panel.title, values, caption=caption, over=over)
+    rows = {row: [_accuracy(panel, results, row, first), *others] for row, (first, *others) in table.rows.items()}
     return [replace(table, rows=rows), *directions(panel, results)]
+
+
+def _accuracy(panel: Panel, results: Results, row: str, entry: Entry) -> Entry:
+    """The entry of an accuracy, with its standard error if there is one split, and a note if it is at chance."""
+    error = standard_error(records(panel, results, row, panel.columns[0]))
+    note = AT_CHANCE if at_chance(panel, results, row, panel.columns[0]) else entry.note
+    return replace(entry, se=None if error is None else 100 * error, note=note)
+
+
+def _accuracy_section(panel: Panel, results: Results) -> Section:
+    table, *others = comparison_tables(panel, results)
+    accuracy = {row: found[:1] for row, found in table.rows.items()}
+    bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
+    best = ranked_rows(table.rows, accuracy)[:_MAPPED]
+    return Section("Accuracy", [table, bars, *others, *direction_maps(panel, results, best)])
+
+
+def _time_section(panel: Panel, results: Results) -> Section:
+    alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
+    seconds = {"a fit": lambda r: r["seconds"]["fit"], "the search": lambda r: r["seconds"]["search"]}
+    look: dict[str, Any] = {"caption": "Seconds.", "unit": "s", "best": "lowest", "digits": 4, "over": RANDOM_SPLITS}
+    return Section("Time", [tabulate(alone, results, "times", "Training times", seconds, 1.0, **look)])
+
+
+def _parameters_section(first: Mapping[str, Place], results: Results, where: str) -> Section:
+    found = {row: results[place.cell].result or {} for row, place in first.items() if not place.part}
+    chosen = {row: _assignments({**r["best_params"], "metric": r["metric"]}) for row, r in found.items()}
+    return Section("Parameters", [Facts("chosen", f"Chosen on the training samples{where}", chosen)])
 
 
 def first_places(panel: Panel, results: Results) -> dict[str, Place]:
@@ -129,6 +143,15 @@ def _assignments(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
+def _training_part(kind: str, n_train: float) -> str:
+    """What a split trains on."""
+    if kind == "given":
+        return f"the first {counted(int(n_train), 'sample')}"
+    unit = {"classes": "class", "samples": "sample"}[kind]
+    size = counted(int(n_train), unit) if n_train >= 1 else f"a share of {n_train:g} of the {kind}"
+    return size + " of every class" * (kind == "samples")
+
+
 def environment_section(cells: Sequence[Cell], data: Dataset | None = None) -> Section:
     """What results were computed with."""
     facts = {"crossview": __version__, **environment(), "cores": str(os.cpu_count())}
@@ -136,11 +159,11 @@ def environment_section(cells: Sequence[Cell], data: Dataset | None = None) -> S
         facts["repeats"] = str(len({cell.repeat for cell in cells}))
         splits = {(cell.data, cell.split.kind, cell.split.n_train, cell.split.seed): None for cell in cells}
         facts["split"] = "; ".join(
-            f"{name}: {n_train} {kind}{' of every class' * (kind == 'samples')} to train with, seed {seed}"
+            f"{name}: {_training_part(kind, n_train)} to train with, seed {seed}"
             for name, kind, n_train, seed in splits
         )
         facts["search"] = _assignments({k: v for k, v in cells[0].search.to_dict().items() if k != "grid"})
     if data is not None:
-        facts["data"] = f"{data.views!r}; {len(np.unique(data.y))} classes"
+        facts["data"] = f"{data.views!r}; {counted(len(np.unique(data.y)), 'class')}"
         facts |= {"source": data.citation} if data.citation else {}
     return Section("Environment", [Facts("environment", "What computed this", facts)])

@@ -15,12 +15,20 @@ class Entry:
     """A value of a table in the table's unit, next to the published one; losses are relative, in per cent."""
 
     mean: float | None = None  # None if not measured
-    sd: float | None = None  # over repeats
+    sd: float | None = None  # standard deviation over repeats
     published: float | None = None
     published_sd: float | None = None
     loss: float | None = None
     published_loss: float | None = None
     note: str = ""  # why it is missing, or a remark
+    low: float | None = None  # ends of the confidence interval
+    high: float | None = None
+    se: float | None = None  # standard error over test samples, where there are no repeats
+
+    @property
+    def spread(self) -> float | None:
+        """What follows ±: the standard deviation or, where there are no repeats, the standard error."""
+        return self.se if self.sd is None else self.sd
 
     @property
     def difference(self) -> float | None:
@@ -55,6 +63,13 @@ class ResultTable(_Item):
     unit: str = "%"
     best: str = "highest"  # or "lowest", or empty to mark none
     digits: int = 1  # after the point
+    over: str = ""  # what deviations or errors are over, such as "random splits"
+
+    @property
+    def spread(self) -> str:
+        """What follows ± in the entries; empty if nothing does."""
+        kind = "standard deviation" if self.has("sd") else "standard error" if self.has("se") else ""
+        return f"{kind} over the {self.over}" if kind and self.over else kind
 
     @property
     def entries(self) -> list[Entry]:
@@ -95,6 +110,7 @@ class Curves(_Item):
     y_label: str = "accuracy, %"
     caption: str = ""
     log_x: bool = False
+    log_y: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,10 @@ from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultT
 from crossview.report.formatting import markdown
 from crossview.report.rendering import render_template
 
-_FIELDS = ("mean", "sd", "published", "published_sd", "difference", "deviations", "loss", "published_loss", "note")
+_FIELDS = (
+    *("mean", "sd", "se", "low", "high", "published", "published_sd"),
+    *("difference", "deviations", "loss", "published_loss", "note"),
+)
 
 
 def table_csv(table: ResultTable) -> str:

@@ -1,7 +1,7 @@
 """How figures, spreads and differences are written, and text in Markdown and LaTeX."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite, log10
 from typing import TypeGuard
 
@@ -27,6 +27,26 @@ def markdown(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def counted(count: int, noun: str) -> str:
+    """A number and a noun, in the plural unless there is one.
+
+    >>> counted(1, "class"), counted(2, "class"), counted(0, "random split")
+    ('1 class', '2 classes', '0 random splits')
+    """
+    ending = "" if count == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{count} {noun}{ending}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["PCA"]), listed(["PCA", "LDA"]), listed(["PCA", "LDA", "CCA"])
+    ('PCA', 'PCA and LDA', 'PCA, LDA and CCA')
+    """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def finite(value: float | None) -> TypeGuard[float]:
     """Whether there is a number."""
     return value is not None and isfinite(value)
@@ -47,13 +67,19 @@ def decimals(values: Iterable[float | None]) -> int:
 
 
 def spread(mean: float | None, sd: float | None, digits: int) -> str:
-    """Mean ± standard deviation."""
+    """Mean ± standard deviation or standard error."""
     return f"{number(mean, digits)} ± {number(sd, digits)}" if finite(sd) and finite(mean) else number(mean, digits)
 
 
 def measured(entry: Entry, digits: int) -> str:
     """What was measured, or what stands for it."""
-    return spread(entry.mean, entry.sd, digits) if finite(entry.mean) else absent(entry)
+    return spread(entry.mean, entry.spread, digits) + interval(entry, digits) if finite(entry.mean) else absent(entry)
+
+
+def interval(entry: Entry, digits: int) -> str:
+    """The confidence interval in brackets, after a space; empty if there is none."""
+    known = finite(entry.low) and finite(entry.high)
+    return f" [{number(entry.low, digits)}, {number(entry.high, digits)}]" if known else ""
 
 
 def compare(entry: Entry, digits: int) -> str:

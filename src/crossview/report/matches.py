@@ -9,7 +9,7 @@ import numpy as np
 
 from crossview.report.document import MatchBrowser, Probe
 from crossview.report.drawing import Drawing, Figure, clip
-from crossview.report.formatting import decimals, number
+from crossview.report.formatting import counted, decimals, number
 
 _PROBES, _MATCHES = 6, 8  # of a sheet
 _CARD = 66.0  # width of a picture in a sheet
@@ -75,4 +75,4 @@ def _sheet(key: str, name: str, probes: Sequence[Probe], size: tuple[int, int], 
     ]
     whole = _CARD + 16 + _MATCHES * (_CARD + 8), max(len(rows), 1) * (height + 48)
     shapes = {"rows": rows, "size": size, "card": (_CARD, height), "key": key}
-    return Drawing("sheet", whole, shapes, f"{len(rows)} probes and their nearest matches.", name)
+    return Drawing("sheet", whole, shapes, f"{counted(len(rows), 'probe')} and the nearest matches.", name)

@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from crossview.embeddings.methods import METHODS
+from crossview.experiments.plans import method_of
 from crossview.report.document import Bars, Curves, Report
 
 _SERIES, _CLASSES = 15, 30  # colours
 _DASHES = ("", "7 3", "2.5 2.5", "9 3 2.5 3")
+_COMMITTEE = 13  # from the marker and dash of a method to those of its committee
 
 
 class Marker(NamedTuple):
@@ -74,16 +76,20 @@ class LegendEntry(NamedTuple):
 class Palette(dict[str, LegendEntry]):
     """How series look, by name: methods are the same in every report, others come in their order.
 
-    Colours recur after 15 names, pairs of marker and dash after 28.
+    Colours recur after 15 names, pairs of marker and dash after 28. A committee has the colour of its method.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         known = {name: k for k, name in enumerate(METHODS)}
         names = list(dict.fromkeys(names))
-        others = (k for k in count() if k not in {known.get(name) for name in names})
+        methods = {name: known.get(method_of(name)) for name in names}
+        others = (k for k in count() if k not in methods.values())
         for name in names:
-            k = known[name] if name in known else next(others)
-            self[name] = LegendEntry(name, f"s{k % _SERIES}", MARKERS[k % len(MARKERS)], _DASHES[k % len(_DASHES)])
+            k = methods[name]
+            k = next(others) if k is None else k
+            look = k if name in known or methods[name] is None else k + _COMMITTEE
+            marker, dash = MARKERS[look % len(MARKERS)], _DASHES[look % len(_DASHES)]
+            self[name] = LegendEntry(name, f"s{k % _SERIES}", marker, dash)
 
     @classmethod
     def of(cls, report: Report) -> Palette:

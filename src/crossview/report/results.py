@@ -7,18 +7,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from crossview._types import Array
 from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel
 from crossview.experiments.store import Record
-from crossview.report.document import Curve, Curves, Entry, Item, ResultTable
+from crossview.report.document import Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
+from crossview.report.formatting import listed
 
 Results: TypeAlias = Mapping[Cell, Record]
 Value: TypeAlias = Callable[[Mapping[str, Any]], float]
 Published: TypeAlias = Callable[[str, str, str], Mapping[str, float | None]]
 
-_ENOUGH_SPLITS = 5  # from which on their spread says which differences are noise
+RANDOM_SPLITS = "random splits"
+DIRECTION = " in "
+"""Stands between probe and gallery in the name of a direction."""
+
+_MANY_VIEWS = 4  # from which on a table of all directions is too wide to be read
 
 
 def entries(
@@ -49,9 +53,25 @@ def directions(panel: Panel, results: Results) -> list[ResultTable]:
     if not done:
         return []
     views, title = done[0]["views"], "Accuracy by direction: probe in gallery"
-    values = {f"{views[p]} in {views[g]}": pair_accuracy(g, p) for g, p in permutations(range(len(views)), 2)}
-    caption = "Accuracy for probes of one view in a gallery of another, ± standard deviation over random splits."
-    return [tabulate(panel, results, f"{panel.key}-directions", title, values, caption=caption)]
+    values = {f"{views[p]}{DIRECTION}{views[g]}": pair_accuracy(g, p) for g, p in permutations(range(len(views)), 2)}
+    caption = "Accuracy for probes of one view in a gallery of another."
+    key = f"{panel.key}-directions"
+    return [tabulate(panel, results, key, title, values, caption=caption, over=RANDOM_SPLITS)]
+
+
+def direction_maps(panel: Panel, results: Results, rows: Sequence[str]) -> list[Item]:
+    """The same of some methods as heat maps; empty if there are so few views that the table shows it well."""
+    found = {row: finished(records(panel, results, row, panel.columns[0])) for row in rows}
+    maps = {}
+    for row, done in found.items():
+        views = done[0]["views"]
+        values = np.mean([np.array(result["accuracy"], dtype=np.float64) for result in done], axis=0)
+        maps[row] = HeatMap(views, views, 100 * values)
+    if not maps or len(views) < _MANY_VIEWS:
+        return []
+    caption = f"Accuracy for every gallery and probe, by the best methods: {listed(list(maps))}."
+    title = "Accuracy of the best methods by direction"
+    return [HeatMaps(f"{panel.key}-direction-maps", title, maps, "probe", "gallery", caption)]
 
 
 def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
@@ -63,26 +83,6 @@ def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
     # Splits share their samples, so that several say little more than one.
     error = np.sqrt(chance * (1 - chance) / np.mean([r["n_test"] for r in done]))
     return bool(score <= chance + 2 * error)
-
-
-def best_rows(panel: Panel, results: Results, column: str) -> list[str]:
-    """The best row of a column, and those whose difference from it is within two standard errors over the splits."""
-    scores = {}
-    for row in panel.rows:
-        found = records(panel, results, row, column)
-        if len(done := finished(found)) == len(found) > 0:
-            scores[row] = np.array([result["score"] for result in done])
-    best = max(scores, key=lambda row: scores[row].mean(), default=None)
-    if best is None:
-        return []
-    behind = {row: scores[best] - found for row, found in scores.items() if len(found) == len(scores[best])}
-    return [best, *sorted((r for r in behind if r != best and _tied(behind[r])), key=lambda r: behind[r].mean())]
-
-
-def _tied(gaps: Array) -> bool:
-    """Whether differences, one per split, are small compared with their spread; with few splits, whether equal."""
-    error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) >= _ENOUGH_SPLITS else 0.0
-    return bool(gaps.mean() <= 2 * error)
 
 
 def cmc_curves(panel: Panel, results: Results) -> list[Item]:
@@ -146,9 +146,17 @@ def _why_not(records: Sequence[Record]) -> str:
     errors = [record.error for record in records if record.error is not None]
     if not errors:
         return ""
-    if all(error["type"] == NotApplicableError.__name__ for error in errors):
+    if not_applicable(records):
         return f"not applicable: {errors[0]['message']}"
+    if len(records) == 1:
+        return f"failed: {errors[0]['message']}"
     return f"{len(errors)} of {len(records)} failed: {errors[0]['message']}"
+
+
+def not_applicable(records: Sequence[Record]) -> bool:
+    """Whether results are missing only because the method cannot be applied to the data."""
+    errors = [record.error for record in records if record.error is not None]
+    return bool(errors) and all(error["type"] == NotApplicableError.__name__ for error in errors)
 
 
 def pair_accuracy(gallery: int, probe: int) -> Value:

@@ -56,8 +56,8 @@ def embeddings(
     panels = {}
     for name, one in mapped.items():
         labels = np.asarray(data.y)[one.rows]
-        classes = np.unique(labels)[:_CLASSES]
-        chosen = np.concatenate([np.flatnonzero(labels == label)[:_PER_CLASS] for label in classes])
+        classes = spread_out(np.unique(labels), _CLASSES)
+        chosen = np.concatenate([spread_out(np.flatnonzero(labels == label), _PER_CLASS) for label in classes])
         spots, views, names, ids = [], [], [], []
         for view, Z, seen in zip(one.latents.names, one.latents.arrays, one.latents.mask.T, strict=True):
             here = chosen[seen[chosen]]
@@ -91,7 +91,7 @@ def matches(
 def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], int], data: Dataset) -> list[Probe]:
     """Some probes of view p with their nearest samples of view g; pictures are numbered as they come."""
     gallery, probes = (np.flatnonzero(one.latents.mask[:, view]) for view in (g, p))
-    probes = probes[:: max(1, len(probes) // _PROBES)][:_PROBES]
+    probes = spread_out(probes, _PROBES)
 
     def shown(view: int, row: int) -> tuple[int, str]:
         sample = int(one.rows[row])
@@ -104,6 +104,11 @@ def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], i
         for line in zip(columns, distances, strict=True)
     ]
     return [Probe(*shown(p, int(probe)), matches) for probe, matches in zip(probes, ranked, strict=True)]
+
+
+def spread_out(values: NDArray[Any], count: int) -> NDArray[Any]:
+    """Up to `count` of some values, at even steps from the first to the last."""
+    return values[np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(np.intp)]
 
 
 def _plane(Z: Array) -> Array:

@@ -7,6 +7,7 @@ from sklearn.preprocessing import minmax_scale
 
 from crossview.report.document import Embedding2D, Embeddings
 from crossview.report.drawing import Drawing, Figure, marks
+from crossview.report.formatting import counted
 from crossview.report.palette import MARKERS, LegendEntry, class_colour, view_marker
 
 _SIDE = 240.0
@@ -60,5 +61,6 @@ def _scatter(name: str, panel: Embedding2D, groups: Mapping[tuple[int, int], lis
         for (c, v), rows in groups.items()
     ]
     classes, views = len(set(panel.labels)), len(set(panel.views))
-    description = f"{len(points)} samples of {classes} classes and {views} views in the plane."
+    found = [counted(len(points), "sample"), counted(classes, "class"), counted(views, "view")]
+    description = f"{found[0]} of {found[1]} and {found[2]} in the plane."
     return Drawing("scatter", (_SIDE, _SIDE), {"paths": paths}, description, name)

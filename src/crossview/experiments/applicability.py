@@ -1,0 +1,32 @@
+"""Which methods cannot be applied to some data, known before anything is computed."""
+
+from crossview._validation import check_equal_widths, check_two_views
+from crossview._version import __version__
+from crossview.embeddings.methods import METHODS
+from crossview.exceptions import NotApplicableError
+from crossview.experiments.cells import Cell, space
+from crossview.experiments.store import Record
+from crossview.views import Views
+
+
+def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | None:
+    """A record that says why a cell's method certainly cannot be applied to views; None if it may be."""
+    method = METHODS[cell.method](**dict(cell.parameters))
+    try:
+        if method._needs_two_views:
+            check_two_views(views, method)
+        if (method._needs_equal_widths or getattr(method, "pooled", False)) and not _may_get_equal(
+            cell, views, n_train
+        ):
+            check_equal_widths(views, method)
+    except NotApplicableError as error:
+        reason = {"type": type(error).__name__, "message": str(error), "traceback": ""}
+        return Record("", cell.to_dict(), "failed", None, reason, 0.0, 0.0, __version__, {})
+    return None
+
+
+def _may_get_equal(cell: Cell, views: Views, n_train: int) -> bool:
+    """Whether views may have equal widths after the PCA: as many components as asked for, features or samples."""
+    narrowest = min(views.n_features)
+    tried = space(cell, views.n_features)["viewpca__n_components"]
+    return n_train <= narrowest or any(k is not None and k <= narrowest for k in tried)

@@ -1,0 +1,114 @@
+"""What a comparison was made with, and which methods are the best: in a few sentences, and for machines."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossview.experiments.plans import Panel, method_of
+from crossview.report.formatting import counted, listed
+from crossview.report.results import Results, finished, not_applicable, records
+from crossview.report.standing import standing
+
+
+def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
+    """Which methods are the best and, in a second paragraph with `remark`, what they were compared with."""
+    result = _first(panel, results)
+    if result is None:
+        reasons = [f"{method}: {reason}" for method, reason in failures(panel, results).items()]
+        return " ".join(filter(None, ["No method could be run.", *reasons, remark]))
+    protocol = [_sizes(panel, result), remark, _folds(panel, result)]
+    protocol.append(f"Random matches would score {100 * result['chance']:.1f} %.")
+    if result["skipped"]:
+        where = "" if panel.places[0].cell.split.n_repeats == 1 else " in the first split"
+        skipped = f"{counted(result['skipped'], 'probe')} of {result['probes']}"
+        protocol.append(f"Not scored{where}: {skipped}, whose class the gallery lacks.")
+    return "\n\n".join([" ".join(_best(panel, results)), " ".join(filter(None, protocol))])
+
+
+def comparison_facts(panel: Panel, results: Results) -> dict[str, Any]:
+    """The same for machines: data, sizes, split, folds, the best and those tied with it, and what did not run."""
+    cell = panel.places[0].cell
+    result = _first(panel, results)
+    best, tied, over = standing(panel, results, panel.columns[0])
+    sizes = None
+    if result is not None:
+        sizes = {
+            part: {"samples": result[f"n_{part}"], "classes": result[f"n_{part}_classes"]} for part in ("train", "test")
+        }
+    failed = failures(panel, results)
+    absent = {method for method in failed if not_applicable(_of_method(panel, results, method))}
+    return {
+        "data": {"name": cell.data, **dict(cell.options)},
+        "sizes": sizes,
+        "split": cell.split.to_dict(),
+        "folds_of": None if result is None else result["folds_of"],
+        "best": best,
+        "tied": tied,
+        "standard_errors_over": over or None,
+        "not_applicable": {method: reason for method, reason in failed.items() if method in absent},
+        "failures": {method: reason for method, reason in failed.items() if method not in absent},
+    }
+
+
+def failures(panel: Panel, results: Results) -> dict[str, str]:
+    """Why methods have no result, or not in all splits."""
+    found = {}
+    for method in dict.fromkeys(map(method_of, panel.rows)):
+        errors = [record.error for record in _of_method(panel, results, method) if record.error is not None]
+        if errors:
+            found[method] = errors[0]["message"]
+    return found
+
+
+def _of_method(panel: Panel, results: Results, method: str) -> list[Any]:
+    return [results[place.cell] for place in panel.places if place.row == method]
+
+
+def _first(panel: Panel, results: Results) -> Mapping[str, Any] | None:
+    return next(filter(None, (results[place.cell].result for place in panel.places)), None)
+
+
+def _sizes(panel: Panel, result: Mapping[str, Any]) -> str:
+    """What was trained on, and what was tested on."""
+    split, classes = panel.places[0].cell.split, result["n_test_classes"]
+    new = {"classes": classes, "samples": 0}.get(split.kind, result.get("n_new_classes", 0))
+    seen = "all seen in training" if not new else "none of them seen in training"
+    if 0 < new < classes:
+        seen = f"{new} of them not seen in training"
+    where = "in the given test set" if split.kind == "given" else f"in {counted(split.n_repeats, 'random split')}"
+    trained = f"{counted(result['n_train'], 'sample')} of {counted(result['n_train_classes'], 'class')}"
+    tested = f"{counted(result['n_test'], 'sample')} of {counted(classes, 'class')}, {seen}"
+    return f"Trained on {trained}, tested on {tested}, {where}."
+
+
+def _folds(panel: Panel, result: Mapping[str, Any]) -> str:
+    """What folds were made of, and why if they do not match the test."""
+    tested = result.get("tests_on", panel.places[0].cell.split.kind)
+    text = f"Parameters were chosen by cross-validation over folds of {result['folds_of']}"
+    if result["folds_of"] == tested:
+        return f"{text}, as the test is on new {tested}."
+    return f"{text}, although the test is on new {tested}: the training samples cannot be split into folds of {tested}."
+
+
+def _best(panel: Panel, results: Results) -> list[str]:
+    """Which methods are the best, and how many did not run."""
+    found = {method: _of_method(panel, results, method) for method in dict.fromkeys(map(method_of, panel.rows))}
+    done = [method for method, records in found.items() if finished(records)]
+    absent = [method for method, records in found.items() if not_applicable(records)]
+    failed = [method for method in found if method not in done and method not in absent]
+    others = [f"{len(absent)} not applicable" * bool(absent), f"{len(failed)} failed" * bool(failed)]
+    aside = f" ({', '.join(filter(None, others))})" if any(others) else ""
+    best, tied, over = standing(panel, results, panel.columns[0])
+    if not best:
+        return [f"No method of {len(found)} has a result in every split{aside}."]
+    result = finished(records(panel, results, best[0], panel.columns[0]))
+    score = 100 * sum(one["score"] for one in result) / len(result)
+    verb = "is" if len(best) == 1 else "are"
+    among = f"The best of {counted(len(done), 'method')}{aside}" if len(done) > 1 else f"The only method{aside}"
+    sentences = [f"{among} {verb} {listed(best)}, with {score:.1f} %."]
+    if tied:
+        sentences.append(f"Tied with {'it' if len(best) == 1 else 'them'}: {listed(tied)}.")
+    if over and (tied or len(best) > 1):
+        sentences.append(f"Ties are differences within two standard errors over the {over}.")
+    elif not over and len(done) > 1:
+        sentences.append("With fewer than 5 splits, differences may be noise.")
+    return sentences

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from crossview.experiments import Search, Split
+from crossview.experiments.comparisons import FILE, Comparison
+
+ONE = Comparison(
+    data="folder/a.npz",
+    options={"size": [8, 8]},
+    contents="f",
+    split=Split("samples", 20, 5),
+    search=Search(n_iter=4, members=8),
+    methods=("MvHE", "PCA"),
+    committees=("MvHE",),
+    commands=("crossview compare a",),
+)
+
+
+def test_a_comparison_comes_back_from_its_file(tmp_path):
+    assert Comparison.load(tmp_path) is None
+    ONE.save(tmp_path)
+    assert Comparison.load(tmp_path) == ONE
+    assert ONE.panel.rows == ["MvHE", "MvHE × 8", "PCA"]
+    assert ONE.panel.columns == ["a.npz"]
+
+
+def test_later_methods_are_added_behind_earlier_ones():
+    more = replace(ONE, methods=("PCA", "MvDA"), committees=("MvDA",), commands=("crossview compare b",))
+    both = more.with_methods_of(ONE)
+    assert both.methods == ("MvHE", "PCA", "MvDA")
+    assert both.committees == ("MvHE", "MvDA")
+    assert both.commands == ("crossview compare a", "crossview compare b")
+    assert ONE.with_methods_of(ONE) == ONE
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"methods": ("LDA",), "committees": ()}, []),
+        ({"data": "b.npz"}, ["data: folder/a.npz, now b.npz"]),
+        ({"options": {}}, ["size: 8/8, now none"]),
+        ({"contents": "g"}, ["the data have changed"]),
+        ({"split": Split("samples", 0.5, 2)}, ["train: 20, now 0.5", "repeats: 5, now 2"]),
+        ({"search": Search(n_iter=4, members=8, pca=(20, 40))}, ["pca: none, now 20/40"]),
+        ({"search": Search(members=8)}, ["draws: 4, now none"]),
+    ],
+)
+def test_what_differs_is_named_as_the_options_are(change, difference):
+    assert ONE.differences(replace(ONE, **change)) == difference
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("{", ""), ("}", ""), ("PCA", "X"), ('"samples"', '"X"'), ('"methods"', '"m"'), ("20", "-1")]
+)
+def test_a_damaged_file_is_told_of(tmp_path, old, new):
+    ONE.save(tmp_path)
+    (tmp_path / FILE).write_text((tmp_path / FILE).read_text().replace(old, new))
+    with pytest.raises(ValueError, match=rf"{FILE} is damaged, or belongs to another version.*--overwrite"):
+        Comparison.load(tmp_path)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crossview import Views
+from crossview.datasets import Dataset
+from crossview.experiments import Cell, Split, fingerprint
+from crossview.experiments.applicability import not_applicable_record
+from crossview.experiments.loading import TEST_DATA, Loader, concatenated
+
+
+def dataset(labels, names=("photo", "sketch"), widths=(3, 2), seed=0, **more):
+    rng = np.random.default_rng(seed)
+    arrays = {name: rng.normal(size=(len(labels), D)) for name, D in zip(names, widths, strict=True)}
+    classes = [f"class {label}" for label in np.unique(labels)]
+    return Dataset(Views(arrays), np.array(labels), classes, **more)
+
+
+def test_test_samples_follow_training_samples():
+    train = dataset([1, 1, 2], ids=np.array(["a", "b", "c"]))
+    test = dataset([3, 2], ("sketch", "photo"), (2, 3), seed=1, ids=np.array(["d", "e"]))
+    test.views["photo"][0] = np.nan
+    both = concatenated(train, test, "A", "B")
+    assert both.views.names == ["photo", "sketch"]
+    np.testing.assert_array_equal(both.views["photo"], np.vstack([train.views["photo"], test.views["photo"]]))
+    np.testing.assert_array_equal(both.views["sketch"], np.vstack([train.views["sketch"], test.views["sketch"]]))
+    assert both.views.mask[3].tolist() == [False, True]
+    assert both.y.tolist() == [1, 1, 2, 3, 2]
+    assert both.class_names == ["class 1", "class 2", "class 3"]
+    assert both.ids.tolist() == ["a", "b", "c", "d", "e"]
+    train, test = Split("given", 3, 1).rows(both.y, 0)
+    assert (train.tolist(), test.tolist()) == ([0, 1, 2], [3, 4])
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (
+            dataset([1, 2], ("photo", "drawing")),
+            r"B has no view 'sketch', which A has \(its views are photo, drawing\)",
+        ),
+        (dataset([1, 2], ("photo", "sketch", "x"), (3, 2, 2)), "A has no view 'x', which B has"),
+        (dataset([1, 2], widths=(3, 4)), "view 'sketch' has 2 features in A, but 4 in B: use the same features"),
+        (dataset(["1", "2"]), r"the labels of A are numbers \(1\), those of B text \(1\): write them in the same way"),
+    ],
+)
+def test_what_differs_is_named(test, message):
+    with pytest.raises(ValueError, match=message):
+        concatenated(dataset([1, 1, 2]), test, "A", "B")
+
+
+def test_a_loader_loads_both_and_their_contents_count(tmp_path):
+    paths = [str(tmp_path / f"{name}.npz") for name in ("train", "test", "other")]
+    for k, path in enumerate(paths):
+        data = dataset([0, 1, 0, 1], seed=k)
+        np.savez(path, photo=data.views["photo"], sketch=data.views["sketch"], y=data.y)
+    load = Loader()
+    one, other = (load(paths[0], {TEST_DATA: path}) for path in paths[1:])
+    assert len(one.y) == 8
+    assert load(paths[0], {TEST_DATA: paths[1]}) is one
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_methods_that_cannot_be_applied_are_known_in_advance():
+    three = dataset([0, 1] * 20, "abc", (3, 3, 3)).views
+    uneven = dataset([0, 1] * 20, widths=(9, 5)).views
+
+    def reason(method, views, **changes):
+        found = not_applicable_record(Cell(data="x", method=method, **changes), views, 40)
+        return None if found is None else found.error["message"]
+
+    assert "CCA takes 2 views, got 3" in reason("CCA", three)
+    assert reason("MCCA", three) is None
+    assert "MvDLA needs views of equal width, got 9, 5" in reason("MvDLA", uneven)
+    assert "use LDA(pooled=False)" in reason("LDA", uneven)
+    assert reason("LDA", uneven, parameters={"pooled": False}) is None
+    assert reason("MvDA", uneven) is None
+    # A PCA can make them equal.
+    assert reason("MvDLA", uneven, search={"pca": [5]}) is None
+    assert not_applicable_record(Cell(data="x", method="MvDLA"), uneven, 5) is None
