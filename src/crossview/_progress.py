@@ -19,6 +19,10 @@ class Advance(Protocol):
         """Add `steps` to those done. None leaves the description of what runs as it is."""
 
 
+def silent(steps: int = 1, now: str | None = None) -> None:
+    """An `Advance` that shows nothing."""
+
+
 @contextlib.contextmanager
 def progress(label: str, total: int, wanted: bool = True, *, done: int = 0, unit: str = "steps") -> Iterator[Advance]:
     """Show how much of some work is done, what runs, and the time left; yield the function to call as it proceeds.
@@ -32,7 +36,7 @@ def progress(label: str, total: int, wanted: bool = True, *, done: int = 0, unit
     ...     advance()
     """
     if not wanted:
-        yield lambda steps=1, now=None: None
+        yield silent
         return
     state = _State(label, total, unit, done)
     if done:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.recognition import score_file
 from crossview.recognition.splits import ClassSplit, SampleSplit
 from crossview.recognition.tuning import search_space
 
@@ -175,14 +176,7 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
 
 def fingerprint(data: Dataset) -> str:
     """The SHA-256 of the samples, mask, names of views, and classes of a data set, whatever their memory layout."""
-    views = data.views
-    head = {"names": views.names, "shapes": [X.shape for X in views.arrays], "y": np.asarray(data.y).tolist()}
-    digest = hashlib.sha256(json.dumps(head, default=str).encode())
-    digest.update(np.packbits(np.ascontiguousarray(views.mask)).tobytes())
-    for X, seen in zip(views.arrays, views.mask.T, strict=True):
-        # NaN has many bit patterns, and zero two; adding zero leaves one of the latter.
-        digest.update((np.where(seen[:, None], X, 0.0) + 0.0).astype("<f8").tobytes())
-    return digest.hexdigest()
+    return score_file.fingerprint(data.views, data.y)
 
 
 def space(cell: Cell, n_features: Sequence[int]) -> dict[str, list[Any]]:
