@@ -27,10 +27,10 @@ from crossview.cli.app import (
     app,
     data_options,
     err,
-    method_name,
     open_data,
     out,
 )
+from crossview.embeddings.methods import method_name
 from crossview.exceptions import NotApplicableError
 from crossview.experiments import Cell, Record, Search, Split, Store, run
 from crossview.experiments.loading import Loader
