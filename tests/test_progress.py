@@ -62,9 +62,9 @@ def test_short_work_is_silent(capsys):
 
 
 def test_unwanted_progress_is_silent(quick, capsys):
-    with progress("Working", 2, wanted=False, done=1) as advance:
+    with progress("Working", 2, wanted=False) as advance:
         time.sleep(0.1)
-        advance(1, "this")
+        advance(1, "this", restored=1)
     assert capsys.readouterr() == ("", "")
 
 
@@ -75,23 +75,25 @@ def test_errors_pass_through_and_stop_the_thread(quick):
 
 
 def test_a_run_that_resumes_says_so_at_once(capsys):
-    with progress("Searching for MvDA", 250, done=120, unit="fits"):
-        pass
+    with progress("Searching for MvDA", 250, unit="fits") as advance:
+        advance(0, restored=120)
     assert capsys.readouterr().err == "Searching for MvDA: resuming; 120 of 250 fits were done\n"
 
 
 def test_restored_steps_say_nothing_about_the_speed(clock):
-    state = _progress._State("Working", 100, "steps", 50)
+    state = _progress._State("Working", 100, "steps")
+    clock[0] += 7
+    state.advance(0, restored=50)  # after data were read
     clock[0] += 10
-    assert state.line == "Working: 50 of 100 steps, 0:10 elapsed"
+    assert state.line == "Working: 50 of 100 steps, 0:17 elapsed"
     state.advance(5)
-    assert state.line == "Working: 55 of 100 steps, 0:10 elapsed, about 1:30 left"
+    assert state.line == "Working: 55 of 100 steps, 0:17 elapsed, about 1:30 left"
     clock[0] += 60
-    assert state.line == "Working: 55 of 100 steps, 1:10 elapsed, about 0:30 left"
+    assert state.line == "Working: 55 of 100 steps, 1:17 elapsed, about 0:30 left"
 
 
 def test_the_time_left_is_not_told_when_a_step_outlasts_it(clock):
-    state = _progress._State("Working", 3, "steps", 0)
+    state = _progress._State("Working", 3, "steps")
     clock[0] += 2
     state.advance(2, "the long one")
     clock[0] += 3600
@@ -102,7 +104,8 @@ def test_a_closed_log_does_not_end_the_work(quick, monkeypatch, tmp_path):
     closed = (tmp_path / "log").open("w")
     closed.close()
     monkeypatch.setattr("sys.stderr", closed)
-    with progress("Working", 2, done=1) as advance:
+    with progress("Working", 2) as advance:
+        advance(0, restored=1)
         time.sleep(0.1)
         advance()
     assert closed.closed

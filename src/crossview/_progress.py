@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 _FIRST_LINE = 5.0  # seconds until the first line; shorter work is silent
@@ -15,20 +15,22 @@ _INTERVAL = 30.0  # seconds between lines
 class Advance(Protocol):
     """Count finished steps, and say what runs now. Threads may share it."""
 
-    def __call__(self, steps: int = 1, now: str | None = None) -> None:
-        """Add `steps` to those done. None leaves the description of what runs as it is."""
+    def __call__(self, steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+        """Add `steps` to those done. None leaves the description of what runs as it is.
+
+        `restored` steps were done in an earlier run, and say nothing about the speed of this one.
+        """
 
 
-def silent(steps: int = 1, now: str | None = None) -> None:
+def silent(steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
     """An `Advance` that shows nothing."""
 
 
 @contextlib.contextmanager
-def progress(label: str, total: int, wanted: bool = True, *, done: int = 0, unit: str = "steps") -> Iterator[Advance]:
+def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps") -> Iterator[Advance]:
     """Show how much of some work is done, what runs, and the time left; yield the function to call as it proceeds.
 
     A terminal shows a bar if rich is installed. Without either, a thread prints lines, also during a long step.
-    `done` steps of the `total` were restored from an earlier run and say nothing about the speed of this one.
 
     >>> with progress("Searching for MvHE", total=2, unit="fits") as advance:
     ...     advance(0, "beta=0.1")
@@ -38,9 +40,7 @@ def progress(label: str, total: int, wanted: bool = True, *, done: int = 0, unit
     if not wanted:
         yield silent
         return
-    state = _State(label, total, unit, done)
-    if done:
-        _print(f"{label}: resuming; {done} of {total} {unit} were done")
+    state = _State(label, total, unit)
     with _bar(state) if _can_show_bar() else _lines(state):
         yield state.advance
 
@@ -52,31 +52,34 @@ class _State:
     label: str
     total: int
     unit: str
-    restored: int
-    done: int = field(init=False)
+    done: int = 0
     now: str = ""
 
     def __post_init__(self) -> None:
-        self.done = self.restored
-        self._start = self._last = time.monotonic()
+        self._restored = 0
+        self._start = self._first = self._last = time.monotonic()
         self._lock = threading.Lock()
 
-    def advance(self, steps: int = 1, now: str | None = None) -> None:
+    def advance(self, steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
         with self._lock:
-            self.done += steps
+            self.now = self.now if now is None else now
+            self.done += steps + restored
+            self._restored += restored
             if steps:
                 self._last = time.monotonic()
-            if now is not None:
-                self.now = now
+            if restored:
+                self._first = self._last = time.monotonic()
+        if restored:
+            _print(f"{self.label}: resuming; {restored} of {self.total} {self.unit} were done")
 
     @property
     def left(self) -> float | None:
         """Seconds left if the other steps take as long as those so far; None if unknown, or if they took longer."""
         with self._lock:
-            computed = self.done - self.restored
+            computed = self.done - self._restored
             if not computed:
                 return None
-            expected = (self._last - self._start) / computed * (self.total - self.done)
+            expected = (self._last - self._first) / computed * (self.total - self.done)
             left = expected - (time.monotonic() - self._last)
             return left if left >= 0 else None
 

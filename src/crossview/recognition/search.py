@@ -305,9 +305,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Score the candidates, choose, and fit the best."""
         scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
         total = len(splits) * (len(candidates) + (self.members > 1)) + self.refit
-        done = len(scorer.restored(len(splits)))
         label = f"Searching for {type(self._steps()[-1][1]).__name__}"
-        with progress(label, total, self.progress, done=done, unit="fits") as advance:
+        with progress(label, total, self.progress, unit="fits") as advance:
             scores = self._score_candidates(scorer, views, y, splits, advance)
             candidate_of_row = self._store_results(scores, candidates)
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -320,6 +319,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             if self.refit:
                 advance(0, "fitting the best to all samples")
                 self.best_estimator_ = self._fit_best(views, y)
+                advance()
 
     def _score_file(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> ScoreFile:
         """The file that keeps the scores of exactly this search, if there is to be one."""
@@ -346,6 +346,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                         yield delayed(scorer)(fold, shared, y[test], advance if in_process else silent)
 
         found = scorer.restored(len(splits))
+        advance(0, restored=len(found))
         for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
             found |= scores
             running.popleft()
