@@ -189,7 +189,6 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
 
 
 def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.recognition.tuning._MAX_EXACT_SAMPLES", 60)
     monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 40)
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--draws", 2, "--folds", 3)

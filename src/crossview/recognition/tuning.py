@@ -16,8 +16,7 @@ __all__ = ["search_space", "standard_pipeline", "tune"]
 _SCALINGS = ("feature", "view")
 _PCA_DIMENSIONS = (20, 40, 80, 160)
 _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
-_MAX_EXACT_SAMPLES = 1000  # with more, kernel methods use landmarks
-_N_LANDMARKS = 1000  # costs up to half a point of accuracy (docs/tuning.md)
+_N_LANDMARKS = 2000  # of kernel methods; up to as many samples, all of them: fewer cost accuracy (docs/tuning.md)
 
 
 def standard_pipeline(method: str) -> Pipeline:
@@ -67,7 +66,7 @@ def search_space(
 def _landmarks(method: str, n_samples: int) -> dict[str, list[Any]]:
     """Number of landmarks of a kernel method if there are many samples, by parameter name."""
     cls = METHODS[method]
-    if n_samples <= _MAX_EXACT_SAMPLES or not issubclass(cls, KernelTransformer):
+    if n_samples <= _N_LANDMARKS or not issubclass(cls, KernelTransformer):
         return {}
     return {f"{cls.__name__.lower()}__n_landmarks": [_N_LANDMARKS]}
 
@@ -92,7 +91,7 @@ def tune(
     param_grid : dict or list of dict, optional
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
         covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``. With
-        more than 1,000 samples, `KMvHE` and `KCCA` use 1,000 landmarks, unless ``n_landmarks`` is listed here.
+        more than 2,000 samples, `KMvHE` and `KCCA` use 2,000 landmarks, unless ``n_landmarks`` is listed here.
     n_iter : int, optional
         Number of settings to draw; None tries all.
     **options
