@@ -1,0 +1,152 @@
+"""Progress of long work: a bar on a terminal, lines on stderr otherwise."""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+_FIRST_LINE = 5.0  # seconds until the first line; shorter work is silent
+_INTERVAL = 30.0  # seconds between lines
+
+
+class Advance(Protocol):
+    """Count finished steps, and say what runs now. Threads may share it."""
+
+    def __call__(self, steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+        """Add `steps` to those done. None leaves the description of what runs as it is.
+
+        `restored` steps were done in an earlier run, and say nothing about the speed of this one.
+        """
+
+
+def silent(steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+    """An `Advance` that shows nothing."""
+
+
+@contextlib.contextmanager
+def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps") -> Iterator[Advance]:
+    """Show how much of some work is done, what runs, and the time left; yield the function to call as it proceeds.
+
+    A terminal shows a bar if rich is installed. Without either, a thread prints lines, also during a long step.
+
+    >>> with progress("Searching for MvHE", total=2, unit="fits") as advance:
+    ...     advance(0, "beta=0.1")
+    ...     advance(1, "beta=0.3")
+    ...     advance()
+    """
+    if not wanted:
+        yield silent
+        return
+    state = _State(label, total, unit)
+    with _bar(state) if _can_show_bar() else _lines(state):
+        yield state.advance
+
+
+@dataclass
+class _State:
+    """What is known about the work."""
+
+    label: str
+    total: int
+    unit: str
+    done: int = 0
+    now: str = ""
+
+    def __post_init__(self) -> None:
+        self._restored = 0
+        self._start = self._first = self._last = time.monotonic()
+        self._lock = threading.Lock()
+
+    def advance(self, steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+        with self._lock:
+            self.now = self.now if now is None else now
+            self.done += steps + restored
+            self._restored += restored
+            if steps:
+                self._last = time.monotonic()
+            if restored:
+                self._first = self._last = time.monotonic()
+        if restored:
+            _print(f"{self.label}: resuming; {restored} of {self.total} {self.unit} were done")
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left if the other steps take as long as those so far; None if unknown, or if they took longer."""
+        with self._lock:
+            computed = self.done - self._restored
+            if not computed:
+                return None
+            expected = (self._last - self._first) / computed * (self.total - self.done)
+            left = expected - (time.monotonic() - self._last)
+            return left if left >= 0 else None
+
+    @property
+    def times(self) -> str:
+        left = self.left
+        elapsed = f"{_clock(time.monotonic() - self._start)} elapsed"
+        return elapsed if left is None else f"{elapsed}, about {_clock(left)} left"
+
+    @property
+    def line(self) -> str:
+        now = f"; now {self.now}" if self.now else ""
+        return f"{self.label}: {self.done} of {self.total} {self.unit}, {self.times}{now}"
+
+
+def _can_show_bar() -> bool:
+    try:
+        from rich.console import Console
+    except ImportError:
+        return False
+    return Console(stderr=True).is_terminal
+
+
+@contextlib.contextmanager
+def _bar(state: _State) -> Iterator[None]:
+    from rich.console import Console, Group, RenderableType
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    def draw() -> RenderableType:
+        row = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=state.total, completed=state.done, width=20)
+        row.add_row(Text(state.label), bar, Text(f"{state.done} of {state.total} {state.unit}, {state.times}"))
+        return Group(row, Text(state.now, overflow="ellipsis", no_wrap=True, style="dim")) if state.now else row
+
+    with Live(get_renderable=draw, console=Console(stderr=True), transient=True):
+        yield
+
+
+@contextlib.contextmanager
+def _lines(state: _State) -> Iterator[None]:
+    ended = threading.Event()
+
+    def report() -> None:
+        wait = _FIRST_LINE
+        while not ended.wait(wait):
+            _print(state.line)
+            wait = _INTERVAL
+
+    thread = threading.Thread(target=report, name="crossview-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _print(line: str) -> None:
+    # A reader of the log that went away must not end the work.
+    with contextlib.suppress(OSError, ValueError):
+        print(line, file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
