@@ -63,8 +63,9 @@ def models():
     ]
     for model in fitted:
         model.fit(arrays, y)
-    fitted[-1].enroll(arrays[0], np.array(["one", "two", "three"])[y], 0)
-    return fitted
+    words = np.array(["one", "two", "three"])[y]
+    fitted[-1].enroll(arrays[0], words, 0, replace=True)
+    return [*fitted, cv.CrossViewClassifier(fitted[0]).enroll(arrays[1], words, 1).calibrate(arrays[0], words, 0)]
 
 
 def unforge(content):

@@ -55,40 +55,12 @@ def test_fit_embeds_as_python_does(model, data, tmp_path):
     assert table.column("z2")[90].as_py() == pytest.approx(expected["sketch"][0, 1])
 
 
-def test_matches_are_the_nearest(model, data, tmp_path):
-    arguments = ("match", model, data, data, "--gallery-view", "photo", "--probe-view", "sketch", "-k", 3)
-    run(*arguments, "-o", tmp_path / "m.csv")
-    rows = list(csv.DictReader((tmp_path / "m.csv").read_text().splitlines()))
-    assert len(rows) == 270
-    fitted = cv.load(model)
-    G, P = (cv.transform_view(fitted, X, v) for v, X in enumerate(ARRAYS))
-    for row in rows[:30]:
-        distances = np.linalg.norm(G - P[int(row["probe"])], axis=1)
-        assert np.argsort(distances)[int(row["rank"]) - 1] == int(row["match"])
-        assert float(row["distance"]) == pytest.approx(distances[int(row["match"])], abs=1e-9)
-        assert row["match_label"] == str(Y[int(row["match"])])
-    printed = run(*arguments)
-    assert printed.stdout == (tmp_path / "m.csv").read_text()
-    assert "90 probes" in printed.stderr
-
-
-def test_tables_of_one_view_each_are_matched(model, tmp_path):
-    for view, X in zip(("photo", "sketch"), ARRAYS, strict=True):
-        names = [f"f{c}" for c in range(8)]
-        lines = [",".join(["id", "label", *names])]
-        lines += [f"s{k},c{Y[k]}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(X[:40])]
-        (tmp_path / f"{view}.csv").write_text("\n".join(lines))
-    views = ("--gallery-view", "photo", "--probe-view", "sketch")
-    printed = run("match", model, tmp_path / "photo.csv", tmp_path / "sketch.csv", *views, "-k", 1)
-    assert len(printed.stdout.splitlines()) == 41
-
-
 def test_cells_are_never_formulas(model, tmp_path):
     names = ["=cmd|'/c calc'!A1", "+1+cmd", "-2+cmd", "@SUM(1)", "\t=1", "＝1", "-5", "a=b"]
     written = ["'" + name if k < 6 else name for k, name in enumerate(names)]
     np.savez(tmp_path / "data.npz", photo=ARRAYS[0][:8], sketch=ARRAYS[1][:8], y=names, id=names)
-    arguments = (tmp_path / "data.npz", tmp_path / "data.npz", "--gallery-view", "photo", "--probe-view", "sketch")
-    run("match", model, *arguments, "-k", 8, "-o", tmp_path / "m.csv")
+    run("enroll", model, tmp_path / "data.npz", "--view", "photo")
+    run("match", model, tmp_path / "data.npz", "--view", "sketch", "-k", 8, "-o", tmp_path / "m.csv")
     with (tmp_path / "m.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     for column in ("probe", "probe_label", "match", "match_label"):
@@ -100,18 +72,10 @@ def test_cells_are_never_formulas(model, tmp_path):
     assert any(row["z1"].startswith("-") for row in rows)  # numbers stay numbers
 
 
-def test_probes_need_no_labels_and_keep_their_names(model, tmp_path):
+def test_samples_need_no_labels_to_be_embedded_and_keep_their_names(model, tmp_path):
     lines = [",".join(["id", *(f"f{c}" for c in range(8))])]
     lines += [f"probe-{k}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(ARRAYS[1][:5])]
     (tmp_path / "sketch.csv").write_text("\n".join(lines))
-    np.savez(tmp_path / "gallery.npz", photo=ARRAYS[0], y=Y)
-    arguments = (model, tmp_path / "gallery.npz", tmp_path / "sketch.csv", "--gallery-view", "photo")
-    printed = run("match", *arguments, "--probe-view", "sketch", "-k", 1)
-    rows = list(csv.DictReader(printed.stdout.splitlines()))
-    assert list(rows[0]) == ["probe", "rank", "match", "match_label", "distance"]
-    assert [row["probe"] for row in rows] == [f"probe-{k}" for k in range(5)]
-    assert all(row["match_label"] == str(Y[int(row["match"])]) for row in rows)
-    assert printed.stderr == "5 probes\n"
     run("embed", model, tmp_path / "sketch.csv", "-o", tmp_path / "z.csv")
     (first, *_) = csv.DictReader((tmp_path / "z.csv").read_text().splitlines())
     assert list(first) == ["view", "id", "z1", "z2", "z3", "z4"]
@@ -218,11 +182,6 @@ def test_datasets(tmp_path):
         (("inspect", "nowhere"), "nowhere"),
         (("datasets", "--data", "nowhere"), "nowhere is not a folder"),
         (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
-        (
-            ("match", "MODEL", "DATA", "DATA", "--gallery-view", "top", "--probe-view", "photo"),
-            "unknown view 'top': the data have",
-        ),
-        (("match", "MODEL", "DATA", "DATA", "--gallery-view", "photo", "--probe-view", "sketch", "-k", "99"), "-k 99"),
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments, message, model, data, tmp_path, monkeypatch):
@@ -240,12 +199,10 @@ def test_version():
 
 def test_a_matcher_maps_samples_as_its_embedding_does(data, tmp_path):
     matcher = cv.CrossViewClassifier(cv.MvDA(3)).fit(cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}), Y)
-    cv.save(matcher.enroll(ARRAYS[0], Y, "photo"), tmp_path / "matcher.model")
+    cv.save(matcher, tmp_path / "matcher.model")
     run("embed", tmp_path / "matcher.model", data, "-o", tmp_path / "z.npz")
     with np.load(tmp_path / "z.npz") as found:
         np.testing.assert_allclose(found["sketch"], matcher.embedding_.transform_view(ARRAYS[1], "sketch"))
-    views = ("--gallery-view", "photo", "--probe-view", "sketch")
-    assert len(run("match", tmp_path / "matcher.model", data, data, *views, "-k", 1).stdout.splitlines()) == 91
 
 
 def test_fit_takes_no_more_components_than_there_are(data, tmp_path):
@@ -269,12 +226,14 @@ def test_images_are_brought_to_a_size(tmp_path):
     folder, model = tmp_path / "images", tmp_path / "m"
     assert "for example with --size 6x5" in run("fit", folder, "-o", model, "--method", "PCA", status=1).stderr
     run("fit", folder, "-o", model, "--method", "PCA", "--size", "6x5")
-    (tmp_path / "probes" / "sketch").mkdir(parents=True)
-    (folder / "sketch" / "p1" / "0.png").rename(tmp_path / "probes" / "sketch" / "new.png")
-    views = ("--gallery-view", "photo", "--probe-view", "sketch", "--size", "6x5")
-    rows = list(csv.DictReader(run("match", model, folder, tmp_path / "probes", *views).stdout.splitlines()))
-    assert {row["probe"] for row in rows} == {"new"}
-    assert rows[0]["match"].startswith("p")
+    run("enroll", model, folder, "--view", "photo")  # the model knows the size
+    (tmp_path / "probes").mkdir()
+    (folder / "sketch" / "p1" / "0.png").rename(tmp_path / "probes" / "new.png")
+    for probes in (tmp_path / "probes", tmp_path / "probes" / "new.png"):
+        rows = list(csv.DictReader(run("match", model, probes, "--view", "sketch").stdout.splitlines()))
+        assert {row["probe"] for row in rows} == {"new"}
+        assert rows[0]["match"].startswith("p")
+    run("embed", model, folder, "-o", tmp_path / "z.npz")
     for size, message in (
         ("6y5", "--size must be HEIGHTxWIDTH, for example 48x48, got '6y5'"),
         ("0", "--size must be HEIGHTxWIDTH"),
@@ -285,11 +244,32 @@ def test_images_are_brought_to_a_size(tmp_path):
 
 
 def test_inspect_a_matcher(data, tmp_path):
-    matcher = cv.CrossViewClassifier(cv.MvDA(3)).fit(cv.Views(ARRAYS), Y).enroll(ARRAYS[0], Y, 0)
-    cv.save(matcher, tmp_path / "matcher.model")
-    facts = json.loads(run("inspect", tmp_path / "matcher.model", "--json").stdout)
-    assert (facts["model"], facts["steps"], facts["components"]) == ("CrossViewClassifier", ["MvDA"], 3)
-    assert (facts["gallery"], facts["threshold"]) == (90, None)
+    path = tmp_path / "matcher.model"
+    pipeline = make_pipeline(cv.ViewScaler("view"), cv.MvDA(3))
+    matcher = cv.CrossViewClassifier(pipeline, metric="cosine", calibration_folds=2)
+    cv.save(matcher.fit(cv.Views(ARRAYS, image_shape=(2, 4)), Y).enroll(ARRAYS[1][:7], Y[:7], 1), path)
+    facts = json.loads(run("inspect", path, "--json").stdout)
+    assert (facts["model"], facts["steps"]) == ("CrossViewClassifier", ["ViewScaler", "MvDA"])
+    assert facts["parameters"][0]["by"] == "view"
+    assert facts["parameters"][1] == {"n_components": 3, "reg": matcher.embedding_[-1].reg, "center": True}
+    assert (facts["components"], facts["distance"], facts["image_shape"]) == (3, "cosine", [2, 4])
+    assert (facts["gallery"], facts["classes"]) == ({"view0": 90, "view1": 7}, 18)
+    assert (facts["threshold"], facts["temperature"]) == (None, matcher.temperature_)
+    told = run("inspect", path).stdout
+    for part in ("ViewScaler", "by=view", "2 × 4", "view0=90, view1=7"):
+        assert part in told
+    cv.save(cv.CrossViewClassifier(matcher.embedding_), path)
+    assert json.loads(run("inspect", path, "--json").stdout)["gallery"] == {}
+
+
+def test_fit_and_embed_report_json(data, tmp_path):
+    path = tmp_path / "m"
+    facts = json.loads(run("fit", data, "-o", path, "--method", "MvDA", "-p", "n_components=4", "--json").stdout)
+    assert (facts["output"], facts["samples"], facts["components"]) == (str(path), 90, 4)
+    assert facts["steps"] == ["ViewScaler", "ViewPCA", "MvDA"]
+    facts = json.loads(run("embed", path, data, "-o", tmp_path / "z.npz", "--json").stdout)
+    expected = {"output": str(tmp_path / "z.npz"), "samples": 90, "views": ["photo", "sketch"], "components": 4}
+    assert facts == expected
 
 
 def test_inspect_names_a_file_whose_model_is_not_fitted(tmp_path):

@@ -385,7 +385,17 @@ def test_many_comparisons_are_never_held_at_once():
     assert peak < 0.5 * 8 * len(G) * len(P)
 
 
-@pytest.mark.parametrize("function", [cv.metrics.cmc, cv.metrics.roc, cv.metrics.det, cv.metrics.average_precision])
+@pytest.mark.parametrize(
+    "function",
+    [
+        cv.metrics.cmc,
+        cv.metrics.roc,
+        cv.metrics.det,
+        cv.metrics.average_precision,
+        cv.metrics.identification_rates,
+        cv.metrics.fnir_at_fpir,
+    ],
+)
 def test_verification_refuses(function):
     X = np.eye(3)
     with pytest.raises(ValueError, match="gallery: 2 labels for 3 samples"):
@@ -405,3 +415,104 @@ def test_nothing_to_verify():
             function(X, [0, 1], X, [2, 3])
     with pytest.raises(ValueError, match="max_rank must be 1 or more"):
         cv.metrics.cmc(X, [0, 1], X, [0, 1], max_rank=0)
+
+
+def literal_searches(G, g, P, p, distance):
+    """The candidate of every mated and non-mated search, one at a time: whether it is right, and its distance."""
+    gallery = [(x, c) for x, c in zip(G, g, strict=True) if c != "" and not np.isnan(x).any()]
+    mated, nonmated = [], []
+    for probe, label in zip(P, p, strict=True):
+        if label == "" or np.isnan(probe).any():
+            continue
+        others = [distance(x, probe) for x, c in gallery if c != label]
+        own = [distance(x, probe) for x, c in gallery if c == label]
+        if others:
+            nonmated.append(min(others))
+        if own:
+            mated.append((min(own) < min(others, default=np.inf), min(own)))
+    return mated, nonmated
+
+
+def literal_identification(mated, nonmated, threshold):
+    false_positives = sum(d <= threshold for d in nonmated)
+    right = sum(hit and d <= threshold for hit, d in mated)
+    return false_positives / len(nonmated), 1 - right / len(mated)
+
+
+def open_set(seed):
+    """Gallery and probes on a grid, with ties, strangers, missing samples and unknown classes.
+
+    The mean of the gallery is 0, so that distances are exact.
+    """
+    rng = np.random.default_rng(seed)
+    g, p = rng.choice(["a", "b", "c", "d"], size=20), rng.choice(["a", "b", "c", "e", ""], size=30)
+    g[:2], p[:3] = ["a", "b"], ["a", "b", "e"]
+    G, P = (rng.integers(-3, 4, size=(n, 2)).astype(float) for n in (20, 30))
+    G[10:] = -G[:10]
+    P[[7, 9]] = np.nan
+    return np.vstack([G, [[np.nan] * 2, [0.0, 0.0]]]), np.append(g, ["a", ""]), P, p
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("chunk", [10, 10**6])
+def test_open_set_identification_is_literal(seed, chunk, monkeypatch):
+    monkeypatch.setattr("crossview.distances._CHUNK", chunk)
+    G, g, P, p = open_set(seed)
+    mated, nonmated = literal_searches(G, g, P, p, METRICS["euclidean"])
+    assert len(mated) < len(nonmated) < len(p)
+    fpir, fnir, thresholds = cv.metrics.identification_rates(G, g, P, p)
+    assert thresholds[-1] == np.inf
+    for f, n, threshold in zip(fpir, fnir, thresholds, strict=True):
+        assert (f, n) == pytest.approx(literal_identification(mated, nonmated, threshold), abs=1e-12)
+    for rate in (0.0, 0.05, 0.1, 0.3, 0.9):
+        allowed = [
+            fnir
+            for threshold in [-1.0, *np.unique(nonmated), *(d for _, d in mated)]
+            for fpir, fnir in [literal_identification(mated, nonmated, threshold)]
+            if fpir <= rate + 1e-12
+        ]
+        assert cv.metrics.fnir_at_fpir(G, g, P, p, rate) == pytest.approx(min(allowed), abs=1e-12)
+
+
+def test_open_set_rates_of_cosine_distances_and_selected_thresholds(matching):
+    G, g, P, p, metric = matching
+    mated, nonmated = literal_searches(G, g, P, p, METRICS[metric])
+    fpir, fnir, thresholds = cv.metrics.identification_rates(G, g, P, p, metric, max_points=4)
+    assert len(thresholds) == 5
+    for f, n, threshold in zip(fpir, fnir, thresholds, strict=True):
+        assert (f, n) == pytest.approx(literal_identification(mated, nonmated, threshold + 1e-9), abs=1e-12)
+    assert fnir[-1] == pytest.approx(1 - cv.metrics.cmc(G, g, P, p, metric=metric)[0])
+
+
+def test_fnir_of_weighted_probes_is_that_of_repeated_ones():
+    G, g, P, p = open_set(3)
+    weights = np.random.default_rng(0).integers(0, 3, size=len(P))
+    again = np.repeat(np.arange(len(P)), weights)
+    distances = np.sqrt(((P[:, None] - G) ** 2).sum(axis=2))
+    known = (g != "") & ~np.isnan(G).any(axis=1)
+    probes = (p != "") & ~np.isnan(P).any(axis=1)
+    same = (g == p[:, None])[:, known]
+    own, other = (np.where(keep, distances[:, known], np.inf).min(axis=1) for keep in (same, ~same))
+    for rate in (0.0, 0.1, 0.5):
+        found = cv.metrics.false_negative_rate(own[probes], other[probes], rate, weights[None, probes].astype(float))
+        assert found[0] == pytest.approx(cv.metrics.fnir_at_fpir(G, g, P[again], p[again], rate), abs=1e-12)
+
+
+def test_strangers_can_be_told_from_the_only_class_of_a_gallery():
+    fpir, fnir, thresholds = cv.metrics.identification_rates([[0.0]], ["a"], [[0.1], [0.2], [5.0]], ["a", "b", "c"])
+    np.testing.assert_allclose([fpir, fnir], [[0, 1], [0, 0]])
+    assert thresholds[0] == pytest.approx(0.1)
+    with pytest.raises(ValueError, match="no non-mated search"):
+        cv.metrics.identification_rates([[0.0]], ["a"], [[0.1]], ["a"])
+
+
+def test_nothing_to_identify():
+    X = np.eye(2)
+    with pytest.raises(ValueError, match="no probe has its class"):
+        cv.metrics.identification_rates(X, [0, 1], X, [2, 3])
+    with pytest.raises(ValueError, match="probes: every sample is missing or has no label"):
+        cv.metrics.identification_rates(X, ["a", "b"], X, ["", ""])
+    with pytest.raises(ValueError, match="fpir must be a share"):
+        cv.metrics.fnir_at_fpir(X, [0, 1], X, [0, 1], 1.0)
+    nothing = np.zeros((3, 2))  # the right class is never the nearest one
+    assert cv.metrics.identification_rates(nothing, [0, 1, 2], nothing, [0, 1, 2])[1] == [1.0]

@@ -189,6 +189,28 @@ def test_names_and_metadata(tmp_path):
         export_onnx(model, 2, tmp_path / "film.onnx")
 
 
+def test_metadata_suffice_to_decide(tmp_path):
+    path = tmp_path / "1.onnx"
+
+    def metadata(model):
+        export_onnx(model, 1, path)
+        return {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+
+    views = cv.Views(SAME_SIZES, image_shape=(2, 3))
+    alone = metadata(cv.MvDA(2).fit(views, Y))
+    assert (alone["distance"], alone["image_height"], alone["image_width"]) == ("euclidean", "2", "3")
+    assert "ITU-R 601" in alone["image_pixels"]
+    assert alone.keys().isdisjoint(["threshold", "temperature", "n_neighbors"])
+    assert "image_height" not in metadata(cv.MvDA(2).fit(SAME_SIZES, Y))
+    matcher = cv.CrossViewClassifier(cv.MvDA(2), metric="cosine", n_neighbors=3, unknown_label="nobody")
+    matcher.fit(views, Y)
+    assert "threshold" not in metadata(matcher)
+    facts = metadata(matcher.calibrate(views, Y))
+    assert (facts["distance"], facts["n_neighbors"], facts["unknown_label"]) == ("cosine", "3", "nobody")
+    assert float(facts["threshold"]) == matcher.threshold_
+    assert float(facts["temperature"]) == matcher.temperature_
+
+
 def test_what_cannot_be_exported(tmp_path):
     path = tmp_path / "model.onnx"
     K = [X @ X.T for X in ARRAYS]

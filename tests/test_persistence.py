@@ -19,6 +19,7 @@ import pytest
 from fuzz_models import MEMORY, SECONDS, forge, load_confined, run, seal, split, unforge
 from methods import ALL, make
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -271,17 +272,54 @@ def test_classifier(classes, tmp_path):
     assert_same(model, through_a_file(model, tmp_path))
     model.fit(ARRAYS, labels)
     assert_same(model, through_a_file(model, tmp_path))
-    model.enroll(ARRAYS[0], labels, 0)
+    model.enroll(ARRAYS[1], labels, 1, ids=[f"sample \u00e4 {k}" for k in range(len(labels))])
     assert_same(model, through_a_file(model, tmp_path))
     model.calibrate(ARRAYS[1], labels, 1)
     again = through_a_file(model, tmp_path)
     assert_same(model, again)
     assert_same(model.predict(ARRAYS[1], 1), again.predict(ARRAYS[1], 1))
+    assert_same(model.predict_proba(ARRAYS[1]), again.predict_proba(ARRAYS[1]))
+    with pytest.raises(ValueError, match="must be of the same kind"):
+        again.enroll(ARRAYS[0], Y if classes.dtype.kind in "OU" else Y.astype(str))
 
 
 def test_a_classifier_of_a_search(tmp_path):
     model = cv.CrossViewClassifier(clone(SEARCH).set_params(members=2)).fit(SAME_SIZES, Y)
-    assert_same(model, through_a_file(model.enroll(SAME_SIZES[0], Y, 0), tmp_path))
+    assert_same(model, through_a_file(model, tmp_path))
+
+
+def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
+    search = clone(SEARCH).fit(SAME_SIZES, Y)
+    for embedding in (search, FrozenEstimator(search), make_pipeline(search), search.best_estimator_):
+        model = cv.CrossViewClassifier(embedding)
+        assert_same(model, through_a_file(model, tmp_path))
+        model.enroll(SAME_SIZES[0], Y, ids=np.arange(len(Y)) + 100)
+        again = through_a_file(model, tmp_path)
+        assert_same(model, again)
+        assert again.embedding is again.embedding_
+        assert_same(model.predict(SAME_SIZES), again.predict(SAME_SIZES))
+        tree, _ = unforge(_models.encode(model))
+        assert tree["fitted"]["embedding_"]["$"] == "same"
+
+
+def test_references_to_objects_lead_to_complete_ones(tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
+    tree, arrays = unforge(_models.encode(model))
+    assert tree["fitted"]["embedding_"] == {"$": "same", "object": 0}
+    for number in (1, -1, 10**6, "0", 0.0, True, None, [0]):
+        tree["fitted"]["embedding_"]["object"] = number
+        refuse(tmp_path / "model", forge(tree, arrays))
+    tree["fitted"]["embedding_"] = {"$": "same"}
+    refuse(tmp_path / "model", forge(tree, arrays))
+    endless = cv.Committee([])
+    endless.members = [endless]
+    with pytest.raises(ValueError, match="nested too deeply, or contains itself"):
+        save(endless, tmp_path / "model")
+
+
+def test_what_is_frozen_is_a_model(tmp_path):
+    for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassKFold(2)):
+        refuse(tmp_path / "model", _models.encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
 
 
 def test_every_estimator_and_splitter_of_the_package_is_in_the_table():
@@ -1053,7 +1091,7 @@ def test_members_of_committees_have_the_views_of_the_committee(tmp_path):
 
 def test_galleries_fit_their_embedding(tmp_path):
     path = tmp_path / "model"
-    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y).enroll(ARRAYS[0], Y, 0)
+    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
     for name, value in (
         ("gallery_", np.zeros((60, 3))),
         ("gallery_", np.zeros((59, 2))),
@@ -1062,6 +1100,16 @@ def test_galleries_fit_their_embedding(tmp_path):
         ("gallery_labels_", Y[:, None]),
         ("gallery_labels_", list(Y)),
         ("gallery_labels_", np.array([[cv.MvHE()]] * 60 + [None], dtype=object)[:60]),
+        ("gallery_ids_", np.arange(60)),
+        ("gallery_ids_", model.gallery_ids_[:59]),
+        ("gallery_ids_", model.gallery_ids_.tolist()),
+        ("gallery_views_", np.full(60, "top")),
+        ("gallery_views_", np.full(61, "view0")),
+        ("gallery_views_", np.zeros(60)),
+        ("temperature_", 0.0),
+        ("temperature_", np.inf),
+        ("temperature_", np.nan),
+        ("temperature_", "hot"),
         ("threshold_", "far"),
         ("embedding_", cv.MvDA(2)),
         ("embedding_", cv.ViewScaler(pooled=False).fit(ARRAYS)),
@@ -1070,7 +1118,7 @@ def test_galleries_fit_their_embedding(tmp_path):
         other = copy.copy(model)
         setattr(other, name, value)
         refuse(path, _models.encode(other), rf"{name[:7]}\w* .* does not fit|AttributeError|IndexError")
-    for name in ("gallery_", "gallery_labels_", "embedding_", "threshold_"):
+    for name in [name for name in vars(model) if name.endswith("_")]:
         other = copy.copy(model)
         delattr(other, name)
         refuse(path, _models.encode(other), rf"CrossViewClassifier\.{name} is missing")
@@ -1102,7 +1150,7 @@ def test_ranges_in_unexpected_places_are_refused_at_once(tmp_path, monkeypatch):
         cv.KMvHE(2).fit(ARRAYS, Y),
         cv.Committee([cv.MvDA(2)]).fit(ARRAYS, Y),
         clone(SEARCH).fit(SAME_SIZES, Y),
-        cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y).enroll(ARRAYS[0], Y, 0),
+        cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y),
         make_pipeline(cv.ViewScaler()).fit(SAME_SIZES),
     ):
         tree, _ = unforge(_models.encode(model))

@@ -87,6 +87,23 @@ class ViewPCAOnOneMatrix(OnOneMatrix, cv.ViewPCA):
     pass
 
 
+class MatcherOnOneMatrix(cv.CrossViewClassifier):
+    """The matrix is both the gallery's and the probes' view."""
+
+    def __init__(self, embedding=None, *, calibration_folds=3):
+        super().__init__(embedding, calibration_folds=calibration_folds)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+    def fit(self, X, y):
+        super().fit([X, X], y)
+        self.n_features_in_ = self.embedding_.n_features_[0]
+        return self
+
+
 OTHERS = (cv.PCA, cv.LDA, cv.DLA, cv.LPP, cv.CCA, cv.KCCA, cv.MCCA, cv.PLS)
 OTHERS += (cv.MvDLA, cv.GMA, cv.MULDA, cv.MvDA, cv.MvDAVC, cv.MvMDA)
 for other in OTHERS:
@@ -100,6 +117,7 @@ for other in OTHERS:
     [
         *(globals()[f"{other.__name__}OnOneMatrix"](1) for other in OTHERS),
         *(MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)),
+        MatcherOnOneMatrix(cv.MvDA(reg=0.1)),
     ],
     expected_failed_checks=lambda estimator: NOT_APPLICABLE,
 )

@@ -20,6 +20,7 @@ from crossview.embeddings.projection import PCA
 from crossview.persistence import load, save
 from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
+from crossview.recognition.evaluation import Evaluation, evaluate, evaluate_probes
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import ClassSplit, SampleSplit, permute_labels
@@ -43,6 +44,7 @@ __all__ = [
     "Committee",
     "CrossViewClassifier",
     "EmbeddingSearchCV",
+    "Evaluation",
     "KMvHE",
     "MvDA",
     "MvDAVC",
@@ -56,6 +58,8 @@ __all__ = [
     "Views",
     "__version__",
     "datasets",
+    "evaluate",
+    "evaluate_probes",
     "exceptions",
     "export_onnx",
     "load",

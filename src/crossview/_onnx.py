@@ -21,12 +21,14 @@ from crossview.kernels import Kernel, KernelMap
 from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
+from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 
 # Old enough for every runtime of the last years, new enough to have sums over axes that are given as input.
 _OPSET = 17
 _IR_VERSION = 8
 _LARGEST = 2**31 - 2**20
+_PIXELS = "grey values from 0 to 1 (ITU-R 601 luma), resized by Lanczos, row by row"
 _KERNELS = ("rbf", "linear", "poly", "polynomial", "cosine", "sigmoid", "laplacian")
 
 
@@ -34,8 +36,12 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     """Write a fitted model's map of one view as an ONNX graph.
 
     The graph takes ``X``, (batch, D_v) in single precision, and gives ``latent``, (batch, d) in single precision: what
-    ``transform_view`` gives for samples of this view. Steps before the embedding are part of it. Names of the views and
-    crossview's version are in the metadata.
+    ``transform_view`` gives for samples of this view. Steps before the embedding are part of it.
+
+    The metadata have what a program needs besides, as text: ``distance`` (euclidean, or cosine, which is 1 minus the
+    cosine), ``view`` and ``view_names``; for models of images ``image_height``, ``image_width`` and ``image_pixels``,
+    how pixels become the values of ``X``; for matchers ``threshold``, ``temperature``, ``n_neighbors`` and
+    ``unknown_label``, where they are set.
 
     Parameters
     ----------
@@ -89,10 +95,30 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
         "estimators": json.dumps(estimators if committee else estimators[0]),
         "view": names[v],
         "view_names": json.dumps(names),
+        "distance": chosen_metric(model),
+        **_image_metadata(first.image_shape_),
+        **_decision_metadata(model),
     }
     onnx.helper.set_model_props(proto, metadata)
     onnx.checker.check_model(proto, full_check=True)
     write_atomically(path, proto.SerializeToString())
+
+
+def _image_metadata(shape: tuple[int, int] | None) -> dict[str, str]:
+    """How images become samples."""
+    if shape is None:
+        return {}
+    height, width = map(str, shape)
+    return {"image_height": height, "image_width": width, "image_pixels": _PIXELS}
+
+
+def _decision_metadata(model: Any) -> dict[str, str]:
+    """What a matcher decides by, apart from its gallery."""
+    if not isinstance(model, CrossViewClassifier):
+        return {}
+    facts = {name: getattr(model, f"{name}_", None) for name in ("threshold", "temperature")}
+    facts |= {"n_neighbors": model.n_neighbors, "unknown_label": model.unknown_label}
+    return {name: str(value) for name, value in facts.items() if value is not None}
 
 
 def _members(model: Any) -> list[list[Any]]:

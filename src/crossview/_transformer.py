@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -327,12 +328,16 @@ def map_view(model: Any, X: ArrayLike, view: int | str) -> Array:
 def unwrap(model: Any) -> list[Any]:
     """The transformers that samples go through: the steps of a pipeline, or an embedding alone.
 
-    Takes an embedding, a pipeline, a fitted search for one (scikit-learn's searches included), or a fitted matcher.
+    Takes an embedding, a pipeline, a fitted search for one (scikit-learn's searches included), a matcher, or
+    scikit-learn's ``FrozenEstimator`` around any of these.
     """
+    if isinstance(model, FrozenEstimator):
+        return unwrap(model.estimator)
     if isinstance(model, Pipeline):
         return [inner for _, step in model.steps if step not in (None, "passthrough") for inner in unwrap(step)]
-    for given, fitted in (("embedding", "embedding_"), ("estimator", "best_estimator_")):
-        if hasattr(model, given):
-            check_is_fitted(model, fitted)
-            return unwrap(getattr(model, fitted))
+    if hasattr(model, "embedding"):
+        return unwrap(getattr(model, "embedding_", model.embedding))
+    if hasattr(model, "estimator"):
+        check_is_fitted(model, "best_estimator_")
+        return unwrap(model.best_estimator_)
     return [model]

@@ -2,12 +2,24 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from scipy.special import softmax
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    learning_curve,
+    train_test_split,
+)
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.recognition.matcher import chosen_metric
+from crossview.recognition.probabilities import fit_temperature
 
 DATA = cv.datasets.load_digits()
 TRAIN, TEST = slice(0, 500), slice(500, 900)
@@ -21,7 +33,7 @@ def fitted():
 
 @pytest.fixture
 def enrolled(fitted):
-    return pickle.loads(pickle.dumps(fitted)).enroll(LEFT[TRAIN], Y[TRAIN], "left")
+    return pickle.loads(pickle.dumps(fitted))
 
 
 @pytest.mark.parametrize("n_neighbors", [1, 5])
@@ -43,7 +55,7 @@ def test_even_votes_go_to_the_nearest():
     X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
     y = np.array(list("abcabc"))
     model = cv.CrossViewClassifier(cv.PCA(1), n_neighbors=2).fit([X, X], y)
-    model.enroll([[0.0], [1.0]], ["b", "a"], 0)
+    model.enroll([[0.0], [1.0]], ["b", "a"], 0, replace=True)
     np.testing.assert_array_equal(model.predict([[0.1], [0.9]], 1), ["b", "a"])
 
 
@@ -104,7 +116,6 @@ def test_embedding_may_be_a_pipeline_or_a_search():
     search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1]}, n_folds=3, metrics=["cosine"])
     for embedding in (pipeline, search):
         model = cv.CrossViewClassifier(embedding).fit(DATA.views[TRAIN], Y[TRAIN])
-        model.enroll(LEFT[TRAIN], Y[TRAIN], "left")
         assert model.score(RIGHT[TEST], Y[TEST], "right") > 0.4
         assert chosen_metric(model) == ("cosine" if embedding is search else "euclidean")
 
@@ -117,7 +128,9 @@ def test_clone_has_no_gallery(enrolled):
 
 def test_mistakes(fitted, enrolled):
     with pytest.raises(ValueError, match="the gallery is empty: call enroll first"):
-        fitted.predict(RIGHT[:3], "right")
+        cv.CrossViewClassifier(fitted.embedding_).predict(RIGHT[:3])
+    with pytest.raises(NotFittedError, match="not fitted: call fit, or give it a fitted embedding"):
+        cv.CrossViewClassifier(cv.MvDA()).enroll(LEFT[:3], Y[:3])
     with pytest.raises(ValueError, match=r"y has 2 labels for 3 samples"):
         enrolled.enroll(LEFT[:3], [0, 1], "left")
     with pytest.raises(ValueError, match="'top'"):
@@ -130,6 +143,235 @@ def test_mistakes(fitted, enrolled):
         enrolled.calibrate(RIGHT[:3], Y[:3], "right", 1.0)
     with pytest.raises(ValueError, match="metric must be one of 'euclidean', 'cosine', got 'manhattan'"):
         cv.CrossViewClassifier(cv.MvDA(), metric="manhattan").fit(DATA.views[TRAIN], Y[TRAIN])
+    with pytest.raises(ValueError, match="calibration_folds must be a whole number, 2 or more, got 1"):
+        cv.CrossViewClassifier(cv.MvDA(), calibration_folds=1).fit(DATA.views[TRAIN], Y[TRAIN])
+    with pytest.raises(ValueError, match="unknown view 'top'"):
+        cv.CrossViewClassifier(cv.MvDA(), probe_view="top").fit(DATA.views[TRAIN], Y[TRAIN])
+    with pytest.raises(ValueError, match="y mixes strings with other values"):
+        enrolled.enroll(LEFT[:2], np.array(["a", 1], dtype=object), replace=True)
+    with pytest.raises(ValueError, match="view 'right' is not among the views given: 'left'"):
+        enrolled.predict({"left": LEFT[:3]})
+    with pytest.raises(ValueError, match="got 1 views, but the model was fitted on 2: left, right"):
+        enrolled.predict([RIGHT[:3]])
+    with pytest.raises(ValueError, match="the images are 4 × 8 pixels"):
+        enrolled.predict(cv.Views(DATA.views[:3], image_shape=(4, 8)))
     enrolled.enroll(LEFT[:1], Y[:1], "left", replace=True)
     with pytest.raises(ValueError, match="the gallery has only one class"):
         enrolled.calibrate(RIGHT[:1], Y[:1], "right")
+
+
+def test_fit_enrols_what_the_gallery_view_has_seen():
+    views = cv.Views(DATA.views[TRAIN], mask=np.column_stack([np.arange(500) % 7 > 0, np.arange(500) % 5 > 0]))
+    model = cv.CrossViewClassifier(cv.MvDA(5), gallery_view="right", probe_view="left").fit(views, Y[TRAIN])
+    rows = np.flatnonzero(views.mask[:, 1])
+    assert model.gallery_ids_.tolist() == [str(row) for row in rows]
+    assert set(model.gallery_views_) == {"right"}
+    np.testing.assert_array_equal(model.gallery_labels_, Y[rows])
+    np.testing.assert_array_equal(model.gallery_, model.embedding_.transform_view(RIGHT[rows], "right"))
+    assert model.threshold_ is None
+    views = cv.Views(DATA.views[:50], mask=np.arange(2)[None] == np.zeros((50, 1)))
+    with pytest.raises(ValueError, match="view 'right' has no samples to enrol: choose another gallery_view"):
+        clone(model).fit(views, Y[:50])
+
+
+def test_probes_may_be_all_views_or_one_matrix(enrolled):
+    test = DATA.views[TEST]
+    expected = enrolled.predict(RIGHT[TEST], "right")
+    for probes in (test, dict(zip(test.names, test.arrays, strict=True)), test.arrays, tuple(test.arrays), RIGHT[TEST]):
+        np.testing.assert_array_equal(enrolled.predict(probes), expected)
+    np.testing.assert_array_equal(enrolled.predict(RIGHT[TEST].tolist()), expected)
+    np.testing.assert_array_equal(enrolled.predict(test, "left"), enrolled.predict(LEFT[TEST], "left"))
+    distances, _ = enrolled.kneighbors(test, n_neighbors=2)
+    np.testing.assert_array_equal(distances, enrolled.kneighbors(RIGHT[TEST], "right", 2)[0])
+    np.testing.assert_array_equal(enrolled.rank(test, k=2)[1], enrolled.rank(RIGHT[TEST], "right", 2)[1])
+
+
+def test_score_leaves_out_what_cannot_be_recognised(enrolled):
+    right = enrolled.predict(DATA.views[TEST]) == Y[TEST]
+    assert enrolled.score(DATA.views[TEST], Y[TEST]) == right.mean()
+    holes = np.arange(400) % 3 > 0
+    incomplete = cv.Views(DATA.views[TEST], mask=np.column_stack([np.ones(400, bool), holes]))
+    assert enrolled.score(incomplete, Y[TEST]) == right[holes].mean()
+    with pytest.raises(ValueError, match=r"row 0 is missing in view 'right' \(NaN\): leave such rows out"):
+        enrolled.predict(incomplete)
+    known = Y[TRAIN] < 7
+    enrolled.enroll(LEFT[TRAIN][known], Y[TRAIN][known], replace=True)
+    right = enrolled.predict(DATA.views[TEST]) == Y[TEST]
+    assert enrolled.score(DATA.views[TEST], Y[TEST]) == right[Y[TEST] < 7].mean()
+    with pytest.raises(ValueError, match="no probe has its class in the gallery: check the labels"):
+        enrolled.score(DATA.views[TEST], Y[TEST] + 20)
+    enrolled.calibrate(DATA.views[900:], Y[900:], false_match_rate=0.2)
+    found = enrolled.predict(DATA.views[TEST])
+    assert enrolled.score(DATA.views[TEST], Y[TEST]) == np.where(Y[TEST] < 7, found == Y[TEST], found == -1).mean()
+
+
+def test_samples_without_a_label_are_never_wrong(enrolled):
+    words = Y.astype(str)
+    enrolled.enroll(LEFT[TRAIN], words[TRAIN], replace=True)
+    some = np.where(np.arange(400) % 2, words[TEST], "")
+    assert enrolled.score(DATA.views[TEST], some) == enrolled.score(RIGHT[TEST][1::2], words[TEST][1::2])
+    threshold = enrolled.calibrate(DATA.views[TEST], some).threshold_
+    assert threshold == enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2]).threshold_
+    with pytest.raises(ValueError, match="no probe has a label and is present in this view"):
+        enrolled.score(DATA.views[TEST], np.full(400, ""))
+
+
+def test_gallery_keeps_identities(enrolled):
+    enrolled.enroll(LEFT[:3], Y[:3], "left", ids=["ada", "bob", 7], replace=True)
+    assert enrolled.gallery_ids_.tolist() == ["ada", "bob", "7"]
+    enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["ada", "bob"])  # of another view
+    enrolled.enroll(LEFT[3:6], Y[3:6], "left")
+    enrolled.enroll(LEFT[6:8], Y[6:8], "left")
+    assert enrolled.gallery_ids_.tolist() == ["ada", "bob", "7", "ada", "bob", "3", "4", "5", "6", "8"]
+    assert enrolled.gallery_views_.tolist() == ["left"] * 3 + ["right"] * 2 + ["left"] * 5
+    before = enrolled.gallery_
+    with pytest.raises(ValueError, match="'bob' of view 'right' is already in the gallery: pass replace=True"):
+        enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve", "bob"])
+    with pytest.raises(ValueError, match="ids has 'eve' more than once: every sample needs its own id"):
+        enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve", "eve"])
+    with pytest.raises(ValueError, match="ids has 1 names for 2 samples: give one per row"):
+        enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve"])
+    assert enrolled.gallery_ is before
+    assert enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve", "bob"], replace=True).gallery_ids_.size == 2
+
+
+def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):
+    pipeline = make_pipeline(cv.ViewScaler(), cv.MvDA())
+    search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1, 1.0]}, n_folds=2, metrics=["cosine"])
+    search.fit(DATA.views[TRAIN], Y[TRAIN])
+    monkeypatch.setattr(cv.EmbeddingSearchCV, "fit", lambda *arguments: pytest.fail("the search is repeated"))
+    for embedding in (search, FrozenEstimator(search), make_pipeline(search), FrozenEstimator(make_pipeline(search))):
+        assert chosen_metric(embedding) == "cosine"
+        model = cv.CrossViewClassifier(embedding).enroll(LEFT[TRAIN], Y[TRAIN], "left")
+        assert chosen_metric(model) == "cosine"
+        assert model.embedding_ is model.embedding
+        distances, _ = model.kneighbors(RIGHT[TEST][:5])
+        G, P = (search.transform_view(X, v) for X, v in ((LEFT[TRAIN], 0), (RIGHT[TEST][:5], 1)))
+        cosines = P @ G.T / np.linalg.norm(P, axis=1)[:, None] / np.linalg.norm(G, axis=1)
+        np.testing.assert_allclose(distances[:, 0], 1.0 - cosines.max(axis=1))
+        with pytest.raises(ValueError, match="temperature of the probabilities has not been estimated: call calibrate"):
+            model.predict_proba(RIGHT[TEST])
+        assert model.calibrate(RIGHT[TEST], Y[TEST]).predict_proba(RIGHT[TEST]).shape == (400, 10)
+    frozen = cv.CrossViewClassifier(FrozenEstimator(search)).fit(DATA.views[TEST], Y[TEST])
+    np.testing.assert_array_equal(frozen.gallery_, search.transform_view(LEFT[TEST], "left"))
+    assert frozen.temperature_ > 0.0
+    grid = GridSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=2).fit(DATA.views[TRAIN], Y[TRAIN])
+    assert chosen_metric(grid) == "euclidean"
+    assert len(cv.CrossViewClassifier(grid).enroll(LEFT[:9], Y[:9]).gallery_) == 9
+
+
+def test_fit_repeats_no_search_to_estimate_the_temperature(monkeypatch):
+    searches, fit = [], cv.EmbeddingSearchCV.fit
+    monkeypatch.setattr(cv.EmbeddingSearchCV, "fit", lambda self, *given: searches.append(self) or fit(self, *given))
+    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1, 1.0]}, n_folds=2)
+    assert cv.CrossViewClassifier(search).fit(DATA.views[TRAIN], Y[TRAIN]).temperature_ > 0.0
+    assert len(searches) == 1
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_probabilities_are_literal_and_agree_with_predictions(enrolled, metric):
+    enrolled.set_params(metric=metric)
+    enrolled.temperature_ = 0.02
+    probabilities = enrolled.predict_proba(DATA.views[TEST])
+    G, P = enrolled.gallery_, enrolled.embedding_.transform_view(RIGHT[TEST], 1)
+    if metric == "cosine":
+        G, P = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (G, P))
+    D = np.linalg.norm(G - P[:, None], axis=2)
+    nearest = np.stack([D[:, Y[TRAIN] == c].min(axis=1) for c in range(10)], axis=1)
+    np.testing.assert_allclose(probabilities, softmax(-nearest / 0.02, axis=1), atol=1e-7)
+    np.testing.assert_array_equal(enrolled.classes_[probabilities.argmax(axis=1)], enrolled.predict(DATA.views[TEST]))
+
+
+def expected_calibration_error(probabilities, y, n_bins=10):
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    return sum(abs((confidence - right)[bins == b].sum()) for b in range(n_bins)) / len(y)
+
+
+@pytest.mark.parametrize(("embedding", "metric"), [(cv.MvDA(9), "euclidean"), (cv.MvHE(20), "cosine")])
+def test_probabilities_are_calibrated(embedding, metric):
+    train, test, y_train, y_test = train_test_split(DATA.views, Y, random_state=0, stratify=Y)
+    model = cv.CrossViewClassifier(embedding, metric=metric).fit(train, y_train)
+    probabilities = model.predict_proba(test)
+    assert expected_calibration_error(probabilities, y_test) < 0.11
+    certain = np.clip(np.eye(10)[model.predict(test)], 1e-3, None)
+    loss = log_loss(y_test, probabilities)
+    assert loss < 0.8 * log_loss(y_test, certain / certain.sum(axis=1, keepdims=True))
+    assert loss < 0.7 * np.log(10)
+    best = clone(model).set_params(calibration_folds=None).fit(train, y_train).calibrate(test, y_test)
+    assert loss < 1.05 * log_loss(y_test, best.predict_proba(test))  # as if the test data had been known
+
+
+def test_temperature_is_that_of_the_smallest_log_loss():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(4, size=500)
+    D = rng.gamma(2.0, size=(500, 4)) + 1.0
+    D[np.arange(500), codes] -= 0.8
+    temperature = fit_temperature(D, codes, "euclidean")
+    losses = {t: -np.log(softmax(-D / t, axis=1)[np.arange(500), codes]).mean() for t in np.geomspace(0.05, 50, 400)}
+    assert temperature == pytest.approx(min(losses, key=losses.get), rel=0.03)
+    assert fit_temperature(1000.0 * D, codes, "euclidean") == pytest.approx(1000.0 * temperature, rel=1e-3)
+    # The temperature of probes that are all right is small, but not 0.
+    D[np.arange(500), codes] = 0.0
+    certain = fit_temperature(D, codes, "euclidean")
+    assert 1e-3 < certain < temperature
+    assert fit_temperature(np.zeros((3, 2)), np.zeros(3, int), "euclidean") == 1.0
+
+
+def test_temperature_holds_out_probes_and_their_counterparts():
+    """A model that knows its training samples by heart would be certain; on others it must not be."""
+    rng = np.random.default_rng(0)
+    arrays, y = [rng.normal(size=(40, 60)) for _ in range(2)], np.arange(40) % 4  # nothing to learn
+    model = cv.CrossViewClassifier(cv.MvDA(3, reg=1e-6)).fit(arrays, y)
+    assert model.score(arrays, y) == 1.0
+    assert model.predict_proba([rng.normal(size=(200, 60))] * 2).max(axis=1).mean() < 0.4
+
+
+def test_classes_with_one_sample_and_missing_views_have_probabilities():
+    y = np.arange(500) // 2
+    y[:2] = 1000, 1001
+    for views, labels in (
+        (DATA.views[TRAIN], y),
+        (DATA.views[:60], np.arange(60)),
+        (DATA.views[:5], np.array([0, 0, 1, 1, 2])),
+        (cv.Views(DATA.views[:90], mask=np.column_stack([np.arange(90) % 4 > 0, np.arange(90) % 3 > 0])), Y[:90]),
+    ):
+        model = cv.CrossViewClassifier(cv.CCA(3, reg=0.1)).fit(views, labels)
+        np.testing.assert_allclose(model.predict_proba(RIGHT[:7]).sum(axis=1), 1.0)
+
+
+def test_precomputed_kernels_have_probabilities():
+    kernels = [X[:200] @ X[:200].T for X in DATA.views.arrays]
+    model = cv.CrossViewClassifier(cv.KCCA(5, kernel="precomputed", reg=0.1)).fit(kernels, Y[:200])
+    plain = cv.CrossViewClassifier(cv.KCCA(5, kernel="linear", reg=0.1)).fit(DATA.views[:200], Y[:200])
+    assert model.temperature_ == pytest.approx(plain.temperature_, rel=0.05)
+
+
+def test_calibration_without_folds(enrolled):
+    views, y = DATA.views[TRAIN], Y[TRAIN]
+    model = cv.CrossViewClassifier(cv.MvDA(9), calibration_folds=None).fit(views, y)
+    assert model.temperature_ is None
+    with pytest.raises(ValueError, match="call calibrate with samples that were not used for training, or fit with"):
+        model.predict_proba(views)
+    assert model.calibrate(DATA.views[TEST], Y[TEST]).temperature_ > 0.0
+    held = model.temperature_
+    assert model.enroll(LEFT[TEST], Y[TEST]).temperature_ == held  # distances keep their scale
+    assert model.calibrate(DATA.views[TEST], Y[TEST] + 10).temperature_ == held  # strangers only
+
+
+def test_is_a_classifier_in_scikit_learns_tools():
+    views, y = DATA.views[:600], Y[:600]
+    model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(), cv.MvDA(9)), calibration_folds=2)
+    assert is_classifier(model)
+    scores = cross_val_score(model, views, y, cv=3)
+    assert scores.min() > 0.4
+    assert cross_val_score(model, views, y, cv=3, scoring="neg_log_loss").min() > -np.log(10)
+    grid = GridSearchCV(model, {"embedding__mvda__reg": [0.1, 10.0], "n_neighbors": [1, 3]}, cv=2).fit(views, y)
+    assert grid.best_score_ == max(grid.cv_results_["mean_test_score"])
+    assert grid.predict(DATA.views[TEST]).shape == (400,)
+    np.testing.assert_array_equal(grid.classes_, range(10))
+    found = cross_val_predict(model, views, y, cv=3)
+    assert np.mean(found == y) == pytest.approx(scores.mean())
+    assert cross_val_predict(model, views, y, cv=3, method="predict_proba").shape == (600, 10)
+    _, _, scores = learning_curve(model, views, y, train_sizes=[0.5, 1.0], cv=2)
+    assert np.isfinite(scores).all()

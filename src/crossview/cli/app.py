@@ -48,9 +48,9 @@ app = typer.Typer(
 )
 
 
-def _check_output(path: Path) -> Path:
+def _check_output(path: Path | None) -> Path | None:
     """Refuse an output file that cannot be written, before any work is done."""
-    if not path.absolute().parent.is_dir():
+    if path is not None and not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")
     return path
 
@@ -84,6 +84,12 @@ CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", callback=_check_output, help="Where to write the model.")
+]
+UpdateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", callback=_check_output, help="Where to write the model; by default MODEL."
+    ),
 ]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
 

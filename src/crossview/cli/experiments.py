@@ -168,10 +168,10 @@ def compare(
         search=search,
         methods=tuple(chosen),
         committees=tuple(together),
-        commands=(_command(context),),
+        commands=(command_line(context),),
     )
     _tell_in_advance(problem, wanted.panel)
-    output = _folder(
+    output = output_folder(
         output or Path("crossview-compare") / "-".join(Path(d).stem for d in (wanted.data, test_data) if d)
     )
     shown = wanted if overwrite else with_earlier(wanted, output, ask=not as_json)
@@ -183,7 +183,7 @@ def compare(
     added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
     remark = " ".join(filter(None, [problem.remark, added]))
     report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark)
-    page = _write(report, output, static)
+    page = write_page(report, output, static)
     shown.save(output)
     summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results)
     _finish(comparison_tables(panel, results), results, page, as_json, summary, facts)
@@ -255,14 +255,14 @@ def reproduce(
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
     output = output or Path("crossview-reproduce")
-    store = _folder(output) / "results.db"
+    store = output_folder(output) / "results.db"
     results: dict[Cell, Record] = {}
     for alone in (False, True):
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
         results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
-    report = reproduction_report(experiments, results, load, _command(context))
-    page = _write(report, output / ("all" if "all" in names else "+".join(wanted)), static)
+    report = reproduction_report(experiments, results, load, command_line(context))
+    page = write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
     tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
     _finish(tables, results, page, as_json)
 
@@ -305,7 +305,8 @@ def _numbers(given: str, option: str) -> tuple[int, ...]:
         raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
 
 
-def _folder(path: Path) -> Path:
+def output_folder(path: Path) -> Path:
+    """The folder for results, created if missing."""
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
     try:
@@ -369,7 +370,8 @@ logging.getLogger("crossview").addHandler(_ConsoleHandler())
 logging.getLogger("crossview").setLevel(logging.INFO)
 
 
-def _write(report: Report, folder: Path, static: bool) -> Path:
+def write_page(report: Report, folder: Path, static: bool) -> Path:
+    """Write a report into a folder, and return the path of its page."""
     try:
         return write_report(report, folder, static=static)
     except OSError as error:
@@ -421,7 +423,7 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _command(context: typer.Context) -> str:
+def command_line(context: typer.Context) -> str:
     """The command as it was given."""
     words: list[str] = ["crossview", str(context.info_name)]
     for parameter in context.command.params:

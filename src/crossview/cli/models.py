@@ -1,9 +1,8 @@
-"""Commands that make and apply models: `datasets`, `fit`, `tune`, `embed`, `match` and `inspect`."""
+"""Commands that make and apply models: `datasets`, `fit`, `tune`, `embed` and `inspect`."""
 
-import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +11,10 @@ import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.validation import check_is_fitted
 
 import crossview as cv
-from crossview._transformer import transform_view, unwrap
-from crossview._validation import spreadsheet_safe
+from crossview._transformer import map_view, unwrap
 from crossview.cli.app import (
     CaseOption,
     DataArgument,
@@ -35,8 +31,8 @@ from crossview.cli.app import (
     open_data,
     out,
 )
+from crossview.cli.files import check_suffix, describe_gallery, jsonable, load_fitted, model_size, write_rows
 from crossview.datasets.registry import SOURCES
-from crossview.distances import distances_in_chunks, nearest
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
 
@@ -80,6 +76,7 @@ def fit(
     case: CaseOption = None,
     size: SizeOption = None,
     pair_by: PairByOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
     loaded = open_data(data, folder, case, size, pair_by=pair_by)
@@ -87,7 +84,10 @@ def fit(
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
     cv.save(pipeline, output)
-    err.print(f"{method} fitted on {escape(f'{loaded.views!r}: {output}')}")
+    if as_json:
+        print(json.dumps({**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}))
+    else:
+        err.print(f"{method} fitted on {escape(f'{loaded.views!r}: {output}')}")
 
 
 @app.command()
@@ -172,11 +172,13 @@ def embed(
     case: CaseOption = None,
     size: SizeOption = None,
     pair_by: PairByOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
-    _check_suffix(output, (".npz", ".csv", ".parquet"))
-    fitted, loaded = cv.load(model), open_data(data, folder, case, size, labelled=False, pair_by=pair_by)
-    latents = {name: transform_view(fitted, loaded.views[name], name) for name in loaded.view_names}
+    check_suffix(output, (".npz", ".csv", ".parquet"))
+    fitted = load_fitted(model)
+    loaded = open_data(data, folder, case, size or model_size(fitted, data), labelled=False, pair_by=pair_by)
+    latents = {name: map_view(fitted, loaded.views[name], name) for name in loaded.view_names}
     if output.suffix == ".npz":
         stream = io.BytesIO()
         # In the format of `load_arrays`.
@@ -191,91 +193,51 @@ def embed(
             for k, z in enumerate(Z)
             if not np.isnan(z).any()
         ]
-        _write_rows(rows, output)
-    err.print(f"{len(loaded.y)} samples, seen as {escape(', '.join(latents) + f': {output}')}")
-
-
-@app.command()
-def match(
-    model: ModelArgument,
-    gallery: Annotated[str, typer.Argument(metavar="GALLERY", help="Data to search.")],
-    probes: Annotated[str, typer.Argument(metavar="PROBES", help="Data to look up; may be the same.")],
-    gallery_view: Annotated[str, typer.Option(help="The view of the gallery.")],
-    probe_view: Annotated[str, typer.Option(help="The view of the probes.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv or .parquet file; by default, print CSV."),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Matches per probe.")] = 5,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-) -> None:
-    """Rank the samples of a gallery, seen from one view, for probes seen from another.
-
-    Samples are identified by the ids of tables, by class/name of images, and otherwise by their row, starting at 0.
-    Labels are optional.
-    """
-    if output is not None:
-        _check_suffix(output, (".csv", ".parquet"))
-    fitted = cv.load(model)
-    known, new = (open_data(data, folder, case, size, labelled=False) for data in (gallery, probes))
-    known_rows, G = _seen(fitted, known, gallery_view)
-    new_rows, P = _seen(fitted, new, probe_view)
-    if k > len(G):
-        raise ValueError(f"-k {k} is more than the {len(G)} samples in the gallery: choose fewer.")
-    names, found = _described(new, "probe", "probe_label"), _described(known, "match", "match_label")
-    distances, columns = nearest(distances_in_chunks(G, P, chosen_metric(fitted)), k)
-    rows = [
-        {**names[probe], "rank": rank + 1, **found[known_rows[g]], "distance": float(distances[row, rank])}
-        for row, probe in enumerate(new_rows)
-        for rank, g in enumerate(columns[row])
-    ]
-    if output is None:
-        print(_csv(rows), end="")
+        write_rows(rows, output)
+    if as_json:
+        components = next(iter(latents.values())).shape[1]
+        facts = {"output": str(output), "samples": len(loaded.y), "views": list(latents), "components": components}
+        print(json.dumps(facts))
     else:
-        _write_rows(rows, output)
-    first = [row for row in rows if row["rank"] == 1]
-    labels = [(str(row.get("probe_label", "")), str(row.get("match_label", ""))) for row in first]
-    right = [probe == found for probe, found in labels if probe and found]
-    sentence = f", first match of the probe's class: {np.mean(right):.1%}" if right else ""
-    err.print(f"{len(first)} probes{sentence}")
+        err.print(f"{len(loaded.y)} samples, seen as {escape(', '.join(latents) + f': {output}')}")
 
 
 @app.command()
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Describe a saved model."""
-    loaded = cv.load(model)
-    try:
-        best = unwrap(loaded)
-        for step in best:
-            check_is_fitted(step)
-    except NotFittedError:
-        what = f"{model} holds a {type(loaded).__name__} that is not fitted"
-        raise ValueError(f"{what}: fit it, then save it again.") from None
-    steps = unwrap(best[-1].members_[0]) if isinstance(best[-1], cv.Committee) else best
-    search = getattr(loaded, "embedding_", loaded)
-    facts: dict[str, Any] = {
-        "model": type(loaded).__name__,
-        "steps": [type(step).__name__ for step in steps],
-        "views": dict(zip(best[0].view_names_, best[0].n_features_, strict=True)),
-        "components": getattr(best[-1], "n_components_", None),
-        "parameters": {name: _jsonable(value) for name, value in steps[-1].get_params().items()},
-    }
-    if isinstance(best[-1], cv.Committee):
-        facts["members"] = len(best[-1].members_)
-    if isinstance(search, cv.EmbeddingSearchCV):
-        facts |= {"metric": search.best_metric_, "folds_of": search.folds_of_}
-        facts[search.scoring] = round(float(search.best_score_), 4)
-    if isinstance(loaded, cv.CrossViewClassifier):
-        facts |= {"gallery": len(getattr(loaded, "gallery_", ())), "threshold": _jsonable(loaded.threshold_)}
+    facts = _describe(load_fitted(model))
     if as_json:
         print(json.dumps(facts))
         return
     table = Table(show_header=False, box=None)
     for name, value in facts.items():
-        table.add_row(name, escape(_sentence(value)))
+        for step, shown in enumerate(value if name == "parameters" else [value]):
+            table.add_row(facts["steps"][step] if name == "parameters" else name, escape(_sentence(shown)))
     out.print(table)
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    """Facts about a fitted model, for JSON."""
+    transformers = unwrap(model)
+    first, last = transformers[0], transformers[-1]
+    steps = unwrap(last.members_[0]) if isinstance(last, cv.Committee) else transformers
+    facts: dict[str, Any] = {
+        "model": type(model).__name__,
+        "steps": [type(step).__name__ for step in steps],
+        "parameters": [{name: jsonable(value) for name, value in step.get_params().items()} for step in steps],
+        "views": dict(zip(first.view_names_, first.n_features_, strict=True)),
+        "image_shape": first.image_shape_,
+        "components": getattr(last, "n_components_", None),
+        "distance": chosen_metric(model),
+    }
+    if isinstance(last, cv.Committee):
+        facts["members"] = len(last.members_)
+    search = getattr(model, "embedding_", model)
+    if isinstance(search, cv.EmbeddingSearchCV):
+        facts |= {"folds_of": search.folds_of_, search.scoring: round(float(search.best_score_), 4)}
+    if isinstance(model, cv.CrossViewClassifier):
+        facts |= describe_gallery(model)
+    return facts
 
 
 def _parameters(given: Sequence[str]) -> dict[str, Any]:
@@ -305,50 +267,9 @@ def _described(data: cv.datasets.Dataset, identity: str, label: str) -> list[dic
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _seen(model: Any, data: cv.datasets.Dataset, view: str) -> tuple[Any, Any]:
-    """Rows that a view has seen, and their latent samples."""
-    if view not in data.view_names:
-        raise ValueError(f"unknown view {view!r}: the data have {', '.join(map(repr, data.view_names))}.")
-    latents = transform_view(model, data.views[view], view)
-    rows = np.flatnonzero(~np.isnan(latents).any(axis=1))
-    return rows, latents[rows]
-
-
-def _check_suffix(path: Path, allowed: Sequence[str]) -> None:
-    if path.suffix not in allowed:
-        raise ValueError(f"{path} must end in {', '.join(allowed)}.")
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: spreadsheet_safe(value) for name, value in row.items()} for row in rows)
-    return stream.getvalue()
-
-
-def _write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    if path.suffix == ".csv":
-        write_atomically(path, _csv(rows).encode())
-        return
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("writing parquet needs pyarrow: pip install 'crossview[parquet]'.") from error
-    columns = {name: [_jsonable(row[name]) for row in rows] for name in rows[0]}
-    stream = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.table(columns), stream)
-    write_atomically(path, stream.getvalue().to_pybytes())
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if value is None or isinstance(value, bool | int | float | str | list | dict) else repr(value)
-
-
 def _sentence(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={one}" for name, one in value.items())
-    return " → ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, tuple):
+        return " × ".join(map(str, value))
+    return " → ".join(value) if isinstance(value, list) else str(value)

@@ -103,8 +103,8 @@ def open_probes(
     Returns
     -------
     data : Dataset
-        The samples that were seen in this view. `ids` are names of files (``class/name``), identities, or numbers of
-        rows. Labels are empty text where they are unknown.
+        The samples that were seen in this view. `ids` are names of files (``class/name``) or identities, as text, or
+        else the numbers of the rows. Labels are empty text where they are unknown.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def open_probes(
         class_names=class_names(data.y[rows]),
         description=data.description,
         citation=data.citation,
-        ids=rows if data.ids is None else data.ids[rows],
+        ids=rows if data.ids is None else data.ids[rows].astype(str),
     )
 
 

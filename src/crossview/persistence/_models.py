@@ -120,6 +120,7 @@ class _Encoder:
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
         self.owners: dict[int, str] = {}
+        self.estimators: dict[int, int] = {}
 
     def node(self, value: Any, way: str, depth: int = 0) -> Any:
         """Describe a value. The way to it from the model is the name of its array, and of its place in errors."""
@@ -154,13 +155,18 @@ class _Encoder:
             return self._add("array", value, way, array)
         if TABLE.get(kind.__name__, [None])[0] is not kind:
             raise ValueError(_why_not(way, value))
+        if id(value) in self.estimators:
+            return {"$": "same", "object": self.estimators[id(value)]}
         params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
         unfitted = vars(kind(**params))
         fitted = {name: item for name, item in vars(value).items() if name not in unfitted and name not in _UNSAVED}
-        return {"$": kind.__name__} | {
+        described = {
             group: {name: self.node(item, f"{way}.{name}", depth + 1) for name, item in attributes.items()}
             for group, attributes in (("params", params), ("fitted", fitted))
         }
+        # Counted when complete, as the decoder does: an object cannot be the same as one that it is part of.
+        self.estimators[id(value)] = len(self.estimators)
+        return {"$": kind.__name__} | described
 
     def _add(self, kind: str, owner: Any, way: str, array: NDArray[Any]) -> dict[str, Any]:
         """Keep an object's array. One object in several places has one array."""
@@ -196,6 +202,7 @@ class _Decoder:
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.arrays, self.objects = arrays, 0
+        self.complete: list[Any] = []
         self.shared: dict[tuple[str, str], Any] = {}
 
     def value(self, node: Any, depth: int = 0) -> Any:
@@ -218,6 +225,8 @@ class _Decoder:
             if key not in self.shared:
                 self.shared[key] = _FROM_ARRAY[kind](self.arrays[node["array"]], *node.get("state", ()))
             return self.shared[key]
+        if kind == "same" and type(node["object"]) is int and node["object"] >= 0:
+            return self.complete[node["object"]]
         if kind not in TABLE:
             raise ValueError(f"models are not made of {kind!r}")
         self.objects += 1
@@ -230,6 +239,7 @@ class _Decoder:
         model = cls(**params)
         check(model, fitted)
         vars(model).update(fitted)
+        self.complete.append(model)
         return model
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sklearn.model_selection as splitters
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.pipeline import Pipeline
 
@@ -34,7 +35,7 @@ Sizes: TypeAlias = dict[Any, Any]
 
 _MOST_VIEWS, _MOST_FEATURES = 1000, 10**7
 _NUMBER = (int, float, np.integer, np.floating)
-_STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier)
+_STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier, FrozenEstimator)
 
 
 def check(model: Any, fitted: Mapping[str, Any]) -> None:
@@ -115,9 +116,20 @@ def _landmarks(value: Any, sizes: Sizes) -> bool:
     return columns and 0 <= value.min() <= value.max() < sizes["D", sizes["view"]]
 
 
-def _labels(value: Any, sizes: Sizes) -> bool:
-    plain = value.dtype != object or all(isinstance(label, str | int | float | None) for label in value.flat)
-    return plain and value.shape == (sizes["g"],)
+def _labels(value: Any, sizes: Sizes, kinds: str = "biufU") -> bool:
+    return value.dtype.kind in kinds and bool(value.shape == (sizes["g"],))
+
+
+def _texts(value: Any, sizes: Sizes) -> bool:
+    return _labels(value, sizes, "U")
+
+
+def _views_of_gallery(value: Any, sizes: Sizes) -> bool:
+    return _texts(value, sizes) and set(value.tolist()) <= set(sizes["names"])
+
+
+def _temperature(value: Any, sizes: Sizes) -> bool:
+    return value is None or (isinstance(value, float) and 0.0 < value < np.inf)
 
 
 def _steps(value: Any, sizes: Sizes) -> bool:
@@ -142,6 +154,7 @@ def _embedding(value: Any, sizes: Sizes) -> bool:
     if not isinstance(steps[-1], Embedding) or not all(hasattr(step, "n_features_") for step in steps):
         return False
     d = steps[-1]._n_outputs(0)  # which is that of all views, by the entries of embeddings
+    sizes["names"] = steps[0].view_names_
     return bool(sizes.setdefault("d", d) == d)
 
 
@@ -213,10 +226,14 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     },
     CrossViewClassifier: {
         "embedding_": _embedding,
-        "threshold_": (*_NUMBER, NoneType),
+        "threshold_?": (*_NUMBER, NoneType),
+        "temperature_": _temperature,
         "gallery_?": "g d",
         "gallery_labels_?": _labels,
+        "gallery_ids_?": _texts,
+        "gallery_views_?": _views_of_gallery,
     },
+    FrozenEstimator: {"estimator": _STEPS},
     Kernel: {
         "kernel": lambda value, sizes: value in ("precomputed", *kernel_metrics()),
         "gamma": (*_NUMBER, NoneType),

@@ -1,7 +1,7 @@
 """Bars and curves."""
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 from typing import Any
 
 from crossview.report.document import Bars, Curve, Curves, Entry
@@ -122,6 +122,8 @@ def _y_ticks(item: Curves) -> list[float]:
     """Ticks of the vertical axis, which enclose the curves and their bands; bands of shares end at 0 and 100 %."""
     points = [point for curve in item.curves.values() for point in _points(curve)]
     low, high = extent(y for _, y, _ in points)
+    if item.log_y:
+        return _enclosing_powers(item.key, low, high) if any(isfinite(y) for _, y, _ in points) else [0.1, 1.0]
     bands = [value for _, y, sd in points if finite(sd) and isfinite(y) for value in (y - sd, y + sd)]
     least, most = min([low, *bands]), max([high, *bands])
     if "%" in item.y_label and low >= 0 and high <= 100:
@@ -129,12 +131,20 @@ def _y_ticks(item: Curves) -> list[float]:
     return ticks(least, most, 7)
 
 
+def _enclosing_powers(key: str, low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis from one power of ten to another."""
+    if low <= 0:
+        raise ValueError(f"curves {key!r} have y = {low:g}, which has no logarithm: use log_y=False.")
+    first, last = floor(log10(low)), ceil(log10(high))
+    return ticks_log(10.0**first, 10.0 ** max(last, first + 1))
+
+
 def curves(item: Curves, palette: Palette) -> Figure:
     """Lines with bands and markers, and a legend that shows and hides them."""
     x_axis, y_axis = x_ticks(item), _y_ticks(item)
     low, high = extent(x for curve in item.curves.values() for x in curve.x)
     x_scale = Scale(low, high, _LEFT + 8, _RIGHT - 8, item.log_x)
-    y_scale = Scale(y_axis[0], y_axis[-1], _BOTTOM, _TOP)
+    y_scale = Scale(y_axis[0], y_axis[-1], _BOTTOM, _TOP, item.log_y)
     digits = decimals(y for curve in item.curves.values() for y in curve.y)
     lines, rows = [], []
     table: dict[float, dict[str, str]] = {}

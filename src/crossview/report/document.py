@@ -22,6 +22,8 @@ class Entry:
     published_loss: float | None = None
     note: str = ""  # why it is missing, or a remark
     se: float | None = None  # standard error over test samples, where there are no repeats
+    low: float | None = None  # ends of the confidence interval
+    high: float | None = None
 
     @property
     def spread(self) -> float | None:
@@ -108,6 +110,7 @@ class Curves(_Item):
     y_label: str = "accuracy, %"
     caption: str = ""
     log_x: bool = False
+    log_y: bool = False
 
 
 @dataclass(frozen=True)

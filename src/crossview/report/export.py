@@ -10,7 +10,7 @@ from crossview.report.formatting import markdown
 from crossview.report.rendering import render_template
 
 _FIELDS = (
-    *("mean", "sd", "se", "published", "published_sd"),
+    *("mean", "sd", "se", "low", "high", "published", "published_sd"),
     *("difference", "deviations", "loss", "published_loss", "note"),
 )
 

@@ -73,7 +73,13 @@ def spread(mean: float | None, sd: float | None, digits: int) -> str:
 
 def measured(entry: Entry, digits: int) -> str:
     """What was measured, or what stands for it."""
-    return spread(entry.mean, entry.spread, digits) if finite(entry.mean) else absent(entry)
+    return spread(entry.mean, entry.spread, digits) + interval(entry, digits) if finite(entry.mean) else absent(entry)
+
+
+def interval(entry: Entry, digits: int) -> str:
+    """The confidence interval in brackets, after a space; empty if there is none."""
+    known = finite(entry.low) and finite(entry.high)
+    return f" [{number(entry.low, digits)}, {number(entry.high, digits)}]" if known else ""
 
 
 def compare(entry: Entry, digits: int) -> str:

@@ -10,7 +10,18 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from crossview.report.drawing import clip, coordinate
-from crossview.report.formatting import absent, best_two, compare, finite, latex, markdown, measured, number, spread
+from crossview.report.formatting import (
+    absent,
+    best_two,
+    compare,
+    finite,
+    interval,
+    latex,
+    markdown,
+    measured,
+    number,
+    spread,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -41,7 +52,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    functions = (absent, best_two, clip, compare, finite, measured, number, spread)
+    functions = (absent, best_two, clip, compare, finite, interval, measured, number, spread)
     environment.globals |= {function.__name__: function for function in functions}
     environment.tests["finite"] = finite
     environment.filters |= {

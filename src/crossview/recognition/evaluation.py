@@ -1,0 +1,412 @@
+"""How good a fitted model is on test samples, with confidence intervals."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from crossview._progress import progress as show_progress
+from crossview._transformer import transform_view, unwrap
+from crossview._types import Array, Indices
+from crossview._validation import check_choice, check_count
+from crossview.distances import Labels
+from crossview.metrics import has_label, identification_curve
+from crossview.recognition.bootstrap import Estimate, draw_weights, estimate
+from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
+from crossview.recognition.scores import Confusion, Direction, Evaluation, Line, Scores, ThresholdScores
+from crossview.recognition.searches import Searches, Side, search
+from crossview.views import ViewInput, Views
+
+__all__ = ["Evaluation", "evaluate", "evaluate_probes"]
+
+_MANY_CLASSES = 20  # from which on classes are drawn
+_POINTS = 200  # of a curve
+_CONFUSIONS = 10
+_LEAST_DRAWS = 100
+
+
+def evaluate(
+    model: Any,
+    views: ViewInput,
+    y: ArrayLike,
+    *,
+    metric: str | None = None,
+    n_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    resample: str = "auto",
+    false_match_rates: Sequence[float] = (0.1, 0.01),
+    random_state: int = 0,
+    progress: bool = False,
+) -> Evaluation:
+    """Score a fitted model on test samples: every view is looked up in every other.
+
+    Intervals are percentiles of the bootstrap. It draws probes, always with all their views, while galleries stay as
+    they are: an interval tells how much a score would vary with other probes of this kind.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted embedding, pipeline, search, committee or matcher.
+    views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+        Test samples in two views or more of the model; rows of NaN are missing samples. A list has all views of the
+        model, in order.
+    y : array-like of shape (m,)
+        Their classes. Samples with the label "" are left out.
+    metric : {"euclidean", "cosine"}, optional
+        The distance; by default the model's.
+    n_bootstrap : int
+        Number of draws, 100 or more.
+    confidence : float
+        Confidence of the intervals, between 0 and 1.
+    resample : {"auto", "classes", "samples"}
+        What is drawn. Samples of a class resemble each other, and intervals from samples are too narrow for other
+        classes than these. "auto" draws classes if there are 20 or more.
+    false_match_rates : sequence of float
+        False match rates of verification, and false positive rates of identification, at which to give the other
+        error. Of n comparisons or searches, rates below 3 / n have no score.
+    random_state : int
+        Seed of the draws.
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Scores of every direction and their means.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> model = cv.MvDA(reg=0.1).fit(data.views[:900], data.y[:900])
+    >>> evaluation = cv.evaluate(model, data.views[900:], data.y[900:])
+    >>> evaluation.resampled
+    'samples'
+    >>> bool(evaluation.mean.accuracy.low < evaluation.mean.accuracy.value < evaluation.mean.accuracy.high)
+    True
+    """
+    settings = _Settings(n_bootstrap, confidence, resample, tuple(false_match_rates), random_state)
+    chosen = _check_metric(metric or chosen_metric(model))
+    latents = _latents(model, views)
+    labels = _labels(y, len(latents))
+    known = has_label(labels) & latents.mask.any(axis=1)
+    samples, classes = latents[known], labels[known]
+    if len(samples.names) < 2:
+        raise ValueError(f"matching needs two views or more, got one: {samples.names[0]!r}.")
+    if len(np.unique(classes)) < 2:
+        raise ValueError("all samples belong to one class: use test samples of two classes or more.")
+    rows = {name: np.flatnonzero(seen) for name, seen in zip(samples.names, samples.mask.T, strict=True)}
+    sides = {name: (name, samples[name][seen], classes[seen]) for name, seen in rows.items()}
+    pairs = [
+        (sides[g], sides[p], rows[p])
+        for g, p in permutations(samples.names, 2)
+        if np.isin(classes[rows[p]], classes[rows[g]]).any()
+    ]
+    if not pairs:
+        raise ValueError("no class has samples in two views: check the labels.")
+    done = _score_directions(pairs, classes, chosen, settings, progress)
+    return _evaluation(done, settings, classes, metric=chosen, n_unlabelled=int((~has_label(labels)).sum()))
+
+
+def evaluate_probes(
+    matcher: CrossViewClassifier,
+    X: ArrayLike,
+    y: ArrayLike,
+    view: int | str,
+    *,
+    metric: str | None = None,
+    n_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    resample: str = "auto",
+    false_match_rates: Sequence[float] = (0.1, 0.01),
+    random_state: int = 0,
+    progress: bool = False,
+) -> Evaluation:
+    """Score a matcher with its own gallery on probes of one view, also at its threshold if it is calibrated.
+
+    Gallery samples with the label "" are left out. Scores are those of the nearest gallery sample and class, also if
+    the matcher lets several neighbours vote.
+
+    Parameters
+    ----------
+    matcher : CrossViewClassifier
+        With a gallery.
+    X : array-like of shape (t, D_v)
+        Probes; rows of NaN are left out.
+    y : array-like of shape (t,)
+        Their classes. Probes of classes that are not in the gallery are strangers. Those with the label "" are left
+        out.
+    view : int or str
+        The view, by position or name.
+    metric, n_bootstrap, confidence, resample, false_match_rates, random_state, progress
+        As in `evaluate`.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Scores of one direction, whose gallery is called "gallery".
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> matcher = cv.CrossViewClassifier(cv.MvDA(reg=0.1)).fit(data.views[:900], data.y[:900])
+    >>> matcher = matcher.enroll(data.views["left"][:900], data.y[:900], "left", replace=True)
+    >>> matcher = matcher.calibrate(data.views["right"][900:1300], data.y[900:1300], "right", false_match_rate=0.1)
+    >>> evaluation = cv.evaluate_probes(matcher, data.views["right"][1300:], data.y[1300:], "right")
+    >>> bool(evaluation.at_threshold.false_positive_rate.high > 0.1)
+    True
+    """
+    if not isinstance(matcher, CrossViewClassifier):
+        raise TypeError(f"a {type(matcher).__name__} has no gallery: use evaluate, or pass a CrossViewClassifier.")
+    if not len(getattr(matcher, "gallery_", ())):
+        raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
+    settings = _Settings(n_bootstrap, confidence, resample, tuple(false_match_rates), random_state)
+    chosen = _check_metric(metric or chosen_metric(matcher))
+    latent = transform_view(matcher, X, view)
+    labels = _labels(y, len(latent))
+    known = has_label(labels) & ~np.isnan(latent).all(axis=1)
+    probes, classes = latent[known], labels[known]
+    if not len(probes):
+        raise ValueError("every probe is missing or has no label.")
+    _check_kinds(classes, matcher.gallery_labels_)
+    name = unwrap(matcher)[0].view_names_[view] if isinstance(view, int) else view
+    enrolled = has_label(matcher.gallery_labels_)
+    gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
+    pairs = [(gallery, (name, probes, classes), np.arange(len(probes)))]
+    threshold = getattr(matcher, "threshold_", None)
+    done = _score_directions(pairs, classes, chosen, settings, progress, threshold)
+    return _evaluation(done, settings, classes, metric=chosen, n_unlabelled=int((~has_label(labels)).sum()))
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How scores and their intervals are computed."""
+
+    n_bootstrap: int
+    confidence: float
+    resample: str
+    rates: tuple[float, ...]
+    random_state: int
+
+    def __post_init__(self) -> None:
+        check_count(self.n_bootstrap, "n_bootstrap", least=_LEAST_DRAWS)
+        if not 0.0 < self.confidence < 1.0:
+            raise ValueError(f"confidence must be between 0 and 1, for example 0.95, got {self.confidence!r}.")
+        check_choice(self.resample, "resample", ("auto", "classes", "samples"))
+        if not self.rates or not all(0.0 < rate < 1.0 for rate in self.rates):
+            raise ValueError(f"false_match_rates must be shares between 0 and 1, got {self.rates!r}.")
+
+    def resampled(self, classes: Labels) -> str:
+        """What is drawn, given the class of every sample."""
+        if self.resample != "auto":
+            return self.resample
+        return "classes" if len(np.unique(classes)) >= _MANY_CLASSES else "samples"
+
+    def units(self, classes: Labels) -> Indices:
+        """The unit of every sample."""
+        if self.resampled(classes) == "samples":
+            return np.arange(len(classes))
+        return np.unique(classes, return_inverse=True)[1].astype(np.intp)
+
+    def draws(self, found: Searches) -> Iterator[Array]:
+        """Weights of the units in the data, then in every draw."""
+        return draw_weights(len(found.scores), self.n_bootstrap, self.random_state, size=len(found.own))
+
+    def estimate(self, values: Array, n_units: int, constant: bool = False) -> Estimate | None:
+        """The first value, with the interval of the others."""
+        return estimate(values, n_units, self.confidence, constant=constant)
+
+
+class _Scored(NamedTuple):
+    """What is kept of the searches of one direction."""
+
+    direction: Direction
+    statistics: dict[str, Array]  # of the data, then of every draw, each of shape (1 + draws, k)
+    n_classes: int
+    n_units: int  # with a mated probe
+    probes: Counter[str]  # by class
+    confusions: Counter[tuple[str, str]]
+    at_threshold: ThresholdScores | None
+
+
+def _score_directions(
+    pairs: Sequence[tuple[Side, Side, Indices]],
+    classes: Labels,
+    metric: str,
+    settings: _Settings,
+    progress: bool,
+    threshold: float | None = None,
+) -> list[_Scored]:
+    """Scores of every gallery and its probes, given with their rows among all samples."""
+    units = settings.units(classes)
+    done = []
+    with show_progress("Evaluating", 2 * len(pairs), progress) as advance:
+        for gallery, probes, rows in pairs:
+            advance(0, f"{probes[0]} in {gallery[0]}")
+            found = search(gallery, probes, units[rows], int(units.max()) + 1, metric)
+            advance(1, f"intervals of {probes[0]} in {gallery[0]}")
+            done.append(_score(found, settings, threshold))
+            advance(1)
+    return done
+
+
+def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Scored:
+    parts = [found.statistics(weights, settings.rates) for weights in settings.draws(found)]
+    statistics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
+    open_set = identification_curve(found.own, found.other, _POINTS)
+    n_probes, missed = int(found.mated.sum()), found.mated & ~found.hits
+    direction = Direction(
+        gallery=found.gallery,
+        probe=found.probe,
+        n_gallery=found.n_gallery,
+        n_probes=n_probes,
+        n_skipped=len(found.own) - n_probes,
+        n_nonmated=found.n_nonmated,
+        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, settings),
+        roc=_curve(false, true, np.append(found.thresholds, np.inf)),
+        identification=_curve(*open_set) if found.n_nonmated else ((), (), ()),
+    )
+    return _Scored(
+        direction,
+        statistics,
+        found.n_classes,
+        found.n_mated_units,
+        Counter(_texts(found.labels[found.mated])),
+        Counter(zip(_texts(found.labels[missed]), _texts(found.nearest[missed]), strict=True)),
+        None if threshold is None else _threshold_scores(found, threshold, settings),
+    )
+
+
+def _threshold_scores(found: Searches, threshold: float, settings: _Settings) -> ThresholdScores:
+    rates = {}
+    for name, (some, among) in found.shares_at(threshold).items():
+        values = np.concatenate([found.share(weights, some, among) for weights in settings.draws(found)])
+        rates[name] = settings.estimate(values, len(np.unique(found.units[among])))
+    return ThresholdScores(threshold=float(threshold), n_strangers=int((~found.mated).sum()), **rates)
+
+
+def _scores(
+    statistics: Mapping[str, Array], chance: float, n_classes: int, n_units: int, settings: _Settings
+) -> Scores:
+    def single(name: str) -> Estimate | None:
+        return settings.estimate(statistics[name][:, 0], n_units)
+
+    def at_rates(name: str) -> dict[float, Estimate | None]:
+        found = [settings.estimate(values, n_units) for values in statistics[name].T]
+        return dict(zip(settings.rates, found, strict=True))
+
+    ranks = [
+        settings.estimate(values, n_units, constant=rank >= n_classes)
+        for rank, values in enumerate(statistics["cmc"].T, 1)
+    ]
+    # What is found up to a rank is also found up to the next.
+    lows = np.maximum.accumulate([rank.low for rank in ranks if rank])
+    accuracy, precision = single("accuracy"), single("average_precision")
+    assert accuracy is not None  # every direction has a mated probe
+    assert precision is not None
+    return Scores(
+        chance=chance,
+        accuracy=accuracy,
+        average_precision=precision,
+        cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True) if rank),
+        equal_error_rate=single("equal_error_rate"),
+        true_match_rates=at_rates("true_match_rates"),
+        false_negative_rates=at_rates("false_negative_rates"),
+    )
+
+
+def _evaluation(done: Sequence[_Scored], settings: _Settings, classes: Labels, **facts: Any) -> Evaluation:
+    mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
+    chance = float(np.mean([one.direction.scores.chance for one in done]))
+    n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
+    return Evaluation(
+        mean=_scores(mean, chance, n_classes, n_units, settings),
+        directions=tuple(one.direction for one in done),
+        n_samples=len(classes),
+        n_classes=len(np.unique(classes)),
+        resampled=settings.resampled(classes),
+        n_bootstrap=settings.n_bootstrap,
+        confidence=settings.confidence,
+        confusions=_confusions(done),
+        at_threshold=done[0].at_threshold,
+        **facts,
+    )
+
+
+def _check_metric(metric: str) -> str:
+    check_choice(metric, "metric", ("euclidean", "cosine"))
+    return metric
+
+
+def _latents(model: Any, views: ViewInput) -> Views:
+    """The samples in the common space; of a mapping or Views, any views of the model."""
+    first = unwrap(model)[0]
+    check_is_fitted(first)
+    checked, known = Views(views), first.view_names_
+    if isinstance(views, Views | Mapping):
+        names = checked.names
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}. "
+                "Give the views these names."
+            )
+    elif len(checked.names) != len(known):
+        raise ValueError(
+            f"got {len(checked.names)} views, but the model was fitted on {len(known)}: {', '.join(known)}. "
+            "Pass a dict to evaluate some of them."
+        )
+    else:
+        names = known
+    return Views({name: transform_view(model, X, name) for name, X in zip(names, checked.arrays, strict=True)})
+
+
+def _labels(y: ArrayLike, n: int) -> Labels:
+    labels: Labels = column_or_1d(y)
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels for {n} samples: give one label per row.")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError("y contains NaN: give every sample a class, or use text labels with '' where it is unknown.")
+    if not has_label(labels).any():
+        raise ValueError("no sample has a label: an evaluation needs to know the classes.")
+    return labels
+
+
+def _check_kinds(labels: Labels, gallery_labels: Labels) -> None:
+    """Refuse labels that cannot be equal to those of the gallery."""
+    if (labels.dtype.kind in "OU") != (gallery_labels.dtype.kind in "OU"):
+        raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
+
+
+def _mean(values: Sequence[Array]) -> Array:
+    """Mean over directions that have a value; nan if none has."""
+    # Match curves have a point per class of the gallery, up to which everything is found.
+    width = max(one.shape[1] for one in values)
+    stack = np.stack([np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=1.0) for one in values])
+    there = ~np.isnan(stack)
+    with np.errstate(invalid="ignore"):
+        mean: Array = np.where(there, stack, 0.0).sum(axis=0) / there.sum(axis=0)
+    return mean
+
+
+def _confusions(done: Sequence[_Scored]) -> tuple[Confusion, ...]:
+    """The pairs of classes that are confused most often, over all directions."""
+    probes = sum((one.probes for one in done), Counter[str]())
+    wrong = sum((one.confusions for one in done), Counter[tuple[str, str]]())
+    first = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:_CONFUSIONS]
+    return tuple(Confusion(label, other, count, probes[label]) for (label, other), count in first)
+
+
+def _texts(labels: Labels) -> list[str]:
+    return [str(label) for label in labels.tolist()]
+
+
+def _curve(x: Array, y: Array, thresholds: Array) -> tuple[Line, Line, Line]:
+    return tuple(x.tolist()), tuple(y.tolist()), tuple(thresholds.tolist())

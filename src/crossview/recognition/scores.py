@@ -1,0 +1,111 @@
+"""Scores of a model on test samples, as an evaluation returns them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from crossview.recognition.bootstrap import Estimate
+
+Line: TypeAlias = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of matching, as shares; None if there are too few comparisons."""
+
+    chance: float
+    """Expected accuracy of random matches."""
+    accuracy: Estimate
+    """Share of probes whose nearest gallery sample has their class."""
+    average_precision: Estimate
+    """Mean average precision."""
+    cmc: tuple[Estimate, ...]
+    """Shares of probes whose class is among the 1, 2, … nearest classes."""
+    equal_error_rate: Estimate | None
+    """Error rate of verification where false matches and false non-matches are equally frequent."""
+    true_match_rates: Mapping[float, Estimate | None]
+    """True match rate of verification by false match rate."""
+    false_negative_rates: Mapping[float, Estimate | None]
+    """FNIR by FPIR; see `crossview.metrics.identification_rates`."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Probes of one view in a gallery of another."""
+
+    gallery: str
+    probe: str
+    n_gallery: int
+    n_probes: int
+    """Number of probes whose class is in the gallery."""
+    n_skipped: int
+    """Number of other probes, which only count as non-mated searches."""
+    n_nonmated: int
+    """Number of non-mated searches."""
+    scores: Scores
+    roc: tuple[Line, Line, Line]
+    """False match rates, true match rates and thresholds of verification."""
+    identification: tuple[Line, Line, Line]
+    """FPIR, FNIR and thresholds of open-set identification."""
+
+
+@dataclass(frozen=True)
+class ThresholdScores:
+    """What a matcher does at its threshold."""
+
+    threshold: float
+    n_strangers: int
+    false_match_rate: Estimate | None
+    """Share of strangers, whose class is not in the gallery, that are taken for someone; None without strangers."""
+    false_positive_rate: Estimate | None
+    """FPIR: the same share with probes of enrolled classes too, each without the gallery samples of its class."""
+    false_rejection_rate: Estimate | None
+    """Share of probes of enrolled classes that are turned away."""
+    accuracy_accepted: Estimate | None
+    """Share of the others whose nearest gallery sample has their class."""
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many of the probes of a class are taken for another, over all directions."""
+
+    label: str
+    taken_for: str
+    count: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on test samples, as `evaluate` and `evaluate_probes` return them."""
+
+    mean: Scores
+    """Means over the directions."""
+    directions: tuple[Direction, ...]
+    metric: str
+    n_samples: int
+    n_classes: int
+    n_unlabelled: int
+    """Number of samples without a label, which were left out."""
+    resampled: str
+    """What the bootstrap draws: "classes" or "samples"."""
+    n_bootstrap: int
+    confidence: float
+    confusions: tuple[Confusion, ...]
+    """The most frequent errors."""
+    at_threshold: ThresholdScores | None = None
+    """Of a calibrated matcher."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain dicts, lists, text and numbers, for JSON; None stands for infinity."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,223 @@
+"""What the probes of one view find in a gallery, in a form that is scored for any weights of the probes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossview._types import Array, Indices
+from crossview.distances import Labels, distances_in_chunks
+from crossview.metrics import (
+    false_negative_rate,
+    own_and_other,
+    place_of_class,
+    probe_precision,
+    samples_of_class,
+)
+
+Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
+
+_MAX_RANK = 50
+_LEVELS = 128  # of the false non-match rate, even in its logarithm, and as many even in the rate
+
+LEAST_ERRORS = 3
+"""Errors that a rate must allow: with fewer, it cannot be told from 0 (the "rule of 3" of ISO/IEC 19795-1)."""
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Results of all probes, and sums of them over every unit of resampling.
+
+    Probes whose class is in the gallery are mated; the others are strangers, which count as non-mated searches and in
+    pairs of two classes only.
+    """
+
+    gallery: str
+    probe: str
+    n_gallery: int
+    n_classes: int  # in the gallery
+    chance: float
+    units: Indices  # of every probe
+    own: Array  # distance to the nearest gallery sample of the probe's class, infinite if there is none
+    other: Array  # that to the nearest of another class
+    hits: NDArray[np.bool_]  # whether the nearest of all is of the probe's class
+    labels: Labels  # of the probes
+    nearest: Labels  # the class of the nearest gallery sample
+    scores: Array  # (units, 3 + ranks): mated probes, hits, average precision, and found up to each rank
+    thresholds: Array
+    genuine: Array  # (units, thresholds + 1): pairs of one class within each threshold, and all
+    impostor: Array  # the same of pairs of two classes
+
+    @property
+    def mated(self) -> NDArray[np.bool_]:
+        """Which probes have their class in the gallery."""
+        return np.isfinite(self.own)
+
+    @property
+    def n_mated_units(self) -> int:
+        """Number of units with a mated probe."""
+        return int(np.count_nonzero(self.scores[:, 0]))
+
+    @property
+    def n_nonmated(self) -> int:
+        """Number of non-mated searches."""
+        return int(np.isfinite(self.other).sum())
+
+    def statistics(self, weights: Array, rates: Sequence[float]) -> dict[str, Array]:
+        """Scores for every row of weights of the units, (b, units), each of shape (b, k); nan where there is none."""
+        mated, *scores = np.split(weights @ self.scores, [1, 2, 3], axis=1)
+        false, true = self.match_rates(weights)
+        with np.errstate(invalid="ignore"):
+            accuracy, precision, cmc = (sums / mated for sums in scores)
+        return {
+            "accuracy": accuracy,
+            "average_precision": precision,
+            "cmc": cmc,
+            "equal_error_rate": _equal_error_rate(false, true)[:, None],
+            "true_match_rates": self._true_match_rates(false, true, rates),
+            "false_negative_rates": self._false_negative_rates(weights, rates),
+        }
+
+    def match_rates(self, weights: Array) -> tuple[Array, Array]:
+        """False and true match rates at the thresholds and in the end, (b, thresholds + 1)."""
+        with np.errstate(invalid="ignore"):
+            false, true = (
+                sums / sums[:, -1:] for sums in (weights @ counts for counts in (self.impostor, self.genuine))
+            )
+        return false, true
+
+    def shares_at(self, threshold: float) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Error rates at a threshold: the probes of each, and those that it is a share of."""
+        accepted = np.minimum(self.own, self.other) <= threshold
+        return {
+            "false_match_rate": (accepted, ~self.mated),
+            "false_positive_rate": (self.other <= threshold, np.isfinite(self.other)),
+            "false_rejection_rate": (~accepted, self.mated),
+            "accuracy_accepted": (self.hits, self.mated & accepted),
+        }
+
+    def share(self, weights: Array, some: NDArray[np.bool_], among: NDArray[np.bool_]) -> Array:
+        """Share of some probes among others for every row of weights of the units, (b,)."""
+        drawn = weights[:, self.units]
+        with np.errstate(invalid="ignore"):
+            found: Array = (drawn @ (some & among)) / (drawn @ among)
+        return found
+
+    def _true_match_rates(self, false: Array, true: Array, rates: Sequence[float]) -> Array:
+        n_pairs = self.impostor[:, -1].sum()
+        found = np.array(
+            [np.interp(rates, np.append(0.0, f), np.append(0.0, t)) for f, t in zip(false, true, strict=True)]
+        )
+        return np.where(_supported(n_pairs, rates), found, np.nan)
+
+    def _false_negative_rates(self, weights: Array, rates: Sequence[float]) -> Array:
+        drawn = weights[:, self.units]
+        found = np.column_stack([false_negative_rate(self.own, self.other, rate, drawn) for rate in rates])
+        return np.where(_supported(self.n_nonmated, rates), found, np.nan)
+
+
+def _supported(n: int, rates: Sequence[float]) -> NDArray[np.bool_]:
+    """Which error rates can be told from 0 by n trials."""
+    return np.asarray(rates) * n >= LEAST_ERRORS * (1 - 1e-12)
+
+
+def _equal_error_rate(false: Array, true: Array) -> Array:
+    """Where false matches and false non-matches are equally frequent, between two thresholds; (b,) from (b, t)."""
+    start = np.zeros((len(false), 1))
+    false, missed = np.hstack([start, false]), np.hstack([start + 1.0, 1.0 - true])
+    rows, k = np.arange(len(false)), np.maximum((false >= missed).argmax(axis=1), 1)
+    before, after = missed[rows, k - 1] - false[rows, k - 1], false[rows, k] - missed[rows, k]
+    with np.errstate(invalid="ignore"):
+        share = before / (before + after)
+    rate: Array = false[rows, k - 1] + share * (false[rows, k] - false[rows, k - 1])
+    return rate
+
+
+def search(gallery: Side, probes: Side, units: Indices, n_units: int, metric: str) -> Searches:
+    """Compare all probes with all of a gallery, a part of them at a time."""
+    (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
+    classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
+    p = place_of_class(classes, labels)  # -1 for strangers
+    if (p < 0).all():
+        raise ValueError(f"no probe of {probe_name} has its class in the gallery, {gallery_name}: check the labels.")
+    found, genuine = _compare(G, g, P, p, metric)
+    thresholds = _thresholds(genuine)
+    of_one, of_two = _count_pairs(G, g, P, p, thresholds, units, n_units, metric)
+    return Searches(
+        gallery=gallery_name,
+        probe=probe_name,
+        n_gallery=len(G),
+        n_classes=len(classes),
+        chance=float(counts[p[p >= 0]].mean() / len(G)),
+        units=units,
+        own=found["own"],
+        other=found["other"],
+        hits=found["nearest"] == p,
+        labels=labels,
+        nearest=classes[found["nearest"]],
+        scores=_sum_scores(found, p, units, n_units, min(len(classes), _MAX_RANK)),
+        thresholds=thresholds,
+        genuine=of_one,
+        impostor=of_two,
+    )
+
+
+def _compare(G: Array, g: Indices, P: Array, p: Indices, metric: str) -> tuple[dict[str, NDArray[Any]], Array]:
+    """What every probe finds, and the distances of all pairs of one class, ascending."""
+    order = np.argsort(g, kind="stable")
+    starts = np.flatnonzero(np.diff(g[order], prepend=-1))
+    mated = p >= 0
+    wanted = np.full((len(P), np.bincount(g).max()), -1)
+    wanted[mated] = samples_of_class(g, p[mated])
+    genuine, parts = [], []
+    for rows, distances in distances_in_chunks(G, P, metric):
+        by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
+        own, other = own_and_other(by_class, p[rows])
+        some, precision = mated[rows], np.zeros(len(own))
+        precision[some] = probe_precision(distances[some], wanted[rows][some])
+        genuine.append(np.take_along_axis(distances, wanted[rows], axis=1)[wanted[rows] >= 0])
+        parts.append(
+            {
+                "own": own,
+                "other": other,
+                "nearest": g[distances.argmin(axis=1)],
+                "precision": precision,
+                "rank": (by_class <= own[:, None]).sum(axis=1),
+            }
+        )
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, np.sort(np.concatenate(genuine))
+
+
+def _sum_scores(found: dict[str, NDArray[Any]], p: Indices, units: Indices, n_units: int, n_ranks: int) -> Array:
+    """Sums over the mated probes of every unit: their number, hits, average precision, and found up to each rank."""
+    mated = p >= 0
+    of = units[mated]
+    columns = [np.ones(len(of)), (found["nearest"] == p)[mated], found["precision"][mated]]
+    sums = np.column_stack([np.bincount(of, weights=column, minlength=n_units) for column in columns])
+    ranks = np.minimum(found["rank"][mated], n_ranks + 1) - 1
+    at_rank = np.bincount(of * (n_ranks + 1) + ranks, minlength=n_units * (n_ranks + 1)).reshape(n_units, -1)
+    return np.hstack([sums, np.cumsum(at_rank, axis=1)[:, :n_ranks]])
+
+
+def _thresholds(genuine: Array) -> Array:
+    """Distances of pairs of one class at levels of the false non-match rate, small ones as exactly as large ones."""
+    n = len(genuine)
+    beyond = np.concatenate([np.geomspace(1, n, _LEVELS), np.linspace(1, n, _LEVELS)]).round().astype(np.intp)
+    return np.unique(genuine[n - beyond])
+
+
+def _count_pairs(
+    G: Array, g: Indices, P: Array, p: Indices, thresholds: Array, units: Indices, n_units: int, metric: str
+) -> tuple[Array, Array]:
+    """Pairs of one class, and of two, within every threshold and at any distance, by the unit of the probe."""
+    n_bins = len(thresholds) + 1
+    counts = np.zeros((n_units, 2 * n_bins))
+    for rows, distances in distances_in_chunks(G, P, metric):
+        bins = np.searchsorted(thresholds, distances)
+        bins += n_bins * (g != p[rows][:, None])
+        bins += 2 * n_bins * np.arange(len(bins))[:, None]
+        of_probes = np.bincount(bins.ravel(), minlength=2 * n_bins * len(bins)).reshape(len(bins), -1)
+        np.add.at(counts, units[rows], of_probes)
+    return np.cumsum(counts[:, :n_bins], axis=1), np.cumsum(counts[:, n_bins:], axis=1)

@@ -1,0 +1,242 @@
+"""The report of an evaluation of one model on test samples."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from typing import TypeAlias
+
+import numpy as np
+
+from crossview.datasets import Dataset
+from crossview.recognition.bootstrap import Estimate
+from crossview.recognition.scores import Direction, Evaluation, Scores
+from crossview.recognition.searches import LEAST_ERRORS
+from crossview.report.compose import environment_section
+from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
+from crossview.report.formatting import counted
+
+Value: TypeAlias = Callable[[Scores], Estimate | None]
+
+_MEAN = "mean"
+_RANKS = (1, 5, 10)
+_MOST_RANKS = 20  # of a curve
+_STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
+_BY_DIRECTION = "A row is a direction: probes of one view in a gallery of another."
+
+
+def evaluation_report(
+    evaluation: Evaluation, data: Dataset, model: str, facts: Mapping[str, str], command: str
+) -> Report:
+    """The page of an evaluation; the facts name the model and the data."""
+    accuracy, ranks, verification, identification, *at_threshold = evaluation_tables(evaluation)
+    sections = [
+        Section("Accuracy", [accuracy]),
+        Section("How soon a match is found", [ranks, _match_curves(evaluation)]),
+        Section("Unknown probes", [identification, *at_threshold, *_identification_curves(evaluation)], _OPEN_SET),
+        Section("Verification", [verification, *_verification_curves(evaluation)], _VERIFICATION),
+    ]
+    if evaluation.confusions:
+        sections.append(Section("Errors", [_confusions(evaluation, data)]))
+    about = {**facts, "distance": evaluation.metric, "intervals": _how_intervals(evaluation)}
+    about |= {_name(one): _sizes(one) for one in evaluation.directions}
+    sections.append(Section("Setting", [Facts("setting", "What was evaluated", about)]))
+    sections.append(environment_section([], data))
+    summary = " ".join(part for part in (data.description, evaluation_summary(evaluation)) if part)
+    return Report(f"Evaluation of {model}", summary, sections, command)
+
+
+_OPEN_SET = (
+    "A search returns the nearest class if it is within a threshold. The false positive identification rate (FPIR) is "
+    "the share of searches for strangers, whose class is not in the gallery, that return a class. The false negative "
+    "identification rate (FNIR) is the share of searches for enrolled classes that do not return the right one. A "
+    "lower threshold trades false positives for false negatives.\n\n"
+    "Every probe is searched in the gallery as it is, and once more without the samples of its class, as a stranger."
+)
+_VERIFICATION = (
+    "Verification compares one probe with one gallery sample and asks whether they are of the same class. The false "
+    "match rate is the share of pairs of two classes within a threshold, the true match rate that of pairs of one "
+    "class. At the equal error rate, the share of pairs of one class that are missed is that of pairs of two classes "
+    "that match. Two views that look each other up compare the same pairs, and their curves coincide."
+)
+
+
+def evaluation_summary(evaluation: Evaluation) -> str:
+    """What was evaluated and how good it is, in a few sentences."""
+    mean, skipped = evaluation.mean, sum(one.n_skipped for one in evaluation.directions)
+    directions = len(evaluation.directions)
+    sentences = [
+        f"{counted(evaluation.n_samples, 'test sample')} of {counted(evaluation.n_classes, 'class')}, matched in "
+        f"{counted(directions, 'direction')}.",
+        f"Accuracy is {_percent(mean.accuracy)}; random matches would score {100 * mean.chance:.1f} %.",
+        f"In brackets: {_how_intervals(evaluation)}.",
+    ]
+    if skipped:
+        sentences.append(
+            f"{counted(skipped, 'probe')} whose class is not in the gallery count as strangers, and not in accuracy."
+        )
+    if evaluation.n_unlabelled:
+        sentences.append(f"{counted(evaluation.n_unlabelled, 'sample')} without a label were left out.")
+    return " ".join(sentences)
+
+
+def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
+    """Accuracy, verification and identification by direction, and what a matcher does at its threshold."""
+    caption = (
+        "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
+        f"counts the ranks of the other samples of the class. {_BY_DIRECTION}"
+    )
+    values: dict[str, Value] = {
+        "accuracy": lambda scores: scores.accuracy,
+        "mean average precision": lambda scores: scores.average_precision,
+    }
+    tables = [_table(evaluation, "accuracy", "Accuracy by direction", values, caption)]
+    # Up to the number of classes, everything is found.
+    n_ranks = len(evaluation.mean.cmc)
+    ranks = {f"rank {rank}": _at_rank(rank) for rank in _RANKS if rank == 1 or rank < n_ranks}
+    caption = f"The share of probes whose class is among the nearest classes, up to the rank. {_BY_DIRECTION}"
+    tables.append(_table(evaluation, "ranks", "Matches by rank", ranks, caption))
+    rates = list(evaluation.mean.true_match_rates)
+    pairs: dict[str, Value] = {"equal error rate": lambda scores: scores.equal_error_rate}
+    pairs |= {f"true match rate at FMR {rate:.10g}": _true_matches(rate) for rate in rates}
+    notes = ["There are no pairs of two classes.", *(_too_few("pairs of two classes", rate) for rate in rates)]
+    tables.append(_table(evaluation, "verification", "Verification by direction", pairs, _BY_DIRECTION, notes))
+    searches = {f"FNIR at FPIR {rate:.10g}": _false_negatives(rate) for rate in rates}
+    notes = [_too_few("searches for strangers", rate) for rate in rates]
+    caption = f"The share of searches for enrolled classes that fail, by that of strangers who match. {_BY_DIRECTION}"
+    tables.append(_table(evaluation, "identification", "Open-set identification", searches, caption, notes))
+    return [*tables, *_threshold_table(evaluation)]
+
+
+def _table(
+    evaluation: Evaluation,
+    key: str,
+    title: str,
+    values: Mapping[str, Value],
+    caption: str,
+    notes: Sequence[str] = (),
+) -> ResultTable:
+    """A column per value and a row per direction; the notes say why a value of a column is missing."""
+    scores = {_name(one): one.scores for one in evaluation.directions}
+    if len(scores) > 1:
+        scores[_MEAN] = evaluation.mean
+    found = list(zip(values.values(), notes or [""] * len(values), strict=True))
+    rows = {row: [_entry(value(one), note) for value, note in found] for row, one in scores.items()}
+    return ResultTable(key, title, list(values), rows, caption, row_head="direction", best="")
+
+
+def _too_few(what: str, rate: float) -> str:
+    return f"Too few {what}: a rate of {rate:.10g} needs {ceil(LEAST_ERRORS / rate - 1e-9)} or more."
+
+
+def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
+    """What the matcher does at its threshold; empty if it has none."""
+    at = evaluation.at_threshold
+    if at is None:
+        return []
+    columns = {
+        "strangers matched": _entry(at.false_match_rate, "There are no strangers among the probes."),
+        "FPIR": _entry(at.false_positive_rate),
+        "enrolled rejected": _entry(at.false_rejection_rate),
+        "accuracy of the accepted": _entry(at.accuracy_accepted),
+    }
+    caption = (
+        f"At the model's threshold, {at.threshold:.4g}: the share of {counted(at.n_strangers, 'stranger')} that are "
+        "taken for someone, that of all searches without the class of the probe (FPIR), that of probes of enrolled "
+        "classes that are turned away, and the accuracy of those that are not."
+    )
+    rows = {_name(evaluation.directions[0]): list(columns.values())}
+    return [ResultTable("threshold", "At the threshold", list(columns), rows, caption, row_head="direction", best="")]
+
+
+def _match_curves(evaluation: Evaluation) -> Curves:
+    caption = "The share of probes whose class is among the nearest classes of the gallery, up to the rank."
+    found = {_name(one): [100 * rank.value for rank in one.scores.cmc][:_MOST_RANKS] for one in evaluation.directions}
+    curves = {name: Curve(range(1, len(shares) + 1), shares) for name, shares in found.items()}
+    return Curves("cmc", "Cumulative match curves", curves, "rank", "probes found, %", caption)
+
+
+def _verification_curves(evaluation: Evaluation) -> list[Curves]:
+    """ROC and DET of every direction that has pairs of two classes; empty if none has."""
+    roc, missed = {}, {}
+    for one in (one for one in evaluation.directions if one.scores.equal_error_rate):
+        rates = _levels(one.n_gallery * (one.n_probes + one.n_skipped))
+        true = 100 * np.interp(rates, [0.0, *one.roc[0]], [0.0, *one.roc[1]])
+        x = [float(f"{100 * rate:.6g}") for rate in rates]
+        roc[_name(one)] = Curve(x, true.tolist())
+        # A rate of 0 has no logarithm: the curve ends there.
+        missed[_name(one)] = Curve(x, np.where(true < 100, 100 - true, np.nan).tolist())
+    if not roc:
+        return []
+    label = "false match rate, %"
+    return [
+        Curves("roc", "Receiver operating characteristic", roc, label, "true match rate, %", log_x=True),
+        Curves("det", "Detection error trade-off", missed, label, "false non-match rate, %", log_x=True, log_y=True),
+    ]
+
+
+def _identification_curves(evaluation: Evaluation) -> list[Curves]:
+    """The trade-off of every direction that has searches for strangers; empty if none has."""
+    curves = {}
+    for one in (one for one in evaluation.directions if one.n_nonmated):
+        fpir, fnir = np.array(one.identification[0]), np.array(one.identification[1])
+        rates = _levels(one.n_nonmated)
+        least = [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]
+        curves[_name(one)] = Curve([float(f"{100 * rate:.6g}") for rate in rates], least)
+    caption = "Lower is better. Rates that would allow fewer than three false positives are not drawn."
+    title, x_label = "Open-set error trade-off", "false positive identification rate (FPIR), %"
+    return [Curves("open-set", title, curves, x_label, "FNIR, %", caption, log_x=True)] if curves else []
+
+
+def _levels(n: int) -> list[float]:
+    """Rates of round numbers up to 1 that n trials can tell from 0."""
+    decades = range(-max(1, int(np.ceil(np.log10(max(n, 10))))), 0)
+    rates = [step * 10.0**decade for decade in decades for step in _STEPS]
+    return [*(rate for rate in rates if rate * n >= LEAST_ERRORS), 1.0]
+
+
+def _confusions(evaluation: Evaluation, data: Dataset) -> Facts:
+    names = dict(zip(map(str, np.unique(data.y).tolist()), data.class_names, strict=True))
+    rows = {
+        f"{names.get(one.label, one.label)} taken for {names.get(one.taken_for, one.taken_for)}": (
+            f"{one.count} of {counted(one.of, 'probe')}"
+        )
+        for one in evaluation.confusions
+    }
+    return Facts("confusions", "Most frequent confusions", rows, "Over all directions.")
+
+
+def _how_intervals(evaluation: Evaluation) -> str:
+    return (
+        f"{100 * evaluation.confidence:g} % confidence intervals from {evaluation.n_bootstrap} bootstrap draws of "
+        f"{evaluation.resampled}"
+    )
+
+
+def _sizes(direction: Direction) -> str:
+    strangers = f", and {counted(direction.n_skipped, 'stranger')}" if direction.n_skipped else ""
+    return f"{counted(direction.n_probes, 'probe')} in {counted(direction.n_gallery, 'gallery sample')}{strangers}"
+
+
+def _name(direction: Direction) -> str:
+    return f"{direction.probe} in {direction.gallery}"
+
+
+def _entry(found: Estimate | None, note: str = "") -> Entry:
+    if found is None:
+        return Entry(note=note)
+    return Entry(100 * found.value, low=100 * found.low, high=100 * found.high)
+
+
+def _percent(found: Estimate) -> str:
+    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _at_rank(rank: int) -> Value:
+    return lambda scores: scores.cmc[min(rank, len(scores.cmc)) - 1]
+
+
+def _true_matches(rate: float) -> Value:
+    return lambda scores: scores.true_match_rates[rate]
+
+
+def _false_negatives(rate: float) -> Value:
+    return lambda scores: scores.false_negative_rates[rate]

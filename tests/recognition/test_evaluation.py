@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+from methods import make
+from sklearn.pipeline import make_pipeline
+
+import crossview as cv
+from crossview import metrics
+from crossview.recognition.bootstrap import draw_weights, estimate
+from crossview.recognition.searches import search
+
+ARRAYS, Y = make(m=120, sizes=(8, 8, 8), n_classes=24)
+NAMES = ["front", "side", "back"]
+
+
+@pytest.fixture(scope="module")
+def views():
+    arrays = [X + 0.7 * np.random.default_rng(v).normal(size=X.shape) for v, X in enumerate(ARRAYS)]
+    arrays[1][Y == 0] = arrays[1][1:9] = np.nan  # one class, and some samples of others
+    return cv.Views(arrays, NAMES)
+
+
+@pytest.fixture(scope="module")
+def model(views):
+    return make_pipeline(cv.ViewScaler(), cv.MvDA(n_components=4, reg=0.1)).fit(views, Y)
+
+
+@pytest.fixture(scope="module")
+def evaluation(model, views):
+    return cv.evaluate(model, views, Y, n_bootstrap=200, false_match_rates=(0.2, 0.05, 0.001))
+
+
+def sides(latents, direction, y=Y):
+    G, P = latents[direction.gallery], latents[direction.probe]
+    seen, probed = ~np.isnan(G).any(axis=1), ~np.isnan(P).any(axis=1)
+    return G[seen], y[seen], P[probed], y[probed]
+
+
+def test_scores_are_those_of_the_metrics(evaluation, model, views):
+    latents = model.transform(views)
+    accuracy = metrics.cross_view_accuracy(latents, Y)
+    precision = metrics.cross_view_average_precision(latents, Y)
+    skipped = metrics.skipped_probes(latents, Y)
+    assert len(evaluation.directions) == 6
+    for one in evaluation.directions:
+        g, p = NAMES.index(one.gallery), NAMES.index(one.probe)
+        G, gy, P, py = sides(latents, one)
+        scores = one.scores
+        assert scores.accuracy.value == pytest.approx(accuracy[g, p])
+        assert scores.average_precision.value == pytest.approx(precision[g, p])
+        assert one.n_skipped == skipped[g, p]
+        assert (one.n_gallery, one.n_probes) == (len(G), len(P) - skipped[g, p])
+        np.testing.assert_allclose([rank.value for rank in scores.cmc], metrics.cmc(G, gy, P, py))
+        for rate in (0.2, 0.05):
+            assert scores.false_negative_rates[rate].value == pytest.approx(metrics.fnir_at_fpir(G, gy, P, py, rate))
+        assert scores.false_negative_rates[0.001] is None
+        false, true, thresholds = metrics.roc(G, gy, P, py)
+        found = dict(zip(*one.roc[::-1][::2], strict=True))  # false match rates by threshold
+        assert set(found) <= set(thresholds)
+        np.testing.assert_allclose([found[t] for t in one.roc[2]], false[np.searchsorted(thresholds, one.roc[2])])
+        np.testing.assert_allclose(one.roc[1], true[np.searchsorted(thresholds, one.roc[2])])
+        crossing = np.argmax(false >= 1 - true)
+        assert false[crossing - 1] - 0.01 <= scores.equal_error_rate.value <= false[crossing] + 0.01
+        assert scores.true_match_rates[0.05].value == pytest.approx(np.interp(0.05, false, true), abs=0.01)
+        fpir, fnir, _ = metrics.identification_rates(G, gy, P, py)
+        np.testing.assert_allclose(one.identification[:2], [fpir, fnir])
+        assert one.n_nonmated == len(P)
+    assert skipped.sum() > 0
+    assert evaluation.mean.accuracy.value == pytest.approx(metrics.mean_accuracy(latents, Y))
+    assert evaluation.mean.average_precision.value == pytest.approx(metrics.mean_average_precision(latents, Y))
+    assert evaluation.mean.chance == pytest.approx(metrics.chance_accuracy(latents, Y))
+    assert evaluation.mean.cmc[-1].value == evaluation.mean.cmc[-1].low == 1.0
+    assert (evaluation.n_samples, evaluation.n_classes, evaluation.resampled) == (120, 24, "classes")
+
+
+def test_intervals_are_those_of_repeated_probes(model, views):
+    """The weights of a draw do what repeating probes does, in the same gallery."""
+    latents = model.transform(views)
+    units = np.unique(Y, return_inverse=True)[1]
+    G, P = latents["front"], latents["back"]
+    found = search(("front", G, Y), ("back", P, Y), units, 24, "euclidean")
+    _, draws = draw_weights(24, 5, random_state=3)
+    rates = found.statistics(draws, [0.2])
+    for k, weights in enumerate(draws):
+        assert weights.sum() == 24
+        again = np.repeat(np.arange(len(Y)), weights[units].astype(int))
+        P2, y2 = P[again], Y[again]
+        accuracy = metrics.cross_view_accuracy([G, P], Y)  # of all, to compare with
+        distances = np.linalg.norm(P2[:, None] - G, axis=2)
+        assert rates["accuracy"][k, 0] == pytest.approx(np.mean(Y[distances.argmin(axis=1)] == y2))
+        assert rates["accuracy"][k, 0] != pytest.approx(accuracy[0, 1])
+        assert rates["average_precision"][k, 0] == pytest.approx(metrics.average_precision(G, Y, P2, y2))
+        np.testing.assert_allclose(rates["cmc"][k], metrics.cmc(G, Y, P2, y2))
+        assert rates["false_negative_rates"][k, 0] == pytest.approx(metrics.fnir_at_fpir(G, Y, P2, y2, 0.2))
+        false, true, _ = metrics.roc(G, Y, P2, y2)
+        crossing = np.argmax(false >= 1 - true)
+        assert false[crossing - 1] - 0.01 <= rates["equal_error_rate"][k, 0] <= false[crossing] + 0.01
+
+
+def test_every_interval_contains_its_value_and_widens_with_confidence(evaluation, model, views):
+    wide = cv.evaluate(model, views, Y, n_bootstrap=200, confidence=0.99)
+    for scores, wider in zip([evaluation.mean], [wide.mean], strict=True):
+        for one, other in ((scores.accuracy, wider.accuracy), (scores.equal_error_rate, wider.equal_error_rate)):
+            assert other.low <= one.low <= one.value <= one.high <= other.high
+            assert one.low < one.high
+            assert other.high - other.low > one.high - one.low
+    assert cv.evaluate(model, views, Y, n_bootstrap=200, confidence=0.99) == wide
+    assert cv.evaluate(model, views, Y, n_bootstrap=200, confidence=0.99, random_state=1) != wide
+
+
+def test_intervals_of_classes_cover_where_those_of_samples_do_not():
+    """Hits depend on the class: 30 classes of 10 probes, with a mean accuracy of 0.7 over all classes there are."""
+    rng, covered = np.random.default_rng(0), np.zeros((100, 2))
+    for k in range(len(covered)):
+        skill = rng.beta(3.5, 1.5, size=30)
+        hits = (rng.random((30, 10)) < skill[:, None]).astype(float)
+        for j, sums in enumerate((hits.sum(axis=1), hits.ravel())):
+            counts = 300 / len(sums)
+            draws = [w @ sums / (w.sum(axis=1) * counts) for w in draw_weights(len(sums), 200, random_state=k)]
+            interval = estimate(np.concatenate(draws), len(sums), 0.95)
+            covered[k, j] = interval.low <= 0.7 <= interval.high
+    of_classes, of_samples = covered.mean(axis=0)
+    assert 0.90 <= of_classes <= 0.98
+    assert of_samples < 0.85
+
+
+def test_no_error_is_not_certainty():
+    """Without an error among 100, 95 % confidence says that up to 3.6 % are possible (exact binomial interval)."""
+    found = estimate(np.ones(101), 100, 0.95)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(1 - 0.0362, abs=1e-4)
+    assert estimate(np.zeros(101), 100, 0.95).high == pytest.approx(0.0362, abs=1e-4)
+    assert estimate(np.ones(101), 100, 0.95, constant=True).low == 1.0
+    assert estimate(np.full(101, np.nan), 100, 0.95) is None
+
+
+def test_samples_without_label_or_views_are_left_out(model, views):
+    y = np.array([f"c{label}" for label in Y])
+    some = np.arange(len(y)) % 3 > 0
+    partly = np.where(some, y, "")
+    found = cv.evaluate(model, views, partly, n_bootstrap=100)
+    assert found.n_unlabelled == (~some).sum()
+    expected = cv.evaluate(model, views[some], y[some], n_bootstrap=100)
+    assert found.directions == expected.directions
+
+
+def test_any_model_any_container_and_some_views(model, views):
+    expected = metrics.mean_accuracy(model.transform(views), Y)
+    assert cv.evaluate(model, list(views.arrays), Y, n_bootstrap=100).mean.accuracy.value == pytest.approx(expected)
+    two = {name: views[name] for name in ("back", "front")}
+    found = cv.evaluate(model, two, Y, n_bootstrap=100)
+    assert [(one.gallery, one.probe) for one in found.directions] == [("back", "front"), ("front", "back")]
+    matcher = cv.CrossViewClassifier(model, metric="cosine").fit(views, Y)
+    found = cv.evaluate(matcher, views, Y, n_bootstrap=100)
+    assert found.metric == "cosine"
+    latents = matcher.embedding_.transform(views)
+    assert found.mean.accuracy.value == pytest.approx(metrics.mean_accuracy(latents, Y, "cosine"))
+    search = cv.tune("MvDA", views, Y, n_iter=2, n_folds=2, members=2)
+    found = cv.evaluate(search, views, Y, n_bootstrap=100)
+    assert found.metric == search.best_metric_
+    assert found.mean.accuracy.value == pytest.approx(search.score(views, Y))
+
+
+def test_confusions_are_counted(model, views):
+    found = cv.evaluate(model, views, Y, n_bootstrap=100)
+    latents = model.transform(views)
+    first = found.confusions[0]
+    count = of = 0
+    for one in found.directions:
+        G, gy, P, py = sides(latents, one)
+        nearest = gy[np.linalg.norm(P[:, None] - G, axis=2).argmin(axis=1)]
+        chosen = (py.astype(str) == first.label) & np.isin(py, gy)
+        count, of = count + np.sum(nearest[chosen].astype(str) == first.taken_for), of + chosen.sum()
+    assert (first.count, first.of) == (count, of)
+    assert [c.count for c in found.confusions] == sorted((c.count for c in found.confusions), reverse=True)
+
+
+def test_as_json(evaluation):
+    again = json.loads(json.dumps(evaluation.to_dict(), allow_nan=False))
+    assert again["mean"]["accuracy"]["value"] == evaluation.mean.accuracy.value
+    assert again["directions"][0]["scores"]["false_negative_rates"]["0.001"] is None
+    assert again["directions"][0]["roc"][2][-1] is None
+
+
+@pytest.fixture(scope="module")
+def matcher(model, views):
+    known = Y < 16
+    fitted = cv.CrossViewClassifier(model).fit(views, Y)
+    fitted.enroll(views["front"][known], Y[known], "front", replace=True)
+    return fitted.calibrate(views["back"][::2], Y[::2], "back", false_match_rate=0.2)
+
+
+def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):
+    X, y = views["back"][1::2], Y[1::2]
+    found = cv.evaluate_probes(matcher, X, y, "back", n_bootstrap=100)
+    (one,) = found.directions
+    at = found.at_threshold
+    distances, rows = matcher.kneighbors(X, "back", 1)
+    nearest, mated = matcher.gallery_labels_[rows[:, 0]], y < 16
+    accepted = distances[:, 0] <= matcher.threshold_
+    assert (one.gallery, one.probe, one.n_gallery) == ("gallery", "back", len(matcher.gallery_))
+    assert (one.n_probes, one.n_skipped, at.n_strangers) == (mated.sum(), (~mated).sum(), (~mated).sum())
+    assert found.mean.accuracy.value == pytest.approx(np.mean((nearest == y)[mated]))
+    assert at.false_match_rate.value == pytest.approx(accepted[~mated].mean())
+    assert at.false_rejection_rate.value == pytest.approx(1 - accepted[mated].mean())
+    assert at.accuracy_accepted.value == pytest.approx((nearest == y)[mated & accepted].mean())
+    others = np.where(
+        matcher.gallery_labels_ == y[:, None],
+        np.inf,
+        np.linalg.norm(cv.transform_view(matcher, X, "back")[:, None] - matcher.gallery_, axis=2),
+    ).min(axis=1)
+    assert at.false_positive_rate.value == pytest.approx(np.mean(others <= matcher.threshold_))
+    # On the samples of calibration, the rate is the one asked for.
+    again = cv.evaluate_probes(matcher, views["back"][::2], Y[::2], 2, n_bootstrap=100)
+    assert again.at_threshold.false_positive_rate.value == pytest.approx(0.2, abs=1 / 60)
+    assert again.directions[0].probe == "back"
+
+
+def test_a_matcher_without_strangers_threshold_or_gallery(matcher, model, views):
+    known = Y < 16
+    found = cv.evaluate_probes(matcher, views["back"][known], Y[known], "back", n_bootstrap=100)
+    assert found.at_threshold.false_match_rate is None
+    plain = cv.CrossViewClassifier(model).fit(views, Y).enroll(views["front"], Y, "front", replace=True)
+    assert cv.evaluate_probes(plain, views["back"], Y, "back", n_bootstrap=100).at_threshold is None
+    with pytest.raises(TypeError, match="Pipeline has no gallery"):
+        cv.evaluate_probes(model, views["back"], Y, "back")
+    with pytest.raises(ValueError, match="must be of the same kind"):
+        cv.evaluate_probes(matcher, views["back"], Y.astype(str), "back")
+    with pytest.raises(ValueError, match="no probe of back has its class in the gallery"):
+        cv.evaluate_probes(matcher, views["back"][~known], Y[~known], "back")
+    with pytest.raises(ValueError, match="every probe is missing"):
+        cv.evaluate_probes(matcher, np.full((2, 8), np.nan), Y[:2], "back")
+
+
+def test_a_gallery_of_one_class_tells_strangers_apart(model, views):
+    plain = cv.CrossViewClassifier(model).fit(views, Y).enroll(views["front"][Y == 3], Y[Y == 3], "front", replace=True)
+    found = cv.evaluate_probes(plain, views["back"], Y, "back", n_bootstrap=100)
+    assert found.mean.accuracy.value == 1.0
+    assert found.directions[0].n_nonmated == np.sum(Y != 3)
+    alone = cv.evaluate_probes(plain, views["back"][Y == 3], Y[Y == 3], "back", n_bootstrap=100)
+    assert alone.mean.equal_error_rate is None
+    assert set(alone.mean.false_negative_rates.values()) == {None}
+    assert alone.directions[0].identification == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_bootstrap": 10}, "n_bootstrap must be a whole number, 100 or more"),
+        ({"confidence": 95}, "confidence must be between 0 and 1"),
+        ({"resample": "rows"}, "resample must be one of"),
+        ({"false_match_rates": ()}, "false_match_rates must be shares"),
+        ({"metric": "manhattan"}, "metric must be one of"),
+    ],
+)
+def test_wrong_options(model, views, options, message):
+    with pytest.raises(ValueError, match=message):
+        cv.evaluate(model, views, Y, **options)
+
+
+def test_wrong_data(model, views):
+    with pytest.raises(ValueError, match="119 labels for 120 samples"):
+        cv.evaluate(model, views, Y[1:])
+    with pytest.raises(ValueError, match="y contains NaN"):
+        cv.evaluate(model, views, np.where(Y == 0, np.nan, Y))
+    with pytest.raises(ValueError, match="no sample has a label"):
+        cv.evaluate(model, views, [""] * 120)
+    with pytest.raises(ValueError, match="all samples belong to one class"):
+        cv.evaluate(model, views, np.zeros(120))
+    with pytest.raises(ValueError, match="two views or more, got one: 'back'"):
+        cv.evaluate(model, {"back": views["back"]}, Y)
+    with pytest.raises(ValueError, match="unknown view 'top': the model was fitted on 'front', 'side', 'back'"):
+        cv.evaluate(model, {"back": views["back"], "top": views["front"]}, Y)
+    with pytest.raises(ValueError, match="got 2 views, but the model was fitted on 3"):
+        cv.evaluate(model, [views["back"], views["front"]], Y)
+    with pytest.raises(ValueError, match="X has 7 features, but ViewScaler is expecting 8"):
+        cv.evaluate(model, {"back": views["back"][:, :7], "front": views["front"]}, Y)
+    apart = cv.Views({"front": views["front"], "back": views["back"]}, mask=np.column_stack([Y < 9, Y >= 9]))
+    with pytest.raises(ValueError, match="no class has samples in two views"):
+        cv.evaluate(model, apart, Y)
+
+
+def test_many_comparisons_are_never_held_at_once(monkeypatch):
+    monkeypatch.setattr("crossview.distances._CHUNK", 100_000)
+    rng = np.random.default_rng(0)
+    G, P = rng.normal(size=(2_000, 2)), rng.normal(size=(2_000, 2))
+    g, p = rng.integers(0, 200, size=2_000), rng.integers(0, 200, size=2_000)
+    tracemalloc.start()
+    search(("a", G, g), ("b", P, p), p, 200, "euclidean").statistics(np.ones((1, 200)), [0.1])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * len(G) * len(P)
+
+
+def test_only_accepted_probes_count_for_the_accuracy_of_the_accepted(matcher, views):
+    """Three classes are accepted without an error: the bound is that of three trials, not of all."""
+    known = np.isin(Y, (1, 2, 5))
+    X = views["front"][known]  # the gallery itself, at distance 0
+    far = np.tile(views["front"].mean(axis=0) + 100, (4, 1))
+    y = np.concatenate([Y[known], [6, 7, 8, 9]])
+    found = cv.evaluate_probes(matcher, np.vstack([X, far]), y, "front", n_bootstrap=100, resample="classes")
+    assert found.at_threshold.accuracy_accepted.low == pytest.approx(0.025 ** (1 / 3))
+    assert found.at_threshold.false_rejection_rate.value == pytest.approx(4 / len(y))

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from commands import run
+from methods import make
+
+import crossview as cv
+
+ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
+NOISY = [X + 0.5 * np.random.default_rng(v).normal(size=X.shape) for v, X in enumerate(ARRAYS)]
+FEW = ("--bootstrap", 100, "--no-static")
+
+
+def write(path, y=Y, **views):
+    np.savez(path, **(views or {"photo": NOISY[0], "sketch": NOISY[1]}), y=y)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write(tmp_path / "data.npz")
+
+
+@pytest.fixture
+def model(tmp_path):
+    fitted = cv.MvDA(n_components=4, reg=0.1).fit({"photo": ARRAYS[0], "sketch": ARRAYS[1]}, Y)
+    cv.save(fitted, tmp_path / "a.model")
+    return tmp_path / "a.model"
+
+
+@pytest.fixture
+def matcher(tmp_path):
+    views, known = cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}), Y < 12
+    fitted = cv.CrossViewClassifier(cv.MvDA(n_components=4, reg=0.1)).fit(views, Y)
+    fitted.enroll(NOISY[0][known], Y[known], "photo", replace=True)
+    cv.save(fitted.calibrate(ARRAYS[1], Y, "sketch", false_match_rate=0.2), tmp_path / "m.model")
+    return tmp_path / "m.model"
+
+
+def test_tables_and_page(model, data, tmp_path):
+    printed = run("evaluate", model, data, *FEW)
+    expected = cv.evaluate(cv.load(model), {"photo": NOISY[0], "sketch": NOISY[1]}, Y, n_bootstrap=100)
+    one = expected.mean.accuracy
+    shown = f"{100 * one.value:.1f} [{100 * one.low:.1f}, {100 * one.high:.1f}]"
+    assert shown in printed.stdout
+    for word in ("sketch in photo", "photo in sketch", "equal error rate", "rank 10", "FNIR at FPIR 0.1", "mean"):
+        assert word in printed.stdout
+    assert "90 test samples of 18 classes, matched in 2 directions" in printed.stdout
+    assert "random matches would score 5.6 %" in printed.stdout
+    assert "95 % confidence intervals from 100 bootstrap draws of samples" in printed.stdout
+    assert "Too few searches for strangers: a rate of 0.01 needs 300 or more" in printed.stdout
+    folder = tmp_path / "crossview-evaluate" / "a"
+    assert "report: crossview-evaluate/a/report.html" in printed.stdout
+    text = (folder / "report.md").read_text()
+    assert shown in text
+    for name in ("accuracy", "ranks", "verification", "identification"):
+        assert (folder / "tables" / f"{name}.csv").exists()
+    page = (folder / "report.html").read_text()
+    for name in ("cmc", "roc", "det", "open-set", "confusions"):
+        assert f'id="{name}"' in page
+
+
+def test_json(model, data):
+    found = json.loads(
+        run("evaluate", model, data, *FEW, "--confidence", 0.9, "--resample", "classes", "--json").stdout
+    )
+    views = {"photo": NOISY[0], "sketch": NOISY[1]}
+    expected = cv.evaluate(cv.load(model), views, Y, n_bootstrap=100, confidence=0.9, resample="classes")
+    assert {name: found[name] for name in expected.to_dict()} == json.loads(json.dumps(expected.to_dict()))
+    assert found["report"] == "crossview-evaluate/a/report.html"
+    assert "bootstrap draws of classes" in found["summary"]
+
+
+def test_the_gallery_of_a_matcher(matcher, tmp_path):
+    write(tmp_path / "probes.npz", sketch=NOISY[1])
+    printed = run("evaluate", matcher, tmp_path / "probes.npz", "--view", "sketch", *FEW, "-o", "here")
+    assert "sketch in gallery" in printed.stdout
+    assert "At the threshold" in printed.stdout
+    assert "30 probes whose class is not in the gallery count as strangers" in printed.stdout
+    found = json.loads((tmp_path / "here" / "evaluation.json").read_text())
+    expected = cv.evaluate_probes(cv.load(matcher), NOISY[1], Y, "sketch", n_bootstrap=100)
+    assert found["at_threshold"]["false_match_rate"]["value"] == expected.at_threshold.false_match_rate.value
+    assert "strangers matched" in (tmp_path / "here" / "report.html").read_text()
+    message = run("evaluate", matcher, tmp_path / "probes.npz", "--view", "drawing", *FEW, status=1).stderr
+    assert "unknown view 'drawing': the views are 'photo', 'sketch'" in message
+    # Labels in tables are text, here of numbers as in the gallery.
+    lines = [f"s{k},{Y[k]}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(NOISY[1])]
+    (tmp_path / "today.csv").write_text("\n".join(["id,label," + ",".join(f"f{c}" for c in range(8)), *lines]))
+    run("evaluate", matcher, tmp_path / "today.csv", "--view", "sketch", *FEW, "-o", "there")
+    again = json.loads((tmp_path / "there" / "evaluation.json").read_text())
+    assert again["mean"]["accuracy"] == pytest.approx(found["mean"]["accuracy"])
+    # Without --view, all views of the data are matched with each other.
+    write(tmp_path / "data.npz")
+    assert "photo in sketch" in run("evaluate", matcher, tmp_path / "data.npz", *FEW).stdout
+
+
+def test_a_report_on_something_else_is_not_replaced(model, data, tmp_path):
+    run("evaluate", model, data, *FEW, "-o", "here")
+    first = (tmp_path / "here" / "report.html").read_text()
+    run("evaluate", model, data, *FEW, "--seed", 1, "-o", "here")  # the same model and data
+    other = write(tmp_path / "other.npz", photo=NOISY[1], sketch=NOISY[0])
+    message = run("evaluate", model, other, *FEW, "-o", "here", status=1).stderr
+    assert "here holds a report on other data: choose another --output, or pass --overwrite" in message
+    write(data, y=Y[::-1])
+    assert "a report on other data" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    run("evaluate", model, data, *FEW, "-o", "here", "--overwrite")
+    assert (tmp_path / "here" / "report.html").read_text() != first
+    cv.save(cv.MvDA(n_components=3).fit({"photo": NOISY[0], "sketch": NOISY[1]}, Y), model)
+    assert "a report on another model" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    (tmp_path / "here" / "evaluation.json").unlink()
+    assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "message"),
+    [
+        ({"y": Y, "photo": NOISY[0]}, (), "two views or more, got one: 'photo'"),
+        ({"photo": NOISY[0], "sketch": NOISY[1]}, (), "no sample has a label"),
+        (
+            {"y": Y, "photo": NOISY[0], "drawing": NOISY[1]},
+            (),
+            "unknown view 'drawing': the model was fitted on",
+        ),
+        ({"y": Y, "photo": NOISY[0], "sketch": NOISY[1][:, :5]}, (), "view 'sketch': X has 5 features"),
+        ({"y": Y * 0, "photo": NOISY[0], "sketch": NOISY[1]}, (), "all samples belong to one class"),
+        (
+            {"y": Y, "photo": NOISY[0], "sketch": NOISY[1]},
+            ("--view", "sketch"),
+            "run crossview enroll first",
+        ),
+        ({"y": Y, "photo": NOISY[0]}, ("--view", "photo", "--pair-by", "(.)"), "leave out --size and --pair-by"),
+        ({"y": Y, "photo": NOISY[0], "sketch": NOISY[1]}, ("--confidence", 95), "confidence must be between 0 and 1"),
+    ],
+)
+def test_wrong_input(model, tmp_path, arrays, options, message):
+    np.savez(tmp_path / "wrong.npz", **arrays)
+    printed = run("evaluate", model, tmp_path / "wrong.npz", *options, *FEW, status=1)
+    assert message in " ".join(printed.stderr.split())
+    assert not (tmp_path / "crossview-evaluate").exists()
+
+
+def test_wrong_files(model, data, tmp_path):
+    assert "neither a data set" in run("evaluate", model, "nowhere", status=1).stderr
+    (tmp_path / "file").write_text("")
+    assert "is a file, not a folder" in run("evaluate", model, data, *FEW, "-o", "file", status=1).stderr
+    cv.save(cv.MvDA(), model)
+    assert "not fitted" in run("evaluate", model, data, *FEW, status=1).stderr

@@ -1,0 +1,259 @@
+"""The commands that recognise samples with a saved model."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from commands import run
+from methods import make
+
+import crossview as cv
+
+ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
+VIEWS = cv.Views(ARRAYS, names=["photo", "sketch"])
+KNOWN, NEW = Y < 12, np.arange(90) >= 45
+
+
+def write_data(path, rows=slice(None), y=Y, **more):
+    np.savez(path, photo=ARRAYS[0][rows], sketch=ARRAYS[1][rows], **({} if y is None else {"y": y[rows]}), **more)
+    return path
+
+
+def read(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_data(tmp_path / "data.npz")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A search, which has no gallery."""
+    path = tmp_path / "a.model"
+    search = cv.EmbeddingSearchCV(cv.MvDA(4), {"reg": [0.1]}, n_folds=2, metrics=["cosine"]).fit(VIEWS, Y)
+    cv.save(search, path)
+    return path
+
+
+@pytest.fixture
+def enrolled(model, data):
+    run("enroll", model, data, "--view", "photo")
+    return model
+
+
+def test_enrol_appends_and_keeps_identities(model, tmp_path):
+    first = write_data(tmp_path / "first.npz", slice(0, 30), id=[f"a{k}" for k in range(30)])
+    second = write_data(tmp_path / "second.npz", slice(30, 50), id=[f"b{k}" for k in range(20)])
+    assert "30 samples enrolled, now 30 of" in run("enroll", model, first, "--view", "photo").stderr
+    facts = json.loads(run("enroll", model, second, "--view", "photo", "--json").stdout)
+    assert (facts["output"], facts["enrolled"], facts["gallery"]) == (str(model), 20, {"photo": 50})
+    matcher = cv.load(model)
+    assert matcher.gallery_ids_.tolist() == [f"a{k}" for k in range(30)] + [f"b{k}" for k in range(20)]
+    np.testing.assert_array_equal(matcher.gallery_labels_, Y[:50])
+    np.testing.assert_array_equal(matcher.gallery_, cv.transform_view(matcher, ARRAYS[0][:50], "photo"))
+    assert (matcher.gallery_view, matcher.probe_view) == ("photo", "sketch")
+    told = run("enroll", model, second, "--view", "photo", status=1).stderr
+    assert "'b0' of view 'photo' is already in the gallery: pass --replace to empty the gallery first" in told
+    before = model.read_bytes()
+    run("enroll", model, second, "--view", "sketch", "-o", tmp_path / "other.model")  # the same ids in another view
+    assert model.read_bytes() == before
+    assert cv.load(tmp_path / "other.model").gallery_views_.tolist() == ["photo"] * 50 + ["sketch"] * 20
+    run("enroll", model, second, "--view", "sketch", "--replace")
+    assert cv.load(model).gallery_views_.tolist() == ["sketch"] * 20
+
+
+def test_samples_without_ids_are_numbered(model, tmp_path):
+    part = write_data(tmp_path / "part.npz", slice(0, 3))
+    for _ in range(2):
+        run("enroll", model, part, "--view", "photo")
+    assert cv.load(model).gallery_ids_.tolist() == list("012345")
+
+
+def test_labels_are_of_the_kind_of_the_gallery(model, tmp_path):
+    words = write_data(tmp_path / "words.npz", slice(0, 40), y=np.array([f"c{label}" for label in Y]))
+    numbers = write_data(tmp_path / "numbers.npz", slice(40, 60))
+    some = write_data(tmp_path / "some.npz", slice(60, 80), y=np.where(np.arange(90) % 2, Y.astype(str), ""))
+    run("enroll", model, words, "--view", "photo")
+    run("enroll", model, numbers, "--view", "photo")
+    assert cv.load(model).gallery_labels_.dtype.kind == "U"
+    run("enroll", model, numbers, "--view", "photo", "--replace")
+    assert cv.load(model).gallery_labels_.dtype.kind == "i"
+    for more in (words, some):
+        assert (
+            "the gallery's labels are numbers, but" in run("enroll", model, more, "--view", "sketch", status=1).stderr
+        )
+    facts = json.loads(
+        run("calibrate", model, some, "--view", "sketch", "--json").stdout
+    )  # text, of which half is empty
+    assert facts["probes"] == 10
+
+
+def test_calibration_sets_the_threshold_and_says_what_is_accepted(enrolled, data):
+    facts = json.loads(run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.1, "--json").stdout)
+    matcher = cv.load(enrolled)
+    assert facts["threshold"] == matcher.threshold_
+    expected = cv.CrossViewClassifier(matcher.embedding_).enroll(ARRAYS[0], Y)
+    assert matcher.threshold_ == expected.calibrate(ARRAYS[1], Y, "sketch", 0.1).threshold_
+    assert facts["temperature"] == matcher.temperature_ == expected.temperature_
+    accepted = np.mean(matcher.kneighbors(ARRAYS[1])[0] <= matcher.threshold_)
+    assert facts["accepted"] == accepted
+    told = run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.1).stderr
+    assert "for a false match rate of 10.00%, from 90 probes" in told.replace("\n", " ")
+    assert f"{accepted:.1%} of the 90 probes of enrolled classes are accepted" in told
+    assert "run crossview calibrate again" in run("enroll", enrolled, data, "--view", "sketch").stderr
+    assert cv.load(enrolled).threshold_ is None
+
+
+def test_calibration_with_strangers_only(enrolled, tmp_path):
+    strangers = write_data(tmp_path / "strangers.npz", y=Y + 100)
+    facts = json.loads(run("calibrate", enrolled, strangers, "--view", "sketch", "--json").stdout)
+    assert (facts["accepted"], facts["temperature"], facts["probes_of_gallery"]) == (None, None, 0)
+    assert "are accepted" not in run("calibrate", enrolled, strangers, "--view", "sketch").stderr
+
+
+def test_matches_are_the_nearest(enrolled, data, tmp_path):
+    arguments = ("match", enrolled, data, "--view", "sketch", "-k", 3)
+    run(*arguments, "-o", tmp_path / "m.csv")
+    rows = read((tmp_path / "m.csv").read_text())
+    assert len(rows) == 270
+    assert list(rows[0]) == ["probe", "probe_label", "rank", "match", "match_label", "match_view", "distance"]
+    G, P = (cv.transform_view(cv.load(enrolled), X, v) for v, X in enumerate(ARRAYS))
+    G, P = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (G, P))
+    for row in rows[:30]:
+        distances = 1.0 - G @ P[int(row["probe"])]  # the search chose the cosine distance
+        assert np.argsort(distances)[int(row["rank"]) - 1] == int(row["match"])
+        assert float(row["distance"]) == pytest.approx(distances[int(row["match"])], abs=1e-9)
+        assert row["match_label"] == str(Y[int(row["match"])])
+    printed = run(*arguments)
+    assert printed.stdout == (tmp_path / "m.csv").read_text()
+    right = np.mean([row["probe_label"] == row["match_label"] for row in rows if row["rank"] == "1"])
+    assert f"90 probes; first match right for {right:.1%} of 90\n" in printed.stderr
+    facts = json.loads(run(*arguments, "--json").stdout)
+    assert [str(row["match"]) for row in facts["matches"]] == [row["match"] for row in rows]
+    assert (facts["probes"], facts["right"], facts["threshold"]) == (90, round(90 * right), None)
+    facts = json.loads(run(*arguments, "-o", tmp_path / "m.parquet", "--json").stdout)
+    assert "matches" not in facts
+    assert pyarrow.parquet.read_table(tmp_path / "m.parquet").num_rows == 270
+
+
+def test_a_gallery_for_one_search(model, tmp_path):
+    for view, X in zip(("photo", "sketch"), ARRAYS, strict=True):
+        names = [f"f{c}" for c in range(8)]
+        lines = [",".join(["id", "label", *names])]
+        lines += [f"s{k},c{Y[k]}," + ",".join(map(repr, map(float, row))) for k, row in enumerate(X[:40])]
+        (tmp_path / f"{view}.csv").write_text("\n".join(lines))
+    before = model.read_bytes()
+    gallery = ("--gallery", tmp_path / "photo.csv", "--gallery-view", "photo")
+    rows = read(run("match", model, tmp_path / "sketch.csv", "--view", "sketch", *gallery, "-k", 1).stdout)
+    assert len(rows) == 40
+    assert {row["match_view"] for row in rows} == {"photo"}
+    assert rows[0]["match"].startswith("s")
+    assert model.read_bytes() == before
+    told = run("match", model, tmp_path / "sketch.csv", "--view", "sketch", *gallery[:2], status=1).stderr
+    assert "--gallery and --gallery-view belong together" in told
+
+
+def test_decisions_and_strangers(model, tmp_path):
+    run("enroll", model, write_data(tmp_path / "known.npz", KNOWN), "--view", "photo")
+    run("calibrate", model, write_data(tmp_path / "all.npz"), "--view", "sketch", "--false-match-rate", 0.3)
+    labels = np.where(np.arange(90) % 5, Y.astype(str), "")
+    probes = write_data(tmp_path / "probes.npz", y=labels)
+    result = run("match", model, probes, "--view", "sketch", "-k", 2)
+    rows, matcher = read(result.stdout), cv.load(model)
+    for row in rows:
+        assert row["decision"] == ("accepted" if float(row["distance"]) <= matcher.threshold_ else "unknown")
+    predicted = matcher.predict(ARRAYS[1])
+    known, strange = KNOWN & (labels != ""), ~KNOWN & (labels != "")
+    right, rejected = np.mean(predicted[known] == Y[known]), np.sum(predicted[known] == -1)
+    assert 0 < np.sum(predicted[strange] == -1) < strange.sum()
+    assert result.stderr.strip().split("; ") == [
+        "90 probes",
+        f"first match right for {right:.1%} of {known.sum()} ({rejected} rejected)",
+        f"{strange.sum()} of classes that are not in the gallery, {np.sum(predicted[strange] == -1)} of them rejected",
+        "18 without a label",
+    ]
+    facts = json.loads(run("match", model, probes, "--view", "sketch", "--json").stdout)
+    assert (facts["of_gallery"], facts["strangers"], facts["unlabelled"]) == (known.sum(), strange.sum(), 18)
+    assert (facts["rejected"], facts["strangers_rejected"]) == (rejected, np.sum(predicted[strange] == -1))
+
+
+def test_labels_are_optional(model, tmp_path):
+    unlabelled = write_data(tmp_path / "unlabelled.npz", slice(0, 4), y=None)
+    run("enroll", model, unlabelled, "--view", "photo")
+    result = run("match", model, unlabelled, "--view", "sketch")
+    rows = read(result.stdout)
+    assert list(rows[0]) == ["probe", "rank", "match", "match_view", "distance"]
+    assert len(rows) == 16  # of the five matches by default, as many as there are
+    assert result.stderr == "4 probes\n"
+    assert "has no labels: calibrate with samples of known classes" in (
+        run("calibrate", model, unlabelled, "--view", "sketch", status=1).stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("match", "MODEL", "DATA", "--view", "sketch"), "the gallery is empty: run crossview enroll first"),
+        (("calibrate", "MODEL", "DATA", "--view", "sketch"), "the gallery is empty: run crossview enroll first"),
+        (("export", "MODEL", "--view", "photo", "-o", "m.onnx", "--gallery", "g.npz"), "the gallery is empty"),
+        (("enroll", "MODEL", "DATA", "--view", "top"), "unknown view 'top': the views are 'photo', 'sketch'"),
+        (("match", "ENROLLED", "DATA", "--view", "top"), "unknown view 'top'"),
+        (
+            ("match", "ENROLLED", "DATA", "--view", "photo", "-k", "91"),
+            "-k 91 is more than the 90 samples in the gallery",
+        ),
+        (("match", "ENROLLED", "DATA", "--view", "photo", "-o", "m.txt"), "m.txt must end in .csv, .parquet"),
+        (("match", "ENROLLED", "NARROW", "--view", "photo"), "X has 5 features, but MvDA is expecting 8 features"),
+        (("enroll", "ENROLLED", "NARROW", "--view", "photo"), "X has 5 features"),
+        (("match", "ENROLLED", "coil100", "--view", "photo"), "coil100 is not included: pass the folder"),
+        (("match", "ENROLLED", "nowhere", "--view", "photo"), "nowhere is neither a data set"),
+        (("enroll", "UNFITTED", "DATA", "--view", "photo"), "holds a MvDA that is not fitted: fit it, then save it"),
+        (("enroll", "MODEL", "DATA", "--view", "photo", "-o", "no/such/m"), "output folder no/such does not exist"),
+        (("export", "MODEL", "--view", "photo", "-o", "m.txt"), "m.txt must end in .onnx"),
+        (("export", "ENROLLED", "--view", "photo", "-o", "m.onnx", "--gallery", "g.csv"), "g.csv must end in .npz"),
+        (("export", "MODEL", "--view", "top", "-o", "m.onnx"), "unknown view 'top'"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments, message, model, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = {"MODEL": model, "DATA": data, "ENROLLED": tmp_path / "b.model", "NARROW": tmp_path / "narrow.npz"}
+    paths["UNFITTED"] = tmp_path / "c.model"
+    run("enroll", model, data, "--view", "photo", "-o", paths["ENROLLED"])
+    np.savez(paths["NARROW"], photo=ARRAYS[0][:, :5], y=Y)
+    cv.save(cv.MvDA(), paths["UNFITTED"])
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    result = run(*(paths.get(argument, argument) for argument in arguments), status=1)
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.2)
+    graph, gallery = tmp_path / "sketch.onnx", tmp_path / "gallery.npz"
+    told = run("export", enrolled, "--view", "sketch", "-o", graph, "--gallery", gallery).stderr
+    assert "sketch.onnx" in told.replace("\n", "")
+    session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
+    (P,) = session.run(["latent"], {"X": ARRAYS[1].astype(np.float32)})
+    with np.load(gallery, allow_pickle=False) as arrays:
+        G, label, ids, threshold = (arrays[name] for name in ("latent", "label", "id", "threshold"))
+        assert str(arrays["distance"]) == "cosine"
+        assert set(arrays["view"]) == {"photo"}
+    G, P = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (G, P))
+    distances = 1.0 - P @ G.T
+    found = np.where(distances.min(axis=1) > threshold, -1, label[distances.argmin(axis=1)])
+    matcher = cv.load(enrolled)
+    np.testing.assert_array_equal(found, matcher.predict(ARRAYS[1]))
+    assert ids[distances[0].argmin()] == matcher.gallery_ids_[matcher.kneighbors(ARRAYS[1][:1])[1][0, 0]]
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert float(metadata["threshold"]) == matcher.threshold_
+    assert metadata["distance"] == "cosine"
+    facts = json.loads(run("export", enrolled, "--view", "photo", "-o", graph, "--json").stdout)
+    assert facts == {"output": str(graph), "view": "photo", "gallery": None, "distance": "cosine"}
