@@ -10,8 +10,8 @@ from crossview.report.formatting import markdown
 from crossview.report.rendering import render_template
 
 _FIELDS = (
-    *("mean", "sd", "se", "low", "high", "published", "published_sd"),
-    *("difference", "deviations", "loss", "published_loss", "note"),
+    *("mean", "sd", "se", "published", "published_sd"),
+    *("difference", "deviations", "loss", "published_loss", "note", "low", "high"),
 )
 
 
