@@ -208,7 +208,7 @@ def test_directions_of_many_views_are_printed(capsys):
     entries = {
         row: [Entry(mean=value, note="not applicable" * (value is None)) for value in r] for row, r in rows.items()
     }
-    for table in console_tables([ResultTable("t", "Directions", names, entries)], ["MvDA"]):
+    for table in console_tables([ResultTable("t", "Directions", names, entries)], ["MvDA"], "abcd"):
         out.print(table)
     lines = [re.findall(r"[\w./]+", line) for line in capsys.readouterr().out.splitlines()]
     assert ["PCA", "0.0", "b", "in", "a", "11.0", "c", "in", "d"] in lines

@@ -400,7 +400,8 @@ def _finish(
         found = {"report": str(page), "failed": len(failed), "summary": summary, **(facts or {}), "entries": rows}
         print(json.dumps(found))
     else:
-        for table in console_tables(tables, (facts or {}).get("best", ())):
+        known = facts or {}
+        for table in console_tables(tables, known.get("best", ()), known.get("views", ())):
             out.print(table)
         if summary:
             out.print(escape(summary))
