@@ -2,6 +2,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pyarrow.parquet
@@ -107,6 +112,53 @@ def test_tune_makes_committees(data, tmp_path):
     assert facts["components"] == cv.load(path).best_estimator_.n_components_
     run("embed", path, data, "-o", tmp_path / "z.csv")
     assert (tmp_path / "z.csv").exists()
+
+
+def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+    def command(output):
+        words = ["tune", data, "-o", output, "--method", "KMvHE", "--draws", "40", "--folds", "3", "--members", "2"]
+        return [sys.executable, "-m", "crossview", *map(str, words)]
+
+    def done():
+        return scores.read_bytes().count(b"\n") if scores.exists() else 0
+
+    torn, scores = tmp_path / "torn.model", tmp_path / "torn.model.progress"
+    for _ in range(2):
+        before = done()
+        process = subprocess.Popen(command(torn), env=environment, stderr=subprocess.DEVNULL)
+        while done() < before + 10 and process.poll() is None:
+            time.sleep(0.001)
+        process.kill()
+        assert process.wait() == -9
+        assert not torn.exists()
+    ended = subprocess.run(command(torn), env=environment, check=True, capture_output=True, text=True)
+    resumed = re.search(r"Searching for KMvHE: resuming; (\d+) of 124 fits were done", ended.stderr)
+    assert 18 <= int(resumed[1]) < 120
+    assert not scores.exists()
+    subprocess.run(command(tmp_path / "calm.model"), env=environment, check=True, capture_output=True)
+    assert torn.read_bytes() == (tmp_path / "calm.model").read_bytes()
+
+
+def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crossview.recognition.score_file.ScoreFile.append", interrupt)
+    told = run("tune", data, "-o", tmp_path / "t.model", "--method", "mvda", "--draws", 2, status=130).stderr
+    kept = tmp_path / "t.model.progress"
+    assert told == f"Stopped. Scores are kept in {kept}; run the same command again to resume.\n"
+    assert kept.exists()
+    assert not (tmp_path / "t.model").exists()
+
+
+def test_landmarks_are_shown(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 40)
+    path = tmp_path / "t.model"
+    options = ("--method", "kcca", "--draws", 2, "--folds", 3)
+    assert "kcca__n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")
+    assert json.loads(run("inspect", path, "--json").stdout)["parameters"]["n_landmarks"] == 40
 
 
 def test_datasets(tmp_path):

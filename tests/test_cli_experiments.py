@@ -49,6 +49,17 @@ def test_compare_writes_a_report_and_prints_a_table(data, tmp_path):
     assert {path.name for path in (tmp_path / "out" / "tables").iterdir()} >= {"comparison.csv", "comparison.tex"}
 
 
+def test_a_log_says_what_is_computed_and_what_was_restored(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("crossview._progress._FIRST_LINE", 0.001)
+    monkeypatch.setattr("crossview._progress._INTERVAL", 0.001)
+    options = ("--repeats", 1, "--draws", 2, "--pca", "4", "--workers", 1, "--no-static", "-o", tmp_path / "out")
+    told = run("compare", data, "--methods", "MvHE", *options).stderr
+    assert re.search(r"Computing: 0 of 1 results, 0:00 elapsed; now MvHE, split 1\n", told)
+    told = run("compare", data, "--methods", "MvHE,PCA", *options).stderr
+    assert "Computing: resuming; 1 of 2 results were done\n" in told
+    assert "now PCA, split 1" in told
+
+
 def test_compare_for_machines(data, tmp_path):
     found = json.loads(run("compare", data, "-o", tmp_path / "out", *SMALL, "--json").stdout)
     assert found["failed"] == 0
@@ -197,7 +208,7 @@ def test_directions_of_many_views_are_printed(capsys):
     entries = {
         row: [Entry(mean=value, note="not applicable" * (value is None)) for value in r] for row, r in rows.items()
     }
-    for table in console_tables([ResultTable("t", "Directions", names, entries)], ["MvDA"]):
+    for table in console_tables([ResultTable("t", "Directions", names, entries)], ["MvDA"], "abcd"):
         out.print(table)
     lines = [re.findall(r"[\w./]+", line) for line in capsys.readouterr().out.splitlines()]
     assert ["PCA", "0.0", "b", "in", "a", "11.0", "c", "in", "d"] in lines

@@ -12,6 +12,8 @@ from scipy.spatial.distance import cdist
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
+from crossview.experiments.cells import n_training_samples
+from crossview.experiments.runner import _task
 from crossview.experiments.tasks import sample_scores
 from crossview.recognition.tuning import search_space, standard_pipeline
 
@@ -122,6 +124,21 @@ def test_the_revision_of_a_method_changes_its_keys_alone(monkeypatch):
     monkeypatch.setattr(cv.GMA, "_revision", cv.GMA._revision + 1)
     assert key(CELL, "f", WIDE) != before[0]
     assert key(other, "f", WIDE) == before[1]
+
+
+def test_landmarks_depend_on_the_number_of_training_samples(monkeypatch, turntable):
+    cell = Cell(data="turntable", method="KMvHE", split=Split("classes", 8, 2, 0), search=Search(pca=(4,), n_iter=2))
+    assert n_training_samples(cell, turntable.y) == 32
+    assert n_training_samples(dataclasses.replace(cell, method="MvHE"), turntable.y) == 0
+    assert n_training_samples(dataclasses.replace(cell, split=Split("classes", 99, 2, 0)), turntable.y) == 0
+    small = key(cell, "f", WIDE)
+    assert key(cell, "f", WIDE, 2000) == small
+    monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 20)
+    found = _task(cell, turntable, "f")
+    assert found.key == key(cell, "f", WIDE, 32) != small
+    assert run_cell(cell, turntable)["best_params"]["kmvhe__n_landmarks"] == 20
+    fixed = dataclasses.replace(cell, parameters={"n_landmarks": None})
+    assert run_cell(fixed, turntable)["best_params"]["kmvhe__n_landmarks"] is None
 
 
 def test_keys_are_the_same_in_another_process(turntable):

@@ -50,6 +50,20 @@ def test_what_differs_is_named(test, message):
         concatenated(dataset([1, 1, 2]), test, "A", "B")
 
 
+def test_columns_and_images_are_kept_and_compared():
+    def images(names, shape=(1, 2)):
+        arrays = {"photo": np.eye(2), "sketch": np.ones((2, 2))}
+        return Dataset(Views(arrays, feature_names=[names, None], image_shape=shape), np.array([0, 1]), ["a", "b"])
+
+    both = concatenated(images(["x", "y"]), images(["x", "y"]), "A", "B")
+    assert both.views.feature_names == [["x", "y"], None]
+    assert both.image_shape == (1, 2)
+    with pytest.raises(ValueError, match="column 2 of view 'photo' is 'y' in A, but 'z' in B: use the same columns"):
+        concatenated(images(["x", "y"]), images(["x", "z"]), "A", "B")
+    with pytest.raises(ValueError, match=r"images have the shape \(1, 2\) in A, but \(2, 1\) in B: resize both"):
+        concatenated(images(None), images(None, (2, 1)), "A", "B")
+
+
 def test_a_loader_loads_both_and_their_contents_count(tmp_path):
     paths = [str(tmp_path / f"{name}.npz") for name in ("train", "test", "other")]
     for k, path in enumerate(paths):

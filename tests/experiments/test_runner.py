@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import fakes
+import numpy as np
 import pytest
 from distributed import Client
 
@@ -106,6 +107,28 @@ def test_results_come_in_the_order_of_the_cells_and_are_computed_once(path, log)
     assert [call[:3] for call in calls] == [(4, 4, cells[3])]
     assert again[2] == records[0]
     assert len(fakes.told(log, "load")) == 2  # once in each run
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_cells_are_announced_before_they_are_computed(path, log, workers):
+    cells, calls = fakes.cells(5), []
+    run(cells[:1], fakes.load, path, compute=fakes.compute)
+    run(
+        cells,
+        fakes.load,
+        path,
+        compute=fakes.compute,
+        workers=workers,
+        started=lambda done, total, cell: calls.append(("started", done, total, cell.seed)),
+        progress=lambda done, total, cell, record: calls.append(("finished", done, total, cell.seed)),
+    )
+    assert calls[0] == ("started", 1, 5, 1)
+    assert {total for _, _, total, _ in calls} == {5}
+    for seed in range(1, 5):
+        steps = [step for step, _, _, number in calls if number == seed]
+        assert steps == ["started", "finished"]
+    running = np.cumsum([1 if step == "started" else -1 for step, *_ in calls])
+    assert running.max() <= workers
 
 
 def test_one_worker_needs_no_dask(path, log):

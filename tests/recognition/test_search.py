@@ -1,5 +1,7 @@
 import os
+import re
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import crossview as cv
 from crossview.exceptions import NotApplicableError
+from crossview.recognition.score_file import ScoreFile
 from crossview.recognition.splits import folds, matching_folds
 from crossview.recognition.tuning import search_space, standard_pipeline
 
@@ -175,8 +178,10 @@ def test_distributions():
 
 
 def test_mistakes():
-    with pytest.raises(ValueError, match="unknown method 'MVDA': use one of PCA, LDA"):
-        cv.tune("MVDA", VIEWS, Y)
+    with pytest.raises(ValueError, match="unknown method 'MvDB': use one of PCA, LDA"):
+        cv.tune("MvDB", VIEWS, Y)
+    with pytest.raises(ValueError, match=r"unknown method .*: use one of PCA, LDA"):
+        cv.tune(cv.MvDA, VIEWS, Y)
     with pytest.raises(NotApplicableError, match=r"^CCA takes 2 views, got 3"):
         cv.tune("CCA", VIEWS, Y, n_folds=3)
     with pytest.raises(ValueError, match="requires y to be passed"):
@@ -229,9 +234,37 @@ def test_no_search_worse_than_none():
     assert search.score(data.views[300:], data.y[300:]) > plain.score(data.views[300:], data.y[300:])
 
 
-def test_progress_bar(capsys):
-    cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, n_folds=3, progress=True)
-    assert "Searching for MvDA" in capsys.readouterr().err
+@pytest.fixture
+def told(monkeypatch):
+    """What searches report as their progress."""
+    calls = []
+
+    @contextmanager
+    def record(label, total, wanted, *, unit):
+        calls.append((label, total, unit))
+        yield lambda steps=1, now=None, *, restored=0: calls.append((steps, now, restored))
+
+    monkeypatch.setattr("crossview.recognition.search.progress", record)
+    return calls
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_says_what_is_tried(told, n_jobs):
+    options = {"n_folds": 3, "members": 2, "progress": True, "n_jobs": n_jobs}
+    cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0], "mvda__n_components": [2, 4]}, **options)
+    (label, total, unit), *calls = told
+    assert (label, total, unit) == ("Searching for MvDA", 3 * 2 + 3 + 1, "fits")
+    assert sum(steps for steps, _, _ in calls) == total
+    now = list(dict.fromkeys(now for _, now, _ in calls if now))
+    committee = [f"scoring the committee, fold {fold} of 3" for fold in (1, 2, 3)]
+    assert now == ["mvda__reg=0.1", "mvda__reg=1.0", *committee, "fitting the best to all samples"]
+
+
+def test_progress_of_a_long_search_is_printed(monkeypatch, capsys):
+    monkeypatch.setattr("crossview._progress._FIRST_LINE", 0.01)
+    monkeypatch.setattr("crossview._progress._INTERVAL", 0.01)
+    cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3, progress=True)
+    assert re.search(r"Searching for MvDA: \d of 7 fits, 0:00 elapsed.*; now ", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("given", [3, FOLDS, cv.ClassSplit(3, random_state=0)])
@@ -362,3 +395,178 @@ class TestCommittee:
     def test_fewer_settings_than_members(self):
         search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3, members=8)
         assert len(search.members_) == 2
+
+
+GRID = {"viewpca__n_components": [4, 8], "mvhe__beta": [-1.0, 0.1, 0.3], "mvhe__n_components": [2, 4]}
+
+
+class TestResume:
+    def search(self, path, views=VIEWS, y=Y, grid=GRID, **options):
+        options = {"n_folds": 3, "members": 2, "random_state": 0, "resume": path} | options
+        with pytest.warns(FitFailedWarning, match="6 of 18 fits failed; the last: beta must be") as caught:
+            search = cv.tune("MvHE", views, y, grid, **options)
+        assert len(caught) == 1
+        return search
+
+    def interrupt(self, monkeypatch, path, after, **options):
+        """Stop a search when it has kept some scores."""
+        append, count = ScoreFile.append, iter(range(after))
+
+        def stop(self, name, score):
+            if next(count, None) is None:
+                raise KeyboardInterrupt
+            append(self, name, score)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ScoreFile, "append", stop)
+            with pytest.raises(KeyboardInterrupt):
+                self.search(path, **options)
+
+    def assert_same(self, a, b):
+        for name, column in a.cv_results_.items():
+            np.testing.assert_array_equal(column, b.cv_results_[name])
+        assert (a.best_params_, a.best_score_, a.members_) == (b.best_params_, b.best_score_, b.members_)
+        for X, Z in zip(a.transform(ARRAYS), b.transform(ARRAYS), strict=True):
+            np.testing.assert_array_equal(X, Z)
+
+    @pytest.mark.parametrize("after", [0, 1, 8, 17, 19])
+    def test_an_interrupted_search_ends_as_if_undisturbed(self, monkeypatch, told, tmp_path, after):
+        path = tmp_path / "scores"
+        with pytest.warns(FitFailedWarning):
+            calm = cv.tune("MvHE", VIEWS, Y, GRID, n_folds=3, members=2)
+        self.interrupt(monkeypatch, path, after)
+        told.clear()
+        self.assert_same(calm, self.search(path))
+        assert sum(restored for _, _, restored in told[1:]) == min(after, 18)
+        assert sum(steps + restored for steps, _, restored in told[1:]) == told[0][1]
+        told.clear()
+        self.assert_same(calm, self.search(path, n_jobs=2))
+        assert sum(restored for _, _, restored in told[1:]) == 18
+
+    def test_workers_keep_scores(self, told, tmp_path):
+        calm = self.search(tmp_path / "scores", n_jobs=2)
+        told.clear()
+        self.assert_same(calm, self.search(tmp_path / "scores"))
+        assert sum(restored for _, _, restored in told[1:]) == 18
+
+    def restored(self, told):
+        found = sum(restored for _, _, restored in told[1:])
+        told.clear()
+        return found
+
+    def test_another_search_starts_anew(self, monkeypatch, told, tmp_path):
+        path = tmp_path / "scores"
+        self.search(path, members=1)
+        told.clear()
+        moved = cv.Views([X + (k == 2) * 1e-9 for k, X in enumerate(ARRAYS)])
+        others = Y.copy()
+        others[[0, 40]] = others[[40, 0]]
+        for change in (
+            {"views": moved},
+            {"views": cv.Views(ARRAYS, names=["a", "b", "c"])},
+            {"y": others},
+            {"random_state": 1},
+            {"cv": "samples"},
+            {"metrics": ["cosine"]},
+            {"scoring": "average_precision"},
+            {"grid": GRID | {"mvhe__beta": [-1.0, 0.1, 0.2]}},
+            {"grid": GRID | {"mvhe__n_components": [2, 5]}},
+        ):
+            self.search(path, members=1, **change)
+            assert self.restored(told) == 0, change
+        monkeypatch.setattr(cv.MvHE, "_revision", 99)
+        self.search(path, members=1)
+        assert self.restored(told) == 0
+        monkeypatch.undo()
+
+    def test_parameters_that_are_not_searched_for_matter(self, told, tmp_path):
+        for beta, expected in ((0.1, 0), (0.3, 0), (0.1, 6)):
+            search = cv.EmbeddingSearchCV(cv.MvHE(beta=beta), {"n_within": [1, 2]}, cv=FOLDS, resume=tmp_path / "s")
+            search.fit(VIEWS, Y)
+            assert self.restored(told) == expected
+
+    def test_a_damaged_file_gives_no_wrong_scores(self, told, tmp_path):
+        path = tmp_path / "scores"
+        calm = self.search(path)
+        content = path.read_bytes()
+        random = np.random.default_rng(0)
+        damaged = [content[:-7], content[:100], content[:10], b"", content + b"\0" * 500, content.partition(b"\n")[2]]
+        for _ in range(4):
+            flipped = bytearray(content)
+            flipped[random.integers(len(content))] ^= 1 << random.integers(8)
+            damaged.append(bytes(flipped))
+        damaged.append(re.sub(rb"0\.\d", b"0.9", content))
+        for found in damaged:
+            path.write_bytes(found)
+            told.clear()
+            self.assert_same(calm, self.search(path))
+            assert self.restored(told) <= 18
+            self.assert_same(calm, self.search(path))
+            assert self.restored(told) == 18  # what was appended to a damaged file is read
+
+    def test_other_files_are_left_alone(self, tmp_path):
+        path = tmp_path / "thesis"
+        for content in (b"my thesis\n", bytes(range(256)), b"0\n"):
+            path.write_bytes(content)
+            with pytest.raises(ValueError, match=r"thesis does not hold the scores of a search: choose another file"):
+                cv.tune("MvDA", VIEWS, Y, n_iter=2, resume=path)
+            assert path.read_bytes() == content
+        with pytest.raises(FileNotFoundError, match=r"nowhere does not exist: create it first"):
+            cv.tune("MvDA", VIEWS, Y, n_iter=2, resume=tmp_path / "nowhere" / "scores")
+
+    def test_a_file_that_is_deleted_meanwhile_does_not_end_the_search(self, tmp_path):
+        file = ScoreFile(tmp_path / "scores", "search")
+        (tmp_path / "scores").unlink()
+        file.append("a", np.ones(1))
+        assert not (tmp_path / "scores").exists()
+
+    def test_parameters_must_be_comparable(self, tmp_path):
+        for model in (cv.KMvHE(kernel=lambda x, z: x @ z), cv.KMvHE(random_state=np.random.RandomState(0))):
+            with pytest.raises(ValueError, match=r"resume cannot tell whether .* is the same as in the last run"):
+                cv.EmbeddingSearchCV(model, {"beta": [0.1]}, resume=tmp_path / "s").fit(VIEWS, Y)
+        assert not (tmp_path / "s").exists()
+
+    def test_errors_keep_their_kind(self, tmp_path):
+        for _ in range(2):
+            with pytest.raises(NotApplicableError, match=r"^CCA takes 2 views, got 3"):
+                cv.tune("CCA", VIEWS, Y, n_iter=2, n_folds=3, resume=tmp_path / "s")
+
+    def test_models_do_not_name_the_file(self, tmp_path):
+        search = self.search(tmp_path / "scores")
+        cv.save(search, tmp_path / "model")
+        assert b"scores" not in (tmp_path / "model").read_bytes().replace(b"split", b"")
+        assert cv.load(tmp_path / "model").resume is None
+
+    def test_scores_are_restored_to_the_last_bit(self, tmp_path):
+        scores = np.random.default_rng(0).random((3, 2)) / 3
+        scores[1, 1] = np.nan
+        ScoreFile(tmp_path / "s", [1]).append("a", scores)
+        np.testing.assert_array_equal(ScoreFile(tmp_path / "s", [1]).known["a"], scores)
+        assert ScoreFile(tmp_path / "s", [1.0]).known == {}
+
+
+class TestLandmarks:
+    def test_large_data_get_them(self):
+        assert "kmvhe__n_landmarks" not in search_space("KMvHE", [8, 8], 2000)
+        assert search_space("KMvHE", [8, 8], 2000) == search_space("KMvHE", [8, 8])
+        for method in ("KMvHE", "KCCA"):
+            assert search_space(method, [8, 8], 2001)[f"{method.lower()}__n_landmarks"] == [2000]
+        assert search_space("MvHE", [8, 8], 2001) == search_space("MvHE", [8, 8])
+        assert search_space("KMvHE", [8, 8], 2001, own={"n_landmarks": [None]})["kmvhe__n_landmarks"] == [None]
+
+    def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
+        monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 30)
+        grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
+        for given, expected in ((None, 30), (grid, 30), ([grid], 30), (grid | {"kmvhe__n_landmarks": [20]}, 20)):
+            search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)
+            assert search.best_params_["kmvhe__n_landmarks"] == expected
+            assert len(search.best_estimator_[-1].landmarks_[0]) == expected
+        search = cv.tune("KMvHE", VIEWS[:30], Y[:30], grid, n_folds=3)
+        assert "kmvhe__n_landmarks" not in search.best_params_
+
+
+@pytest.mark.parametrize("spelling", ["mvdavc", "MvDAVC", "MVDA-VC", "MvDA-VC"])
+def test_methods_by_any_spelling(spelling):
+    search = cv.tune(spelling, VIEWS, Y, {"mvdavc__reg": [0.1]}, n_folds=3)
+    assert type(search.best_estimator_[-1]) is cv.MvDAVC
+    assert search_space(spelling, [8]) == search_space("MvDA-VC", [8])

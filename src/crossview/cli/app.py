@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 import crossview as cv
 from crossview.datasets.registry import SOURCES, loader_options, open_dataset
+from crossview.embeddings.methods import method_name
 
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
@@ -45,15 +46,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # in which lines of a paragraph flow
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def method_name(given: str) -> str:
-    """The name of a method, whatever its case and hyphens."""
-    known = {name.lower().replace("-", ""): name for name in cv.METHODS}
-    try:
-        return known[given.lower().replace("-", "")]
-    except KeyError:
-        raise ValueError(f"unknown method {given!r}: use one of {', '.join(cv.METHODS)}.") from None
 
 
 def _check_output(path: Path | None) -> Path | None:

@@ -13,9 +13,9 @@ import numpy as np
 import typer
 from joblib import cpu_count
 from rich.markup import escape
-from rich.progress import MofNCompleteColumn, Progress
 
 import crossview as cv
+from crossview._progress import progress
 from crossview.cli.app import (
     CaseOption,
     DataArgument,
@@ -26,7 +26,6 @@ from crossview.cli.app import (
     Unit,
     app,
     err,
-    method_name,
     out,
 )
 from crossview.cli.comparison import (
@@ -41,6 +40,7 @@ from crossview.cli.comparison import (
     with_earlier,
 )
 from crossview.cli.tables import console_tables
+from crossview.embeddings.methods import method_name
 from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
 from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import Loader
@@ -326,33 +326,43 @@ class _ConsoleHandler(logging.Handler):
 def _run(
     cells: Sequence[Cell], load: Loader, store: Path, workers: int, scheduler: str | None, retry: bool
 ) -> dict[Cell, Record]:
-    """Compute what is not stored yet, with a progress bar."""
+    """Compute what is not stored yet, and show what is being computed."""
     if not cells:
         return {}
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Store(store) as opened, Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("computing", total=len(set(cells)))
+    running: list[Cell] = []
+    computed: list[Cell] = []
 
-        def tell(done: int, total: int, cell: Cell, record: Record) -> None:
-            bar.update(task, completed=done, total=total, description=f"{cell.method}, split {cell.repeat + 1}")
-            if not err.is_terminal and 10 * done // total > 10 * (done - 1) // total:
-                err.print(f"{done} of {total} computed")
+    def now() -> str:
+        others = f" and {len(running) - 1} more" if len(running) > 1 else ""
+        return f"{running[0].method}, split {running[0].repeat + 1}{others}" if running else ""
 
-        try:
+    def started(done: int, total: int, cell: Cell) -> None:
+        restored = 0 if running or computed else done
+        running.append(cell)
+        advance(0, now(), restored=restored)
+
+    def finished(done: int, total: int, cell: Cell, record: Record) -> None:
+        running.remove(cell)
+        computed.append(cell)
+        advance(1, now())
+
+    try:
+        with Store(store) as opened, progress("Computing", len(set(cells)), unit="results") as advance:
+            advance(0, "preparing")
             records = run(
                 cells,
                 load,
                 opened,
                 workers=workers,
                 scheduler=scheduler,
-                progress=tell,
+                started=started,
+                progress=finished,
                 retry_failed=retry,
                 compute=run_paper_cell,
             )
-        except KeyboardInterrupt:
-            bar.stop()
-            err.print("Stopped. Finished results are stored; run the same command again to resume.", soft_wrap=True)
-            raise typer.Exit(130) from None
+    except KeyboardInterrupt:
+        err.print("Stopped. Finished results are stored; run the same command again to resume.", soft_wrap=True)
+        raise typer.Exit(130) from None
     return dict(zip(cells, records, strict=True))
 
 
@@ -390,7 +400,8 @@ def _finish(
         found = {"report": str(page), "failed": len(failed), "summary": summary, **(facts or {}), "entries": rows}
         print(json.dumps(found))
     else:
-        for table in console_tables(tables, (facts or {}).get("best", ())):
+        known = facts or {}
+        for table in console_tables(tables, known.get("best", ()), known.get("views", ())):
             out.print(table)
         if summary:
             out.print(escape(summary))

@@ -117,21 +117,32 @@ def tune(
     pair_by: PairByOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose a method's parameters by cross-validation and save the best model."""
+    """Choose a method's parameters by cross-validation and save the best model.
+
+    If interrupted, run the same command again to resume: scores are kept in FILE.progress until the model is saved.
+    """
     loaded = open_data(data, folder, case, size, pair_by=pair_by)
-    search = cv.tune(
-        method,
-        loaded.views,
-        loaded.y,
-        n_iter=draws or None,
-        n_folds=folds,
-        cv=folds_of.value,
-        members=members,
-        n_jobs=workers,
-        random_state=seed,
-        progress=err.is_terminal,
-    )
-    cv.save(search, output)
+    scores = output.with_name(f"{output.name}.progress")
+    try:
+        search = cv.tune(
+            method,
+            loaded.views,
+            loaded.y,
+            n_iter=draws or None,
+            n_folds=folds,
+            cv=folds_of.value,
+            members=members,
+            n_jobs=workers,
+            random_state=seed,
+            progress=True,
+            resume=scores,
+        )
+    except KeyboardInterrupt:
+        kept = escape(str(scores))
+        err.print(f"Stopped. Scores are kept in {kept}; run the same command again to resume.", soft_wrap=True)
+        raise typer.Exit(130) from None
+    cv.save(search.set_params(progress=False), output)
+    scores.unlink(missing_ok=True)
     found = {
         "method": method,
         "score": search.best_score_,

@@ -10,19 +10,21 @@ from rich.table import Table
 from crossview.report import Entry, ResultTable
 from crossview.report.compose import AT_CHANCE
 from crossview.report.formatting import absent, best_two, interval
-from crossview.report.results import DIRECTION
+from crossview.report.results import direction_names
 
 _MOST_COLUMNS = 6  # the page has wider ones
 
 
-def console_tables(tables: Sequence[ResultTable], best: Sequence[str] = ()) -> Iterator[Table]:
-    """Tables for a terminal; a wide one by direction becomes narrow ones, and other wide ones are left to the page."""
+def console_tables(
+    tables: Sequence[ResultTable], best: Sequence[str] = (), views: Sequence[str] = ()
+) -> Iterator[Table]:
+    """Tables for a terminal; other wide ones than those by direction of these views are left to the page."""
     for table in tables:
         if len(table.columns) <= _MOST_COLUMNS:
             yield _table(table)
-        elif all(DIRECTION in column for column in table.columns):
+        elif list(table.columns) == direction_names(views):
             yield _extremes(table)
-            yield from (_matrix(table, row) for row in best[:1])
+            yield from (_matrix(table, row, views) for row in best[:1])
 
 
 def _table(table: ResultTable) -> Table:
@@ -63,14 +65,13 @@ def _extremes(table: ResultTable) -> Table:
     return shown
 
 
-def _matrix(table: ResultTable, row: str) -> Table:
+def _matrix(table: ResultTable, row: str, views: Sequence[str]) -> Table:
     """Accuracy of one method for every gallery and probe."""
-    found = dict(zip(table.columns, table.rows[row], strict=True))
-    views = list(dict.fromkeys(column.split(DIRECTION)[1] for column in table.columns))
+    found = iter(table.rows[row])
     shown = Table("gallery", title=escape(f"{row}: gallery in rows, probe in columns"))
     for view in views:
         shown.add_column(escape(view), justify="right")
-    for gallery in views:
-        entries = [found.get(f"{probe}{DIRECTION}{gallery}") for probe in views]
-        shown.add_row(escape(gallery), *("" if entry is None else _cell(entry, table) for entry in entries))
+    for gallery in range(len(views)):
+        cells = ["" if probe == gallery else _cell(next(found), table) for probe in range(len(views))]
+        shown.add_row(escape(views[gallery]), *cells)
     return shown

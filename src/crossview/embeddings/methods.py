@@ -9,7 +9,7 @@ from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, MvDLA
 from crossview.embeddings.projection import PCA
 
-__all__ = ["METHODS", "SEARCH_SPACES"]
+__all__ = ["METHODS", "SEARCH_SPACES", "method_name"]
 
 METHODS: dict[str, type[Embedding]] = {
     "PCA": PCA,
@@ -35,3 +35,16 @@ SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     for name, method in METHODS.items()
 }
 """Name → parameter grid for searches."""
+
+
+def method_name(given: str) -> str:
+    """The name of a method in `METHODS`, whatever the case and hyphens of the given one.
+
+    >>> method_name("mvdavc"), method_name("K-MvHE")
+    ('MvDA-VC', 'KMvHE')
+    """
+    known = {name.lower().replace("-", ""): name for name in METHODS}
+    try:
+        return known[str(given).lower().replace("-", "")]
+    except KeyError:
+        raise ValueError(f"unknown method {given!r}: use one of {', '.join(METHODS)}.") from None

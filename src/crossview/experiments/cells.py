@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.preprocessing import KernelTransformer
+from crossview.recognition import score_file
 from crossview.recognition.splits import ClassSplit, SampleSplit
 from crossview.recognition.tuning import search_space
 
@@ -187,31 +189,44 @@ class Cell(_Described):
         _set(self, **named, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
 
 
-def key(cell: Cell, fingerprint: str, n_features: Sequence[int]) -> str:
-    """The key of a result: the SHA-256 of the cell, the values that it tries, the data, and the method's revision."""
+def key(cell: Cell, fingerprint: str, n_features: Sequence[int], n_samples: int = 0) -> str:
+    """The key of a result: the SHA-256 of the cell, the values that it tries, the data, and the method's revision.
+
+    The values that it tries depend on the widths of the views and on the number of training samples.
+    """
     revision = METHODS[cell.method]._revision
-    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features), fingerprint]
+    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features, n_samples), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
 def fingerprint(data: Dataset) -> str:
     """The SHA-256 of the samples, mask, names of views, and classes of a data set, whatever their memory layout."""
-    views = data.views
-    head = {"names": views.names, "shapes": [X.shape for X in views.arrays], "y": np.asarray(data.y).tolist()}
-    digest = hashlib.sha256(json.dumps(head, default=str).encode())
-    digest.update(np.packbits(np.ascontiguousarray(views.mask)).tobytes())
-    for X, seen in zip(views.arrays, views.mask.T, strict=True):
-        # NaN has many bit patterns, and zero two; adding zero leaves one of the latter.
-        digest.update((np.where(seen[:, None], X, 0.0) + 0.0).astype("<f8").tobytes())
-    return digest.hexdigest()
+    return score_file.fingerprint(data.views, data.y)
 
 
-def space(cell: Cell, n_features: Sequence[int]) -> dict[str, list[Any]]:
-    """Values that a cell's search tries for the parameters of the method's pipeline, for views of given widths."""
+def n_training_samples(cell: Cell, y: NDArray[Any]) -> int:
+    """Number of samples that a cell trains with; 0 if it does not matter for the method.
+
+    Also 0 if the split is impossible, which computing the cell reports.
+    """
+    if not issubclass(METHODS[cell.method], KernelTransformer):
+        return 0
+    try:
+        return len(cell.split.rows(np.asarray(y), cell.repeat)[0])
+    except ValueError:
+        return 0
+
+
+def space(cell: Cell, n_features: Sequence[int], n_samples: int = 0) -> dict[str, list[Any]]:
+    """Values that a cell's search tries for the parameters of the method's pipeline.
+
+    They depend on the widths of the views and on the number of training samples.
+    """
     search = cell.search
     tried = SEARCH_SPACES[cell.method] if search.grid is None else dict(search.grid)
     fixed = {name: [value] for name, value in dict(cell.parameters).items()}
-    return search_space(cell.method, n_features, own={**tried, **fixed}, pca=search.pca, scaling=search.scaling)
+    own = {**tried, **fixed}
+    return search_space(cell.method, n_features, n_samples, own=own, pca=search.pca, scaling=search.scaling)
 
 
 def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]:

@@ -21,9 +21,16 @@ _log = logging.getLogger(__name__)
 
 
 def calls_on_cluster(
-    function: Callable[[Any], Any], arguments: Mapping[str, Any], workers: int, scheduler: str | None
+    function: Callable[[Any], Any],
+    arguments: Mapping[str, Any],
+    workers: int,
+    scheduler: str | None,
+    begin: Callable[[str], object],
 ) -> Generator[tuple[str, Any]]:
-    """Each name with what the function returns for its argument, or None if its workers kept dying."""
+    """Each name with what the function returns for its argument, or None if its workers kept dying.
+
+    ``begin(name)`` is called when a worker is given the call.
+    """
     prefix = f"crossview-{uuid.uuid4().hex}-"
     waiting, running = deque(arguments), 0
     with _client(workers, scheduler) as client:
@@ -35,6 +42,7 @@ def calls_on_cluster(
                 # One per worker: when a worker dies, Dask blames all calls that it was given, not only the running one.
                 while waiting and running < max(1, len(client.nthreads())):
                     name = waiting.popleft()
+                    begin(name)
                     finished.add(client.submit(function, arguments[name], key=prefix + name))
                     running += 1
                 future = next(finished)

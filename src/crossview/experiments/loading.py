@@ -68,7 +68,7 @@ def concatenated(train: Dataset, test: Dataset, train_name: str, test_name: str)
     both = np.concatenate([y, new])
     return replace(
         train,
-        views=Views(arrays),
+        views=Views(arrays, feature_names=train.views.feature_names, image_shape=train.image_shape),
         y=both,
         class_names=[names[label] for label in np.unique(both)],
         ids=None if train.ids is None or test.ids is None else np.concatenate([train.ids, test.ids]),
@@ -88,6 +88,11 @@ def _check_same_views(train: Dataset, test: Dataset, train_name: str, test_name:
         if widths[0] != widths[1]:
             found = f"view {view!r} has {widths[0]} features in {train_name}, but {widths[1]} in {test_name}"
             raise ValueError(f"{found}: {hint}.")
+        columns, others = (data.views.feature_names[data.views.names.index(view)] for data in (train, test))
+        for k, (known, new) in enumerate(zip(columns or (), others or (), strict=False)):
+            if known != new:
+                found = f"column {k + 1} of view {view!r} is {known!r} in {train_name}, but {new!r} in {test_name}"
+                raise ValueError(f"{found}: use the same columns in the same order.")
     if train.image_shape != test.image_shape:
         shapes = f"{train.image_shape} in {train_name}, but {test.image_shape} in {test_name}"
         raise ValueError(f"images have the shape {shapes}: {hint}.")

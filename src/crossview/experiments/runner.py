@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from crossview._validation import check_count
 from crossview._version import __version__
 from crossview.datasets import Dataset
-from crossview.experiments.cells import Cell, fingerprint, key
+from crossview.experiments.cells import Cell, fingerprint, key, n_training_samples
 from crossview.experiments.cluster import calls_on_cluster
 from crossview.experiments.store import Record, Store
 from crossview.experiments.tasks import run_cell
@@ -30,6 +30,7 @@ from crossview.persistence import PathLike
 Load: TypeAlias = Callable[[str, dict[str, Any]], Dataset]
 Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]
 Progress: TypeAlias = Callable[[int, int, Cell, Record], object]
+Started: TypeAlias = Callable[[int, int, Cell], object]
 Loaded: TypeAlias = dict[tuple[str, str], tuple[Dataset, str]]
 
 _loaded: Loaded = {}  # by this process, if it is a worker
@@ -44,6 +45,7 @@ def run(
     workers: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
+    started: Started | None = None,
     retry_failed: bool = False,
     compute: Compute = run_cell,
 ) -> list[Record]:
@@ -54,10 +56,11 @@ def run(
     are the same to the last digit wherever they are computed.
 
     Every process calls ``load(data, options)`` once per data set; it must return the same `Dataset` each time.
-    ``compute(cell, dataset)`` returns a result that JSON can hold. ``progress(done, total, cell, record)`` is called
-    after each computed cell. With several workers, which `dask.distributed` starts, a script must run under
-    ``if __name__ == "__main__":``. The workers of a scheduler, at an address such as ``"tcp://192.0.2.7:8786"``, need
-    the same crossview, access to the data, and preferably one thread each.
+    ``compute(cell, dataset)`` returns a result that JSON can hold. ``started(done, total, cell)`` is called before a
+    cell is computed, and ``progress(done, total, cell, record)`` afterwards. With several workers, which
+    `dask.distributed` starts, a script must run under ``if __name__ == "__main__":``. The workers of a scheduler, at an
+    address such as ``"tcp://192.0.2.7:8786"``, need the same crossview, access to the data, and preferably one thread
+    each.
     """
     check_count(workers, "workers", least=1)
     if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
@@ -73,12 +76,17 @@ def run(
             records = {name: record for name, record in records.items() if record.status == "done"}
         left = {name: task for name, task in tasks.items() if name not in records}
         workers = min(workers, len(left))
+
+        def begin(name: str) -> None:
+            if started is not None:
+                started(len(records), len(tasks), tasks[name].cell)
+
         if left and (workers > 1 or scheduler is not None):
             loaded.clear()  # workers load data themselves
             call = partial(_attempt_on_worker, load=load, compute=compute)
-            computed = _on_cluster(call, left, workers, scheduler)
+            computed = _on_cluster(call, left, workers, scheduler, begin)
         else:
-            computed = (_attempt(task, load, compute, loaded) for task in left.values())
+            computed = _in_process(partial(_attempt, load=load, compute=compute, loaded=loaded), left, begin)
         for record in stack.enter_context(contextlib.closing(computed)):
             store.put(record)
             records[record.key] = record
@@ -117,7 +125,8 @@ def _data(cell: Cell, load: Load, loaded: Loaded, expected: str | None = None) -
 
 
 def _task(cell: Cell, data: Dataset, found: str) -> _Task:
-    return _Task(key(cell, found, data.views.n_features), cell, found)
+    n_samples = n_training_samples(cell, data.y)
+    return _Task(key(cell, found, data.views.n_features, n_samples), cell, found)
 
 
 def _attempt(task: _Task, load: Load, compute: Compute, loaded: Loaded) -> Record:
@@ -143,8 +152,16 @@ def _attempt_on_worker(task: _Task, load: Load, compute: Compute) -> Record:
         return _attempt(task, load, compute, _loaded)
 
 
-def _on_cluster(call: Any, tasks: dict[str, _Task], workers: int, scheduler: str | None) -> Generator[Record]:
-    for name, record in calls_on_cluster(call, tasks, workers, scheduler):
+def _in_process(call: Any, tasks: dict[str, _Task], begin: Callable[[str], object]) -> Generator[Record]:
+    for name, task in tasks.items():
+        begin(name)
+        yield call(task)
+
+
+def _on_cluster(
+    call: Any, tasks: dict[str, _Task], workers: int, scheduler: str | None, begin: Callable[[str], object]
+) -> Generator[Record]:
+    for name, record in calls_on_cluster(call, tasks, workers, scheduler, begin):
         if record is None:
             message = "workers were killed while they computed this, perhaps for lack of memory: try fewer workers."
             record = tasks[name].record(None, {"type": "KilledWorker", "message": message, "traceback": ""}, 0.0)

@@ -81,7 +81,7 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
     start = time.perf_counter()
     search = EmbeddingSearchCV(
         standard_pipeline(cell.method),
-        space(cell, data.views.n_features),
+        space(cell, data.views.n_features, len(train)),
         n_iter=how.n_iter,
         metrics=tuple(how.metrics),
         scoring=how.scoring,

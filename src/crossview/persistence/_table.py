@@ -244,4 +244,8 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
-TABLE = {cls.__name__: (cls, entry, [*signature(cls).parameters]) for cls, entry in _ENTRIES.items()}
+TABLE = {
+    # Where a search keeps its scores is a path on one machine: models do not name files to write to.
+    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name != "resume"])
+    for cls, entry in _ENTRIES.items()
+}

@@ -1,28 +1,29 @@
 """Choose the parameters of an embedding, and of the steps before it, by cross-validation."""
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, Self, TypeAlias
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self, TypeAlias
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._progress import Advance, progress, silent
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_labels
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
-from crossview.exceptions import NotApplicableError
-from crossview.metrics import accuracy_by_dimension, mean_accuracy, precision_by_dimension
+from crossview.metrics import mean_accuracy
 from crossview.recognition.committee import Committee
+from crossview.recognition.score_file import ScoreFile, fingerprint
+from crossview.recognition.scoring import SCORERS, Candidate, Scorer
 from crossview.recognition.shared_fits import Params, SharedFit, shared_fits
 from crossview.recognition.splits import folds
 from crossview.views import ViewInput, Views
@@ -31,15 +32,6 @@ __all__ = ["EmbeddingSearchCV"]
 
 Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Splits: TypeAlias = Sequence[tuple[Indices, Indices]]
-
-_SCORERS = {"accuracy": accuracy_by_dimension, "average_precision": precision_by_dimension}
-
-
-class _Candidate(NamedTuple):
-    """Parameters to fit, and the numbers of components to score."""
-
-    params: Params
-    dimensions: list[int]
 
 
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -71,12 +63,18 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         least four per fold, and samples otherwise. Other values work as in scikit-learn.
     n_folds : int
         Number of folds. Fewer are used if there are too few classes or samples.
-    refit, progress : bool
-        Whether to fit ``best_estimator_`` on all samples, and whether to show a progress bar, which requires rich.
+    refit : bool
+        Whether to fit ``best_estimator_`` on all samples.
     n_jobs : int, optional
         Number of parallel fits, as in joblib.
     random_state : int
         Seed of the folds and of the random draw.
+    progress : bool
+        Whether to show what is tried and the time left: as a bar on a terminal if rich is installed, otherwise as lines
+        on stderr, at least every 30 seconds.
+    resume : str or path, optional
+        File that keeps the scores as they are computed. If the search is interrupted, run it again with the same data,
+        parameters and file to continue. Scores of another search are ignored. Delete the file when you are done.
 
     Attributes
     ----------
@@ -125,6 +123,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: int = 0,
         progress: bool = False,
+        resume: str | os.PathLike[str] | None = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -138,6 +137,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.resume = resume
 
     def fit(self, views: ViewInput, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Score all candidates, and fit the best one on all samples.
@@ -167,17 +167,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if any(len(np.unique(labels[test])) < 2 for _, test in splits):
             most = f"at most half as many folds as classes, {len(np.unique(labels)) // 2}"
             raise ValueError(f"a fold tests a single class, where every match is correct: use {most}.")
-        scores = self._score_candidates(checked, labels, splits, candidates)
-        candidate_of_row = self._store_results(scores, candidates)
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
-        self.members_ = self._choose_members(candidate_of_row)
-        if len(self.members_) > 1:
-            # Between samples of unit length, the Euclidean distance depends on the angle alone, as the cosine does.
-            self.best_metric_ = "euclidean"
-            self.best_score_ = self._committee_score(checked, labels, splits)
-        if self.refit:
-            self.best_estimator_ = self._fit_best(checked, labels)
+        self._search(checked, labels, splits, candidates)
         return self
 
     def pipeline(self, params: Mapping[str, Any]) -> Any:
@@ -211,7 +201,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         names = [prefix.removesuffix("__") for prefix, _ in self._steps()]
         fitted: dict[int, Any] = {}
         for shared in self._shared_fits(checked, checked[:1], labels, candidates):
-            for number, embedding in shared.fit():
+            for number, embedding in zip(shared.candidates, shared.fit(), strict=True):
                 if isinstance(embedding, ValueError):
                     raise embedding
                 steps = list(zip(names, (*shared.steps, embedding), strict=True))
@@ -267,7 +257,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("metrics is empty: name at least one distance, for example ('euclidean',).")
         for metric in self.metrics:
             check_choice(metric, "metrics", ("euclidean", "cosine"))
-        check_choice(self.scoring, "scoring", tuple(_SCORERS))
+        check_choice(self.scoring, "scoring", tuple(SCORERS))
         check_count(self.members, "members", least=1)
         *before, end = (step for _, step in self._steps())
         if not isinstance(end, Embedding):
@@ -287,7 +277,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Full name of the embedding's number of components."""
         return f"{self._steps()[-1][0]}n_components"
 
-    def _candidates(self) -> list[_Candidate]:
+    def _candidates(self) -> list[Candidate]:
         """Candidates from the grid, all or drawn at random."""
         current, given = self.estimator.get_params(), self.param_grid
         searchable = sorted(name for name in current if "__" in name or not isinstance(self.estimator, Pipeline))
@@ -318,39 +308,64 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_count(d, self._components_name, least=1)
         return candidates
 
-    def _candidate(self, params: Params) -> _Candidate:
+    def _candidate(self, params: Params) -> Candidate:
         current = self.estimator.get_params()[self._components_name]
         value = params.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
-        return _Candidate(params, list(value) if isinstance(value, tuple) else [value])
+        others = ", ".join(f"{name}={item}" for name, item in params.items() if name != self._components_name)
+        return Candidate(params, list(value) if isinstance(value, tuple) else [value], others)
+
+    def _search(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> None:
+        """Score the candidates, choose, and fit the best."""
+        scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
+        total = len(splits) * (len(candidates) + (self.members > 1)) + self.refit
+        label = f"Searching for {type(self._steps()[-1][1]).__name__}"
+        with progress(label, total, self.progress, unit="fits") as advance:
+            scores = self._score_candidates(scorer, views, y, splits, advance)
+            candidate_of_row = self._store_results(scores, candidates)
+            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
+            self.members_ = self._choose_members(candidate_of_row)
+            if len(self.members_) > 1:
+                # Between samples of unit length, the Euclidean distance depends on the angle alone, as the cosine does.
+                self.best_metric_ = "euclidean"
+                self.best_score_ = self._committee_score(scorer.kept, views, y, splits, advance)
+            if self.refit:
+                advance(0, "fitting the best to all samples")
+                self.best_estimator_ = self._fit_best(views, y)
+                advance()
+
+    def _score_file(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> ScoreFile:
+        """The file that keeps the scores of exactly this search, if there is to be one."""
+        if self.resume is None:
+            return ScoreFile(None)
+        what = [fingerprint(views, y), self._steps(), splits, candidates, self.metrics, self.scoring]
+        return ScoreFile(self.resume, what)
 
     def _score_candidates(
-        self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[_Candidate]
+        self, scorer: Scorer, views: Views, y: NDArray[Any], splits: Splits, advance: Advance
     ) -> list[Array]:
         """Scores of every candidate by fold, number of components and distance; nan if a fit fails."""
-        scores = [np.full((len(splits), len(c.dimensions), len(self.metrics)), np.nan) for c in candidates]
-        jobs = (
-            delayed(_score)(fold, shared, y[test], candidates, self.metrics, self.scoring)
-            for fold, (train, test) in enumerate(splits)
-            for shared in self._shared_fits(*self._parts(views, train, test), y[train], candidates)
-        )
-        failures: list[ValueError] = []
-        total = len(splits) * len(candidates)
-        with _progress(f"Searching for {type(self._steps()[-1][1]).__name__}", total, self.progress) as advance:
-            for fold, found in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
-                for candidate, score in found:
-                    if isinstance(score, ValueError):
-                        failures.append(score)
-                    else:
-                        scores[candidate][fold] = score
-                advance(len(found))
-        if all(np.isnan(one).any(axis=0).all() for one in scores):
-            if all(isinstance(error, NotApplicableError) for error in failures):
-                raise failures[-1]
-            raise ValueError(f"no setting can be fitted in every fold: {failures[-1]}")
-        if failures:
-            message = f"{len(failures)} of {total} fits failed; the last: {failures[-1]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=3)
-        return scores
+        candidates, running = scorer.candidates, deque[str]()
+        in_process = effective_n_jobs(self.n_jobs) == 1
+
+        def jobs() -> Iterator[Any]:
+            for fold, (train, test) in enumerate(splits):
+                if not scorer.missing(fold, range(len(candidates))):
+                    continue
+                for shared in self._shared_fits(*self._parts(views, train, test), y[train], candidates):
+                    if missing := scorer.missing(fold, shared.candidates):
+                        running.append(candidates[missing[0]].description)
+                        advance(0, running[0])
+                        yield delayed(scorer)(fold, shared, y[test], advance if in_process else silent)
+
+        found = scorer.restored(len(splits))
+        advance(0, restored=len(found))
+        for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
+            found |= scores
+            running.popleft()
+            if not in_process:
+                advance(len(scores), running[0] if running else None)
+        return scorer.collect(found, len(splits))
 
     def _parts(self, views: Views, train: Indices, test: Indices) -> tuple[Views, Views]:
         """Training and test samples. Columns of kernel matrices are training samples."""
@@ -361,7 +376,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return Views._trusted(kernels[0], views.names, known.mask), Views._trusted(kernels[1], views.names, new.mask)
 
     def _shared_fits(
-        self, train: Views, test: Views, y: NDArray[Any], candidates: Sequence[_Candidate]
+        self, train: Views, test: Views, y: NDArray[Any], candidates: Sequence[Candidate]
     ) -> Iterator[SharedFit]:
         """Fits of the candidates, grouped by what they share."""
         prefixes, steps = zip(*self._steps(), strict=True)
@@ -371,12 +386,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             params.append([{key.removeprefix(p): given[key] for key in given if key.startswith(p)} for p in prefixes])
         return shared_fits(steps, params, list(range(len(candidates))), train, y, test)
 
-    def _store_results(self, scores: list[Array], candidates: list[_Candidate]) -> Indices:
+    def _store_results(self, scores: list[Array], candidates: list[Candidate]) -> Indices:
         """Fill ``cv_results_``; return the candidate of each of its rows."""
         name = self._components_name
         rows = [
             (number, {**params, name: d} if name in params else params, metric)
-            for number, (params, dimensions) in enumerate(candidates)
+            for number, (params, dimensions, _) in enumerate(candidates)
             for d in dimensions
             for metric in self.metrics
         ]
@@ -409,13 +424,23 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, first = np.unique(candidate_of_row[order], return_index=True)
         return [int(row) for row in order[np.sort(first)][: self.members]]
 
-    def _committee_score(self, views: Views, y: NDArray[Any], splits: Splits) -> float:
+    def _committee_score(
+        self, kept: ScoreFile, views: Views, y: NDArray[Any], splits: Splits, advance: Advance
+    ) -> float:
         """Mean score of the committee over the folds."""
-        scores, score = [], _SCORERS[self.scoring]
-        for train, test in splits:
-            known, new = self._parts(views, train, test)
-            committee = self._fit_best(known, y[train])
-            scores.append(score(committee.transform(new), y[test], [committee.n_components_], "euclidean"))
+        scores = []
+        for fold, (train, test) in enumerate(splits):
+            advance(0, f"scoring the committee, fold {fold + 1} of {len(splits)}")
+            name = f"fold {fold}, committee of {self.members_}"
+            score = kept.known.get(name)
+            if not isinstance(score, np.ndarray):
+                known, new = self._parts(views, train, test)
+                committee = self._fit_best(known, y[train])
+                latents = committee.transform(new)
+                score = SCORERS[self.scoring](latents, y[test], [committee.n_components_], "euclidean")
+                kept.append(name, score)
+            scores.append(score)
+            advance()
         return float(np.mean(scores))
 
     def _fit_best(self, views: Views, y: NDArray[Any]) -> Any:
@@ -423,36 +448,3 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         fitted = self.fit_rows(self.members_, views, y)
         members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
         return fitted[0] if len(fitted) == 1 else Committee(members)._of(fitted, views)
-
-
-def _score(
-    fold: int, shared: SharedFit, y: NDArray[Any], candidates: list[_Candidate], metrics: Sequence[str], scoring: str
-) -> tuple[int, list[tuple[int, Array | ValueError]]]:
-    """The fold, and each candidate with its scores by number of components and distance, or with its error."""
-    found: list[tuple[int, Array | ValueError]] = []
-    for number, fitted in shared.fit():
-        try:
-            if isinstance(fitted, ValueError):
-                raise fitted
-            latents = fitted.transform(shared.test)
-            columns = [_SCORERS[scoring](latents, y, candidates[number].dimensions, metric) for metric in metrics]
-            found.append((number, np.column_stack(columns)))
-        except ValueError as error:
-            found.append((number, error))
-    return fold, found
-
-
-@contextmanager
-def _progress(label: str, total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar; yield the function that advances it."""
-    if not wanted:
-        yield lambda steps: None
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError as error:
-        raise ImportError("a progress bar needs rich: pip install 'crossview[cli]', or progress=False.") from error
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda steps: bar.advance(task, steps)

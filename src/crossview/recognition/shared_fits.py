@@ -29,11 +29,12 @@ class SharedFit:
     test: Views
     error: ValueError | None = None
 
-    def fit(self) -> Iterator[tuple[int, Any]]:
-        """Each candidate with its fitted embedding, or with the error that prevents the fit."""
+    def fit(self, wanted: Sequence[int] | None = None) -> Iterator[Any]:
+        """The fitted embeddings of the candidates, or of those wanted, or the errors that prevent the fits."""
+        rows = [k for k, candidate in enumerate(self.candidates) if wanted is None or candidate in wanted]
         if self.error is not None:
-            return ((candidate, self.error) for candidate in self.candidates)
-        return zip(self.candidates, _fit_each(self.embedding, self.params, self.train, self.y), strict=True)
+            return iter([self.error] * len(rows))
+        return _fit_each(self.embedding, self.params, self.train, self.y, rows)
 
 
 def shared_fits(
@@ -69,16 +70,22 @@ def shared_fits(
                 yield from shared_fits(steps, params, same, *mapped, (*fitted, fit))
 
 
-def _fit_each(model: Any, params: Sequence[Params], views: Views, y: NDArray[Any]) -> Iterator[Any]:
-    """Yield the model fitted with each of the parameters, or the error that prevents the fit."""
+def _fit_each(
+    model: Any, params: Sequence[Params], views: Views, y: NDArray[Any], rows: Sequence[int] | None = None
+) -> Iterator[Any]:
+    """Yield the model fitted with each of the parameters, or those in some rows, or the error that prevents the fit.
+
+    What is prepared for them depends on all parameters, not on the rows, so a search that resumes gets the same fits.
+    """
+    rows = range(len(params)) if rows is None else rows
     try:
         refit = model._refitter(views, y, params)
     except ValueError as error:
-        yield from [error] * len(params)
+        yield from [error] * len(rows)
         return
-    for one in params:
+    for row in rows:
         try:
-            yield refit(one)
+            yield refit(params[row])
         except ValueError as error:
             yield error
 

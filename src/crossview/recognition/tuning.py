@@ -6,8 +6,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from crossview.embeddings.methods import METHODS, SEARCH_SPACES
-from crossview.preprocessing import ViewPCA, ViewScaler
+from crossview.embeddings.methods import METHODS, SEARCH_SPACES, method_name
+from crossview.preprocessing import KernelTransformer, ViewPCA, ViewScaler
 from crossview.recognition.search import EmbeddingSearchCV, Grid
 from crossview.views import ViewInput, Views
 
@@ -16,6 +16,7 @@ __all__ = ["search_space", "standard_pipeline", "tune"]
 _SCALINGS = ("feature", "view")
 _PCA_DIMENSIONS = (20, 40, 80, 160)
 _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
+_N_LANDMARKS = 2000  # of kernel methods; up to as many samples, all of them: fewer cost accuracy (docs/tuning.md)
 
 
 def standard_pipeline(method: str) -> Pipeline:
@@ -24,14 +25,13 @@ def standard_pipeline(method: str) -> Pipeline:
     >>> [name for name, _ in standard_pipeline("MvDA-VC").steps]
     ['viewscaler', 'viewpca', 'mvdavc']
     """
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}: use one of {', '.join(METHODS)}.")
-    return make_pipeline(ViewScaler(), ViewPCA(), METHODS[method]())
+    return make_pipeline(ViewScaler(), ViewPCA(), METHODS[method_name(method)]())
 
 
 def search_space(
     method: str,
     n_features: Sequence[int],
+    n_samples: int = 0,
     *,
     own: Mapping[str, Sequence[Any]] | None = None,
     pca: Sequence[float | None] | None = None,
@@ -41,11 +41,12 @@ def search_space(
 
     `own` are values of the method's parameters, by default ``crossview.SEARCH_SPACES[method]``, and `pca` numbers of
     components per view. Those that exceed every view's width are replaced by None, for all components, unless views
-    have hundreds of features.
+    have hundreds of features. With many samples, kernel methods get landmarks, unless `own` says how many.
 
     >>> search_space("MvDA", [64, 6], own={"reg": [0.1]})
     {'viewscaler__by': ['feature', 'view'], 'viewpca__n_components': [None, 20, 40], 'mvda__reg': [0.1]}
     """
+    method = method_name(method)
     widest = max(n_features)
     tried = _PCA_DIMENSIONS if pca is None else pca
     numbers: list[float | None] = [k for k in tried if k is None or k < widest]
@@ -54,11 +55,20 @@ def search_space(
         numbers.insert(0, None)
     name = METHODS[method].__name__.lower()
     values = SEARCH_SPACES[method] if own is None else own
-    return {
+    grid: dict[str, list[Any]] = {
         "viewscaler__by": list(scaling),
         "viewpca__n_components": numbers,
         **{f"{name}__{parameter}": list(choices) for parameter, choices in values.items()},
     }
+    return grid | {key: value for key, value in _landmarks(method, n_samples).items() if key not in grid}
+
+
+def _landmarks(method: str, n_samples: int) -> dict[str, list[Any]]:
+    """Number of landmarks of a kernel method if there are many samples, by parameter name."""
+    cls = METHODS[method]
+    if n_samples <= _N_LANDMARKS or not issubclass(cls, KernelTransformer):
+        return {}
+    return {f"{cls.__name__.lower()}__n_landmarks": [_N_LANDMARKS]}
 
 
 def tune(
@@ -75,12 +85,13 @@ def tune(
     Parameters
     ----------
     method : str
-        A name in `crossview.METHODS`.
+        A name in `crossview.METHODS`; case and hyphens do not matter.
     views, y
         As in `EmbeddingSearchCV.fit`.
     param_grid : dict or list of dict, optional
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
-        covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``.
+        covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``. With
+        more than 2,000 samples, `KMvHE` and `KCCA` use 2,000 landmarks, unless ``n_landmarks`` is listed here.
     n_iter : int, optional
         Number of settings to draw; None tries all.
     **options
@@ -99,6 +110,10 @@ def tune(
     >>> bool(search.score(data.views[1::6], data.y[1::6]) > 0.5)
     True
     """
-    pipeline, checked = standard_pipeline(method), Views(views)
-    grid = search_space(method, checked.n_features) if param_grid is None else param_grid
-    return EmbeddingSearchCV(pipeline, grid, n_iter=n_iter, **options).fit(checked, y)
+    name, checked = method_name(method), Views(views)
+    if param_grid is None:
+        grid: Grid = search_space(name, checked.n_features, len(checked))
+    else:
+        grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid
+        grid = [{**_landmarks(name, len(checked)), **given} for given in grids]
+    return EmbeddingSearchCV(standard_pipeline(name), grid, n_iter=n_iter, **options).fit(checked, y)

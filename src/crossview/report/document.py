@@ -21,9 +21,9 @@ class Entry:
     loss: float | None = None
     published_loss: float | None = None
     note: str = ""  # why it is missing, or a remark
+    se: float | None = None  # standard error over test samples, where there are no repeats
     low: float | None = None  # ends of the confidence interval
     high: float | None = None
-    se: float | None = None  # standard error over test samples, where there are no repeats
 
     @property
     def spread(self) -> float | None:

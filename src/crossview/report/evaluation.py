@@ -13,7 +13,6 @@ from crossview.recognition.searches import LEAST_ERRORS
 from crossview.report.compose import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.formatting import counted
-from crossview.report.results import DIRECTION
 
 Value: TypeAlias = Callable[[Scores], Estimate | None]
 
@@ -218,7 +217,7 @@ def _sizes(direction: Direction) -> str:
 
 
 def _name(direction: Direction) -> str:
-    return f"{direction.probe}{DIRECTION}{direction.gallery}"
+    return f"{direction.probe} in {direction.gallery}"
 
 
 def _entry(found: Estimate | None, note: str = "") -> Entry:

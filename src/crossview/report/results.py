@@ -19,8 +19,6 @@ Value: TypeAlias = Callable[[Mapping[str, Any]], float]
 Published: TypeAlias = Callable[[str, str, str], Mapping[str, float | None]]
 
 RANDOM_SPLITS = "random splits"
-DIRECTION = " in "
-"""Stands between probe and gallery in the name of a direction."""
 
 _MANY_VIEWS = 4  # from which on a table of all directions is too wide to be read
 
@@ -53,10 +51,20 @@ def directions(panel: Panel, results: Results) -> list[ResultTable]:
     if not done:
         return []
     views, title = done[0]["views"], "Accuracy by direction: probe in gallery"
-    values = {f"{views[p]}{DIRECTION}{views[g]}": pair_accuracy(g, p) for g, p in permutations(range(len(views)), 2)}
+    numbers = permutations(range(len(views)), 2)
+    values = {name: pair_accuracy(g, p) for name, (g, p) in zip(direction_names(views), numbers, strict=True)}
     caption = "Accuracy for probes of one view in a gallery of another."
     key = f"{panel.key}-directions"
     return [tabulate(panel, results, key, title, values, caption=caption, over=RANDOM_SPLITS)]
+
+
+def direction_names(views: Sequence[str]) -> list[str]:
+    """The names of all directions, gallery by gallery.
+
+    >>> direction_names(["photo", "sketch"])
+    ['sketch in photo', 'photo in sketch']
+    """
+    return [f"{probe} in {gallery}" for gallery, probe in permutations(views, 2)]
 
 
 def direction_maps(panel: Panel, results: Results, rows: Sequence[str]) -> list[Item]:

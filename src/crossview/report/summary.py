@@ -38,6 +38,7 @@ def comparison_facts(panel: Panel, results: Results) -> dict[str, Any]:
     absent = {method for method in failed if not_applicable(_of_method(panel, results, method))}
     return {
         "data": {"name": cell.data, **dict(cell.options)},
+        "views": [] if result is None else result["views"],
         "sizes": sizes,
         "split": cell.split.to_dict(),
         "folds_of": None if result is None else result["folds_of"],

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import builtins
+import re
+import threading
+import time
+
+import pytest
+
+from crossview import _progress
+from crossview._progress import progress
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(_progress, "_FIRST_LINE", 0.02)
+    monkeypatch.setattr(_progress, "_INTERVAL", 0.02)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time, as the module sees it, which a test sets."""
+    now = [100.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def wait_for(capsys, pattern):
+    """What was printed until a pattern occurred."""
+    printed = ""
+    for _ in range(500):
+        printed += capsys.readouterr().err
+        if re.search(pattern, printed):
+            return printed
+        threading.Event().wait(0.01)
+    raise AssertionError(f"{pattern!r} is not in {printed!r}")
+
+
+def test_a_long_step_is_told_of_while_it_runs(quick, capsys):
+    with progress("Searching for KMvHE", 250, unit="fits") as advance:
+        advance(37, "kmvhe__beta=0.5")
+        line = r"Searching for KMvHE: 37 of 250 fits, 0:00 elapsed(, about \d+:\d\d left)?; now kmvhe__beta=0.5\n"
+        wait_for(capsys, f"({line}){{2}}")
+        advance(1)
+        wait_for(capsys, "38 of 250 fits.*; now kmvhe__beta=0.5\n")
+
+
+def test_nothing_is_printed_after_the_end(quick, capsys):
+    with progress("Working", 2) as advance:
+        advance()
+        wait_for(capsys, "1 of 2 steps")
+    capsys.readouterr()
+    assert not [thread for thread in threading.enumerate() if thread.name == "crossview-progress"]
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_short_work_is_silent(capsys):
+    with progress("Working", 2) as advance:
+        advance(2, "this")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_unwanted_progress_is_silent(quick, capsys):
+    with progress("Working", 2, wanted=False) as advance:
+        time.sleep(0.1)
+        advance(1, "this", restored=1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_errors_pass_through_and_stop_the_thread(quick):
+    with pytest.raises(KeyError, match="inside"), progress("Working", 2):
+        raise KeyError("inside")
+    assert not [thread for thread in threading.enumerate() if thread.name == "crossview-progress"]
+
+
+def test_a_run_that_resumes_says_so_at_once(capsys):
+    with progress("Searching for MvDA", 250, unit="fits") as advance:
+        advance(0, restored=120)
+    assert capsys.readouterr().err == "Searching for MvDA: resuming; 120 of 250 fits were done\n"
+
+
+def test_restored_steps_say_nothing_about_the_speed(clock):
+    state = _progress._State("Working", 100, "steps")
+    clock[0] += 7
+    state.advance(0, restored=50)  # after data were read
+    clock[0] += 10
+    assert state.line == "Working: 50 of 100 steps, 0:17 elapsed"
+    state.advance(5)
+    assert state.line == "Working: 55 of 100 steps, 0:17 elapsed, about 1:30 left"
+    clock[0] += 60
+    assert state.line == "Working: 55 of 100 steps, 1:17 elapsed, about 0:30 left"
+
+
+def test_the_time_left_is_not_told_when_a_step_outlasts_it(clock):
+    state = _progress._State("Working", 3, "steps")
+    clock[0] += 2
+    state.advance(2, "the long one")
+    clock[0] += 3600
+    assert state.line == "Working: 2 of 3 steps, 1:00:02 elapsed; now the long one"
+
+
+def test_a_closed_log_does_not_end_the_work(quick, monkeypatch, tmp_path):
+    closed = (tmp_path / "log").open("w")
+    closed.close()
+    monkeypatch.setattr("sys.stderr", closed)
+    with progress("Working", 2) as advance:
+        advance(0, restored=1)
+        time.sleep(0.1)
+        advance()
+    assert closed.closed
+
+
+def test_a_terminal_shows_a_bar(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with progress("Searching for MvDA", 4, unit="fits") as advance:
+        advance(3, "mvda__reg=[0.1]")
+        shown = wait_for(capsys, "mvda__reg")
+    assert "Searching for MvDA" in shown
+    assert "━" in shown
+    assert "[0.1]" in shown  # not taken for markup
+
+
+def test_lines_without_rich(quick, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    imported = builtins.__import__
+
+    def without_rich(name, *args, **kwargs):
+        if name.partition(".")[0] == "rich":
+            raise ImportError(name)
+        return imported(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_rich)
+    with progress("Working", 2) as advance:
+        advance()
+        assert "━" not in wait_for(capsys, "Working: 1 of 2 steps, 0:00 elapsed")
