@@ -117,9 +117,7 @@ def tune(
     """
     name, checked = method_name(method), Views(views)
     size = len(checked), len(np.unique(np.asarray(y, dtype=str)))
-    if param_grid is None:
-        grid: Grid = search_space(name, checked.n_features, size)
-    else:
-        grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid
-        grid = [{**_landmarks(name, size), **given} for given in grids]
+    grid = search_space(name, checked.n_features, size) if param_grid is None else param_grid
+    if landmarks := _landmarks(name, size):
+        grid = [landmarks | dict(given) for given in ([grid] if isinstance(grid, Mapping) else grid)]
     return EmbeddingSearchCV(standard_pipeline(name), grid, n_iter=n_iter, **options).fit(checked, y)
