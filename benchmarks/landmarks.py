@@ -22,7 +22,7 @@ import crossview as cv
 from crossview.recognition.tuning import search_space
 
 N_TEST = 1000
-SAMPLES_PER_CLASS = 4  # of the data sets that are generated in the size needed
+SAMPLES_PER_CLASS = 4  # of turntable and captions; captions-15 has 15 large classes
 
 
 def data_sets(folder: Path | None, largest: int) -> dict[str, Callable[[], cv.datasets.Dataset]]:
@@ -32,6 +32,7 @@ def data_sets(folder: Path | None, largest: int) -> dict[str, Callable[[], cv.da
         "descriptors": cv.datasets.load_descriptors,
         "turntable": lambda: cv.datasets.make_turntable(n_classes, size=16),
         "captions": lambda: cv.datasets.make_captions(n_classes, SAMPLES_PER_CLASS),
+        "captions-15": lambda: cv.datasets.make_captions(15, (largest + N_TEST) // 15),
     }
     return found if folder is None else found | {"mfeat": lambda: cv.datasets.load_arrays(folder / "mfeat/mfeat.npz")}
 

@@ -113,7 +113,7 @@ def _bar(state: _State) -> Iterator[None]:
 
     def draw() -> RenderableType:
         row = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=state.total, completed=state.done, width=20)
+        bar = ProgressBar(total=state.total, completed=state.done, width=12)
         row.add_row(Text(state.label), bar, Text(f"{state.done} of {state.total} {state.unit}, {state.times}"))
         return Group(row, Text(state.now, overflow="ellipsis", no_wrap=True, style="dim")) if state.now else row
 

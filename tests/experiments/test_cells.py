@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
-from crossview.experiments.cells import n_training_samples
+from crossview.experiments.cells import training_size
 from crossview.experiments.runner import _task
 from crossview.experiments.tasks import sample_scores
 from crossview.recognition.tuning import search_space, standard_pipeline
@@ -126,16 +126,18 @@ def test_the_revision_of_a_method_changes_its_keys_alone(monkeypatch):
     assert key(other, "f", WIDE) == before[1]
 
 
-def test_landmarks_depend_on_the_number_of_training_samples(monkeypatch, turntable):
+def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     cell = Cell(data="turntable", method="KMvHE", split=Split("classes", 8, 2, 0), search=Search(pca=(4,), n_iter=2))
-    assert n_training_samples(cell, turntable.y) == 32
-    assert n_training_samples(dataclasses.replace(cell, method="MvHE"), turntable.y) == 0
-    assert n_training_samples(dataclasses.replace(cell, split=Split("classes", 99, 2, 0)), turntable.y) == 0
+    assert training_size(cell, turntable.y) == (32, 8)
+    assert training_size(dataclasses.replace(cell, method="MvHE"), turntable.y) == (0, 1)
+    assert training_size(dataclasses.replace(cell, split=Split("classes", 99, 2, 0)), turntable.y) == (0, 1)
     small = key(cell, "f", WIDE)
-    assert key(cell, "f", WIDE, 2000) == small
+    assert key(cell, "f", WIDE, (1000, 5)) == key(cell, "f", WIDE, (5000, 51)) == small
+    assert key(cell, "f", WIDE, (1001, 5)) != small
     monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 20)
+    monkeypatch.setattr("crossview.recognition.tuning._MIN_CLASS_SIZE", 4)
     found = _task(cell, turntable, "f")
-    assert found.key == key(cell, "f", WIDE, 32) != small
+    assert found.key == key(cell, "f", WIDE, (32, 8)) != small
     assert run_cell(cell, turntable)["best_params"]["kmvhe__n_landmarks"] == 20
     fixed = dataclasses.replace(cell, parameters={"n_landmarks": None})
     assert run_cell(fixed, turntable)["best_params"]["kmvhe__n_landmarks"] is None

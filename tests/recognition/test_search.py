@@ -546,16 +546,18 @@ class TestResume:
 
 
 class TestLandmarks:
-    def test_large_data_get_them(self):
-        assert "kmvhe__n_landmarks" not in search_space("KMvHE", [8, 8], 2000)
-        assert search_space("KMvHE", [8, 8], 2000) == search_space("KMvHE", [8, 8])
+    def test_large_data_of_large_classes_get_them(self):
         for method in ("KMvHE", "KCCA"):
-            assert search_space(method, [8, 8], 2001)[f"{method.lower()}__n_landmarks"] == [2000]
-        assert search_space("MvHE", [8, 8], 2001) == search_space("MvHE", [8, 8])
-        assert search_space("KMvHE", [8, 8], 2001, own={"n_landmarks": [None]})["kmvhe__n_landmarks"] == [None]
+            name = f"{method.lower()}__n_landmarks"
+            assert search_space(method, [8, 8], (1001, 10)) == search_space(method, [8, 8]) | {name: [1000]}
+            assert search_space(method, [8, 8], (1000, 10)) == search_space(method, [8, 8])
+            assert search_space(method, [8, 8], (4000, 41)) == search_space(method, [8, 8])
+        assert search_space("MvHE", [8, 8], (4000, 2)) == search_space("MvHE", [8, 8])
+        assert search_space("KMvHE", [8, 8], (4000, 2), own={"n_landmarks": [None]})["kmvhe__n_landmarks"] == [None]
 
     def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
         monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 30)
+        monkeypatch.setattr("crossview.recognition.tuning._MIN_CLASS_SIZE", 5)
         grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
         for given, expected in ((None, 30), (grid, 30), ([grid], 30), (grid | {"kmvhe__n_landmarks": [20]}, 20)):
             search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)

@@ -189,13 +189,13 @@ class Cell(_Described):
         _set(self, **named, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
 
 
-def key(cell: Cell, fingerprint: str, n_features: Sequence[int], n_samples: int = 0) -> str:
+def key(cell: Cell, fingerprint: str, n_features: Sequence[int], size: tuple[int, int] = (0, 1)) -> str:
     """The key of a result: the SHA-256 of the cell, the values that it tries, the data, and the method's revision.
 
-    The values that it tries depend on the widths of the views and on the number of training samples.
+    The values that it tries depend on the widths of the views and on its `training_size`.
     """
     revision = METHODS[cell.method]._revision
-    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features, n_samples), fingerprint]
+    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features, size), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
@@ -204,29 +204,30 @@ def fingerprint(data: Dataset) -> str:
     return score_file.fingerprint(data.views, data.y)
 
 
-def n_training_samples(cell: Cell, y: NDArray[Any]) -> int:
-    """Number of samples that a cell trains with; 0 if it does not matter for the method.
+def training_size(cell: Cell, y: NDArray[Any]) -> tuple[int, int]:
+    """Numbers of samples and classes that a cell trains with; 0 and 1 if they do not matter for the method.
 
-    Also 0 if the split is impossible, which computing the cell reports.
+    Also if the split is impossible, which computing the cell reports.
     """
     if not issubclass(METHODS[cell.method], KernelTransformer):
-        return 0
+        return 0, 1
     try:
-        return len(cell.split.rows(np.asarray(y), cell.repeat)[0])
+        train, _ = cell.split.rows(np.asarray(y), cell.repeat)
     except ValueError:
-        return 0
+        return 0, 1
+    return len(train), len(np.unique(y[train]))
 
 
-def space(cell: Cell, n_features: Sequence[int], n_samples: int = 0) -> dict[str, list[Any]]:
+def space(cell: Cell, n_features: Sequence[int], size: tuple[int, int] = (0, 1)) -> dict[str, list[Any]]:
     """Values that a cell's search tries for the parameters of the method's pipeline.
 
-    They depend on the widths of the views and on the number of training samples.
+    They depend on the widths of the views and on the `training_size`.
     """
     search = cell.search
     tried = SEARCH_SPACES[cell.method] if search.grid is None else dict(search.grid)
     fixed = {name: [value] for name, value in dict(cell.parameters).items()}
     own = {**tried, **fixed}
-    return search_space(cell.method, n_features, n_samples, own=own, pca=search.pca, scaling=search.scaling)
+    return search_space(cell.method, n_features, size, own=own, pca=search.pca, scaling=search.scaling)
 
 
 def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]:

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from crossview._validation import check_count
 from crossview._version import __version__
 from crossview.datasets import Dataset
-from crossview.experiments.cells import Cell, fingerprint, key, n_training_samples
+from crossview.experiments.cells import Cell, fingerprint, key, training_size
 from crossview.experiments.cluster import calls_on_cluster
 from crossview.experiments.store import Record, Store
 from crossview.experiments.tasks import run_cell
@@ -125,8 +125,7 @@ def _data(cell: Cell, load: Load, loaded: Loaded, expected: str | None = None) -
 
 
 def _task(cell: Cell, data: Dataset, found: str) -> _Task:
-    n_samples = n_training_samples(cell, data.y)
-    return _Task(key(cell, found, data.views.n_features, n_samples), cell, found)
+    return _Task(key(cell, found, data.views.n_features, training_size(cell, data.y)), cell, found)
 
 
 def _attempt(task: _Task, load: Load, compute: Compute, loaded: Loaded) -> Record:

@@ -17,7 +17,7 @@ from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.distances import comparable
-from crossview.experiments.cells import Cell, plain, space
+from crossview.experiments.cells import Cell, plain, space, training_size
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
 from crossview.recognition.tuning import standard_pipeline
@@ -81,7 +81,7 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
     start = time.perf_counter()
     search = EmbeddingSearchCV(
         standard_pipeline(cell.method),
-        space(cell, data.views.n_features, len(train)),
+        space(cell, data.views.n_features, training_size(cell, data.y)),
         n_iter=how.n_iter,
         metrics=tuple(how.metrics),
         scoring=how.scoring,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -16,7 +17,8 @@ __all__ = ["search_space", "standard_pipeline", "tune"]
 _SCALINGS = ("feature", "view")
 _PCA_DIMENSIONS = (20, 40, 80, 160)
 _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
-_N_LANDMARKS = 2000  # of kernel methods; up to as many samples, all of them: fewer cost accuracy (docs/tuning.md)
+_N_LANDMARKS = 1000  # of kernel methods; up to as many samples, all of them
+_MIN_CLASS_SIZE = 100  # on average; with smaller classes, landmarks cost more than a point of accuracy (docs/tuning.md)
 
 
 def standard_pipeline(method: str) -> Pipeline:
@@ -31,7 +33,7 @@ def standard_pipeline(method: str) -> Pipeline:
 def search_space(
     method: str,
     n_features: Sequence[int],
-    n_samples: int = 0,
+    size: tuple[int, int] = (0, 1),
     *,
     own: Mapping[str, Sequence[Any]] | None = None,
     pca: Sequence[float | None] | None = None,
@@ -41,7 +43,8 @@ def search_space(
 
     `own` are values of the method's parameters, by default ``crossview.SEARCH_SPACES[method]``, and `pca` numbers of
     components per view. Those that exceed every view's width are replaced by None, for all components, unless views
-    have hundreds of features. With many samples, kernel methods get landmarks, unless `own` says how many.
+    have hundreds of features. `size` are the numbers of samples and classes. With many samples per class, kernel
+    methods get landmarks, unless `own` says how many.
 
     >>> search_space("MvDA", [64, 6], own={"reg": [0.1]})
     {'viewscaler__by': ['feature', 'view'], 'viewpca__n_components': [None, 20, 40], 'mvda__reg': [0.1]}
@@ -60,13 +63,14 @@ def search_space(
         "viewpca__n_components": numbers,
         **{f"{name}__{parameter}": list(choices) for parameter, choices in values.items()},
     }
-    return grid | {key: value for key, value in _landmarks(method, n_samples).items() if key not in grid}
+    return grid | {key: value for key, value in _landmarks(method, size).items() if key not in grid}
 
 
-def _landmarks(method: str, n_samples: int) -> dict[str, list[Any]]:
-    """Number of landmarks of a kernel method if there are many samples, by parameter name."""
-    cls = METHODS[method]
-    if n_samples <= _N_LANDMARKS or not issubclass(cls, KernelTransformer):
+def _landmarks(method: str, size: tuple[int, int]) -> dict[str, list[Any]]:
+    """Number of landmarks of a kernel method if there are many samples of every class, by parameter name."""
+    cls, (n_samples, n_classes) = METHODS[method], size
+    large = n_samples > _N_LANDMARKS and n_samples >= _MIN_CLASS_SIZE * n_classes
+    if not large or not issubclass(cls, KernelTransformer):
         return {}
     return {f"{cls.__name__.lower()}__n_landmarks": [_N_LANDMARKS]}
 
@@ -91,7 +95,8 @@ def tune(
     param_grid : dict or list of dict, optional
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
         covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``. With
-        more than 2,000 samples, `KMvHE` and `KCCA` use 2,000 landmarks, unless ``n_landmarks`` is listed here.
+        more than 1,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 1,000 landmarks, unless
+        ``n_landmarks`` is listed here.
     n_iter : int, optional
         Number of settings to draw; None tries all.
     **options
@@ -111,9 +116,8 @@ def tune(
     True
     """
     name, checked = method_name(method), Views(views)
-    if param_grid is None:
-        grid: Grid = search_space(name, checked.n_features, len(checked))
-    else:
-        grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid
-        grid = [{**_landmarks(name, len(checked)), **given} for given in grids]
+    size = len(checked), len(np.unique(np.asarray(y, dtype=str)))
+    grid = search_space(name, checked.n_features, size) if param_grid is None else param_grid
+    if landmarks := _landmarks(name, size):
+        grid = [landmarks | dict(given) for given in ([grid] if isinstance(grid, Mapping) else grid)]
     return EmbeddingSearchCV(standard_pipeline(name), grid, n_iter=n_iter, **options).fit(checked, y)
