@@ -93,7 +93,7 @@ def calibrate(
     _check_gallery(matcher)
     loaded = open_samples(matcher, data, view, folder, case)
     known = loaded.y.astype(str) != ""
-    X, y = loaded.views[view][known], comparable_labels(loaded.y[known], matcher)
+    X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
     if not len(y):
         raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
     matcher.calibrate(X, y, view, false_match_rate).set_params(probe_view=view)
