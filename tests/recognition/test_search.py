@@ -549,8 +549,8 @@ class TestLandmarks:
     def test_large_data_of_large_classes_get_them(self):
         for method in ("KMvHE", "KCCA"):
             name = f"{method.lower()}__n_landmarks"
-            assert search_space(method, [8, 8], (1001, 10)) == search_space(method, [8, 8]) | {name: [1000]}
-            assert search_space(method, [8, 8], (1000, 10)) == search_space(method, [8, 8])
+            assert search_space(method, [8, 8], (2001, 20)) == search_space(method, [8, 8]) | {name: [2000]}
+            assert search_space(method, [8, 8], (2000, 20)) == search_space(method, [8, 8])
             assert search_space(method, [8, 8], (4000, 41)) == search_space(method, [8, 8])
         assert search_space("MvHE", [8, 8], (4000, 2)) == search_space("MvHE", [8, 8])
         assert search_space("KMvHE", [8, 8], (4000, 2), own={"n_landmarks": [None]})["kmvhe__n_landmarks"] == [None]

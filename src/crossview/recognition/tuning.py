@@ -17,7 +17,7 @@ __all__ = ["search_space", "standard_pipeline", "tune"]
 _SCALINGS = ("feature", "view")
 _PCA_DIMENSIONS = (20, 40, 80, 160)
 _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
-_N_LANDMARKS = 1000  # of kernel methods; up to as many samples, all of them
+_N_LANDMARKS = 2000  # of kernel methods; up to as many samples, all of them
 _MIN_CLASS_SIZE = 100  # on average; with smaller classes, landmarks cost more than a point of accuracy (docs/tuning.md)
 
 
@@ -95,7 +95,7 @@ def tune(
     param_grid : dict or list of dict, optional
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
         covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``. With
-        more than 1,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 1,000 landmarks, unless
+        more than 2,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 2,000 landmarks, unless
         ``n_landmarks`` is listed here.
     n_iter : int, optional
         Number of settings to draw; None tries all.
