@@ -17,8 +17,16 @@ from crossview.embeddings.methods import method_name
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
+_ORDER = ["datasets", "compare", "tune", "fit", "evaluate", "enroll", "calibrate", "match"]
+_ORDER += ["embed", "export", "inspect", "reproduce"]
+
+
 class _Commands(TyperGroup):
     """Reports warnings, and errors that a user can fix, in one line; the exit status of errors is 1."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of their use."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -39,7 +47,9 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 app = typer.Typer(
     cls=_Commands,
-    help="Match across views: the gallery was recorded by one sensor, pose or modality, the probe by another.",
+    help="Match across views: the gallery was recorded by one sensor, pose or modality, the probe by another.\n\n"
+    "With training and test data: `compare` methods, `tune` the best and `evaluate` it. Then `enroll` a gallery, "
+    "`calibrate` when to reject strangers, and `match` probes.",
     invoke_without_command=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
