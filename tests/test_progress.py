@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import builtins
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -135,3 +138,46 @@ def test_lines_without_rich(quick, monkeypatch, capsys):
     with progress("Working", 2) as advance:
         advance()
         assert "━" not in wait_for(capsys, "Working: 1 of 2 steps, 0:00 elapsed")
+
+
+# Sorting holds the global lock, as SciPy's eigen-solvers do: no thread of the process can print meanwhile.
+SCRIPT = """
+import random, sys, time
+from crossview import _progress
+_progress._FIRST_LINE = _progress._INTERVAL = 0.05
+with _progress.progress("Working", 9, unit="fits") as advance:
+    advance(0, restored=2)
+    advance(1, "beta=0.3, α")
+    numbers = [random.random() for _ in range(300_000)]
+    start = time.perf_counter()
+    while time.perf_counter() - start < 0.3:
+        numbers = [random.random() for _ in range(2 * len(numbers))]
+        start = time.perf_counter()
+        numbers.sort()
+    advance(3)
+    {end}
+print("after", file=sys.stderr)
+"""
+
+
+def follow(end="pass", **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(end=end)], stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def test_lines_go_on_while_the_global_lock_is_held():
+    told = follow().communicate()[1].splitlines()
+    assert told[0] == "Working: resuming; 2 of 9 fits were done"
+    held = [line for line in told if line.startswith("Working: 3 of 9 fits, 0:0") and line.endswith("now beta=0.3, α")]
+    assert len(held) >= 3
+    assert told[-1] == "after"
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('inside')", "import os; os.kill(os.getpid(), 9)"])
+def test_the_process_that_prints_ends_with_the_work(end):
+    process = follow(end)
+    told = process.communicate()[1]  # ends when every process that may write to the pipe has ended
+    assert process.returncode in (1, -signal.SIGKILL)
+    assert "after" not in told
+    assert ("ValueError: inside" in told) == (process.returncode == 1)

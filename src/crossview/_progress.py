@@ -1,6 +1,13 @@
-"""Progress of long work: a bar on a terminal, lines on stderr otherwise."""
+"""Progress of long work: a bar on a terminal, lines on stderr otherwise.
+
+SciPy's eigen-solvers hold Python's global lock, and no other thread can print during a long one. So another process
+prints the lines: it runs this file, which imports nothing but the standard library, and reads what is done from a pipe.
+"""
 
 import contextlib
+import json
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -30,7 +37,7 @@ def silent(steps: int = 1, now: str | None = None, *, restored: int = 0) -> None
 def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps") -> Iterator[Advance]:
     """Show how much of some work is done, what runs, and the time left; yield the function to call as it proceeds.
 
-    A terminal shows a bar if rich is installed. Without either, a thread prints lines, also during a long step.
+    A terminal shows a bar if rich is installed. Without either, lines are printed, also during a long step.
 
     >>> with progress("Searching for MvHE", total=2, unit="fits") as advance:
     ...     advance(0, "beta=0.1")
@@ -40,9 +47,14 @@ def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps"
     if not wanted:
         yield silent
         return
-    state = _State(label, total, unit)
-    with _bar(state) if _can_show_bar() else _lines(state):
-        yield state.advance
+    if _can_show_bar():
+        show = _bar
+    elif sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.executable:
+        show = _lines_of_process
+    else:  # another process does not see what sys.stderr was replaced by, for example in a notebook
+        show = _lines
+    with show(_State(label, total, unit)) as advance:
+        yield advance
 
 
 @dataclass
@@ -104,7 +116,7 @@ def _can_show_bar() -> bool:
 
 
 @contextlib.contextmanager
-def _bar(state: _State) -> Iterator[None]:
+def _bar(state: _State) -> Iterator[Advance]:
     from rich.console import Console, Group, RenderableType
     from rich.live import Live
     from rich.progress_bar import ProgressBar
@@ -118,11 +130,11 @@ def _bar(state: _State) -> Iterator[None]:
         return Group(row, Text(state.now, overflow="ellipsis", no_wrap=True, style="dim")) if state.now else row
 
     with Live(get_renderable=draw, console=Console(stderr=True), transient=True):
-        yield
+        yield state.advance
 
 
 @contextlib.contextmanager
-def _lines(state: _State) -> Iterator[None]:
+def _lines(state: _State) -> Iterator[Advance]:
     ended = threading.Event()
 
     def report() -> None:
@@ -134,10 +146,41 @@ def _lines(state: _State) -> Iterator[None]:
     thread = threading.Thread(target=report, name="crossview-progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield state.advance
     finally:
         ended.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def _lines_of_process(state: _State) -> Iterator[Advance]:
+    known = json.dumps([state.label, state.total, state.unit, _FIRST_LINE, _INTERVAL])
+    process = subprocess.Popen([sys.executable, "-I", "-S", __file__, known], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    pipe, lock = process.stdin, threading.Lock()
+
+    def advance(steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+        with lock, contextlib.suppress(OSError, ValueError):  # as in _print
+            pipe.write(json.dumps([steps, now, restored]).encode() + b"\n")
+            pipe.flush()
+
+    try:
+        yield advance
+    finally:
+        with contextlib.suppress(OSError):
+            pipe.close()
+        process.wait()
+
+
+def _print_lines_of_parent(label: str, total: int, unit: str, first_line: float, interval: float) -> None:
+    """Print lines until the pipe on stdin is closed, at the latest when the process that does the work ends."""
+    global _FIRST_LINE, _INTERVAL
+    _FIRST_LINE, _INTERVAL = first_line, interval
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches this process, which has to outlast the other
+    with _lines(_State(label, total, unit)) as advance:
+        for line in sys.stdin:
+            steps, now, restored = json.loads(line)
+            advance(steps, now, restored=restored)
 
 
 def _print(line: str) -> None:
@@ -150,3 +193,7 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+if __name__ == "__main__":
+    _print_lines_of_parent(*json.loads(sys.argv[1]))
