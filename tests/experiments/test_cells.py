@@ -132,10 +132,10 @@ def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     assert training_size(dataclasses.replace(cell, method="MvHE"), turntable.y) == (0, 1)
     assert training_size(dataclasses.replace(cell, split=Split("classes", 99, 2, 0)), turntable.y) == (0, 1)
     small = key(cell, "f", WIDE)
-    assert key(cell, "f", WIDE, (2000, 5)) == key(cell, "f", WIDE, (5000, 51)) == small
+    assert key(cell, "f", WIDE, (2000, 5)) == key(cell, "f", WIDE, (4000, 51)) == small
     assert key(cell, "f", WIDE, (2001, 5)) != small
-    monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 20)
-    monkeypatch.setattr("crossview.recognition.tuning._MIN_CLASS_SIZE", 4)
+    monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 20)
+    monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 4)
     found = _task(cell, turntable, "f")
     assert found.key == key(cell, "f", WIDE, (32, 8)) != small
     assert run_cell(cell, turntable)["best_params"]["kmvhe__n_landmarks"] == 20

@@ -546,18 +546,19 @@ class TestResume:
 
 
 class TestLandmarks:
-    def test_large_data_of_large_classes_get_them(self):
+    def test_large_data_get_them(self):
         for method in ("KMvHE", "KCCA"):
             name = f"{method.lower()}__n_landmarks"
             assert search_space(method, [8, 8], (2001, 20)) == search_space(method, [8, 8]) | {name: [2000]}
             assert search_space(method, [8, 8], (2000, 20)) == search_space(method, [8, 8])
-            assert search_space(method, [8, 8], (4000, 41)) == search_space(method, [8, 8])
+            assert search_space(method, [8, 8], (4000, 41)) == search_space(method, [8, 8])  # small classes
+            assert search_space(method, [8, 8], (4001, 41)) == search_space(method, [8, 8]) | {name: [4000]}
         assert search_space("MvHE", [8, 8], (4000, 2)) == search_space("MvHE", [8, 8])
         assert search_space("KMvHE", [8, 8], (4000, 2), own={"n_landmarks": [None]})["kmvhe__n_landmarks"] == [None]
 
     def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
-        monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 30)
-        monkeypatch.setattr("crossview.recognition.tuning._MIN_CLASS_SIZE", 5)
+        monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 30)
+        monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 5)
         grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
         for given, expected in ((None, 30), (grid, 30), ([grid], 30), (grid | {"kmvhe__n_landmarks": [20]}, 20)):
             search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)

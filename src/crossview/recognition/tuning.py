@@ -17,8 +17,9 @@ __all__ = ["search_space", "standard_pipeline", "tune"]
 _SCALINGS = ("feature", "view")
 _PCA_DIMENSIONS = (20, 40, 80, 160)
 _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
-_N_LANDMARKS = 2000  # of kernel methods; up to as many samples, all of them
-_MIN_CLASS_SIZE = 100  # on average; with smaller classes, landmarks cost more than a point of accuracy (docs/tuning.md)
+# Landmarks of kernel methods; up to as many samples, all of them. With small classes, every sample counts more, and a
+# fit to 4,000 samples of two views takes a minute (docs/tuning.md).
+_LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
 
 
 def standard_pipeline(method: str) -> Pipeline:
@@ -43,8 +44,8 @@ def search_space(
 
     `own` are values of the method's parameters, by default ``crossview.SEARCH_SPACES[method]``, and `pca` numbers of
     components per view. Those that exceed every view's width are replaced by None, for all components, unless views
-    have hundreds of features. `size` are the numbers of samples and classes. With many samples per class, kernel
-    methods get landmarks, unless `own` says how many.
+    have hundreds of features. `size` are the numbers of samples and classes. With many samples, kernel methods get
+    landmarks, unless `own` says how many.
 
     >>> search_space("MvDA", [64, 6], own={"reg": [0.1]})
     {'viewscaler__by': ['feature', 'view'], 'viewpca__n_components': [None, 20, 40], 'mvda__reg': [0.1]}
@@ -67,12 +68,12 @@ def search_space(
 
 
 def _landmarks(method: str, size: tuple[int, int]) -> dict[str, list[Any]]:
-    """Number of landmarks of a kernel method if there are many samples of every class, by parameter name."""
+    """Number of landmarks of a kernel method if there are more samples than that, by parameter name."""
     cls, (n_samples, n_classes) = METHODS[method], size
-    large = n_samples > _N_LANDMARKS and n_samples >= _MIN_CLASS_SIZE * n_classes
-    if not large or not issubclass(cls, KernelTransformer):
+    most = _LANDMARKS_LARGE if n_samples >= _LARGE_CLASS * n_classes else _LANDMARKS_SMALL
+    if n_samples <= most or not issubclass(cls, KernelTransformer):
         return {}
-    return {f"{cls.__name__.lower()}__n_landmarks": [_N_LANDMARKS]}
+    return {f"{cls.__name__.lower()}__n_landmarks": [most]}
 
 
 def tune(
