@@ -111,11 +111,16 @@ def test_a_report_on_something_else_is_not_replaced(model, data, tmp_path):
     message = run("evaluate", model, other, *FEW, "-o", "here", status=1).stderr
     assert "here holds a report on other data: choose another --output, or pass --overwrite" in message
     write(data, y=Y[::-1])
-    assert "a report on other data" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    message = run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    assert "a report on these data, which have changed since: choose another --output" in message
     run("evaluate", model, data, *FEW, "-o", "here", "--overwrite")
     assert (tmp_path / "here" / "report.html").read_text() != first
     cv.save(cv.MvDA(n_components=3).fit({"photo": NOISY[0], "sketch": NOISY[1]}, Y), model)
-    assert "a report on another model" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    message = run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    assert "a report on this model, which has changed since: choose another --output" in message
+    renamed = model.rename(tmp_path / "b.model")
+    assert "a report on another model: choose" in run("evaluate", renamed, data, *FEW, "-o", "here", status=1).stderr
+    renamed.rename(model)
     (tmp_path / "here" / "evaluation.json").unlink()
     assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
 

@@ -1,8 +1,6 @@
 """Commands that run experiments: `compare` and `reproduce`."""
 
-import json
 import logging
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -12,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from joblib import cpu_count
-from rich.markup import escape
 
 import crossview as cv
 from crossview._progress import progress
@@ -26,27 +23,34 @@ from crossview.cli.app import (
     Unit,
     app,
     err,
-    out,
+    print_json,
 )
 from crossview.cli.comparison import (
-    LoadOptions,
     SplitData,
     check_folds,
-    failure,
     given_split,
     inapplicable,
     random_splits,
     reasons,
     with_earlier,
 )
-from crossview.cli.tables import console_tables
+from crossview.cli.data import DataOptions
+from crossview.cli.reports import (
+    StaticOption,
+    command_line,
+    console_tables,
+    is_given,
+    output_folder,
+    print_results,
+    write_page,
+)
 from crossview.embeddings.methods import method_name
 from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
 from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import Panel
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
-from crossview.report import Report, ResultTable, write_report
+from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import counted, listed
 from crossview.report.results import not_applicable
@@ -76,7 +80,6 @@ OutputOption = Annotated[
         help="Folder for results and the report; by default crossview-compare/DATA, or crossview-reproduce.",
     ),
 ]
-StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write figures as SVG, PNG and PDF, too.")]
 
 
 @app.command()
@@ -154,7 +157,7 @@ def compare(
     chosen = _methods(methods)
     search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
     together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
-    how = LoadOptions(folder, case, size, pair_by)
+    how = DataOptions(folder, case, size, pair_by)
     if train_data is None and test_data is None:
         problem = random_splits(data, how, split.value, train, repeats, seed)
     else:
@@ -174,7 +177,7 @@ def compare(
     output = output_folder(
         output or Path("crossview-compare") / "-".join(Path(d).stem for d in (wanted.data, test_data) if d)
     )
-    shown = wanted if overwrite else with_earlier(wanted, output, ask=not as_json)
+    shown = wanted if overwrite else with_earlier(wanted, output, as_json)
     panel = shown.panel
     results = inapplicable(panel, problem.data)
     cells = [place.cell for place in panel.places if place.cell not in results]
@@ -194,10 +197,10 @@ def _check_given(context: typer.Context, train_data: str | None, test_data: str 
     if train_data is None or test_data is None:
         missing = "--test-data" if test_data is None else "--train-data"
         raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
-    if _is_given(context, "data"):
+    if is_given(context, "data"):
         raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
     for name in ("repeats", "split", "train"):
-        if _is_given(context, name):
+        if is_given(context, name):
             raise ValueError(f"a fixed test set has one split: leave out --{name}.")
     return train_data, test_data
 
@@ -205,12 +208,13 @@ def _check_given(context: typer.Context, train_data: str | None, test_data: str 
 def _tell_in_advance(problem: SplitData, panel: Panel) -> None:
     """Print what is known before the work: warnings, and methods that cannot be applied; an error if none can."""
     if problem.warning:
-        err.print(escape(problem.warning), soft_wrap=True, style="yellow")
+        err.print(problem.warning, markup=False, soft_wrap=True, style="yellow")
     known = inapplicable(panel, problem.data)
+    told = reasons(known.values())
     if len(known) == len({place.cell for place in panel.places}):
-        raise ValueError(f"no method can be applied to these data. {' '.join(reasons(known))}")
-    for reason in reasons(known):
-        err.print(f"Not applicable: {escape(reason)}", soft_wrap=True)
+        raise ValueError(f"no method can be applied to these data. {' '.join(told)}")
+    for reason in told:
+        err.print(f"Not applicable: {reason}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -250,7 +254,7 @@ def reproduce(
     experiments = [plan(name, effort, load.lacks) for name in wanted]
     for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
         where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
-        err.print(f"{escape(reason)} ({where})", soft_wrap=True, style="yellow")
+        err.print(f"{reason} ({where})", markup=False, soft_wrap=True, style="yellow")
     if not any(experiment.cells for experiment in experiments):
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
@@ -303,17 +307,6 @@ def _numbers(given: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in given.split(","))
     except ValueError:
         raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
-
-
-def output_folder(path: Path) -> Path:
-    """The folder for results, created if missing."""
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"cannot create {path}: choose another --output ({error.strerror}).") from error
-    return path
 
 
 class _ConsoleHandler(logging.Handler):
@@ -370,15 +363,6 @@ logging.getLogger("crossview").addHandler(_ConsoleHandler())
 logging.getLogger("crossview").setLevel(logging.INFO)
 
 
-def write_page(report: Report, folder: Path, static: bool) -> Path:
-    """Write a report into a folder, and return the path of its page."""
-    try:
-        return write_report(report, folder, static=static)
-    except OSError as error:
-        fix = "free some space, make it writable, or choose another --output"
-        raise OSError(f"the report cannot be written to {folder}: {fix} ({error.strerror or error}).") from error
-
-
 def _finish(
     tables: Sequence[ResultTable],
     results: dict[Cell, Record],
@@ -390,6 +374,7 @@ def _finish(
     """Print the results and the path of the report."""
     unfinished = [record for record in results.values() if record.status == "failed"]
     failed = [record for record in unfinished if not not_applicable([record])]
+    known = facts or {}
     if as_json:
         rows = [
             {"table": table.key, "row": row, "column": column, **vars(entry)}
@@ -397,44 +382,17 @@ def _finish(
             for row, found in table.rows.items()
             for column, entry in zip(table.columns, found, strict=True)
         ]
-        found = {"report": str(page), "failed": len(failed), "summary": summary, **(facts or {}), "entries": rows}
-        print(json.dumps(found))
+        print_json({"report": str(page), "failed": len(failed), "summary": summary, **known, "entries": rows})
     else:
-        known = facts or {}
-        for table in console_tables(tables, known.get("best", ()), known.get("views", ())):
-            out.print(table)
-        if summary:
-            out.print(escape(summary))
+        lines = [summary]
         if not summary or len(unfinished) < len(results):  # otherwise the summary has the reasons
-            for line in dict.fromkeys(failure(record) for record in unfinished if record not in failed):
-                out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
-        out.print(f"report: {page}", markup=False, soft_wrap=True)
+            absent = reasons(record for record in unfinished if record not in failed)
+            lines += [f"Not applicable: {reason}" for reason in absent]
+        print_results(console_tables(tables, known.get("best", ()), known.get("views", ())), lines, page)
     if failed:
         number = f"{len(failed)} of {counted(len(results), 'computation')} failed"
         err.print(f"{number}. Run again with --retry to retry:", style="yellow")
-        for line in dict.fromkeys(map(failure, failed)):
-            err.print(f"  {escape(line)}", soft_wrap=True)
+        for reason in reasons(failed):
+            err.print(f"  {reason}", markup=False, soft_wrap=True)
     if results and len(unfinished) == len(results):
         raise typer.Exit(1)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether a parameter is on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def command_line(context: typer.Context) -> str:
-    """The command as it was given."""
-    words: list[str] = ["crossview", str(context.info_name)]
-    for parameter in context.command.params:
-        if not _is_given(context, parameter.name or ""):
-            continue
-        value = context.params[parameter.name]
-        if parameter.param_type_name == "argument":
-            words += map(str, value if isinstance(value, list | tuple) else [value])
-        elif isinstance(value, bool):
-            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
-        else:
-            words += [parameter.opts[0], str(value)]
-    return shlex.join(words)
