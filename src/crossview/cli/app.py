@@ -1,11 +1,9 @@
-"""The application, its consoles, shared options, and errors in one line."""
+"""The application, its consoles, and errors in one line."""
 
 import json
 import math
 import warnings
 from collections.abc import Mapping
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 import crossview as cv
-from crossview.embeddings.methods import method_name
 
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
@@ -58,52 +55,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # in which lines of a paragraph flow
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--output", "-o")) -> Any:
-    """An option for a file to write, which is checked before any work is done."""
-
-    def check(path: Path | None) -> Path | None:
-        if path is not None and suffixes and path.suffix not in suffixes:
-            raise ValueError(f"{path} must end in {', '.join(suffixes)}.")
-        if path is not None and not path.absolute().parent.is_dir():
-            raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")
-        if path is not None and path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder: add the name of a file.")
-        return path
-
-    return typer.Option(*names, metavar="FILE", callback=check, help=help_text)
-
-
-Unit = StrEnum("Unit", ["auto", "classes", "samples"])
-MethodOption = Annotated[str, typer.Option("--method", callback=method_name, help=f"{', '.join(cv.METHODS)}.")]
-DataArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A data set's name (see `crossview datasets`); an .npz or .mat file with a matrix per view and the labels "
-        "as y; a folder of tables (.csv, .parquet), one per view, with columns id and label; a folder of .npy files, "
-        "one per view and y.npy; or a folder of images, view/class/sample.png.",
-    ),
-]
-FolderOption = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder that contains coil-100/, cmu-pie/ and so on.")
-]
-SizeOption = Annotated[
-    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 48x48.")
-]
-PairByOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATTERN",
-        help="Pair files of a class, or ids of tables, whose names differ: those in which this regular expression "
-        r"finds the same text in its parentheses, for example '(\d+)$' for the number at the end.",
-    ),
-]
-CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-OutputOption = Annotated[Path, file_option("Where to write the model.")]
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
 
 
 @app.callback()

@@ -8,30 +8,11 @@ from typing import Annotated, Any
 import typer
 
 import crossview as cv
-from crossview.cli.app import (
-    CaseOption,
-    DataArgument,
-    FolderOption,
-    JsonOption,
-    ModelArgument,
-    PairByOption,
-    SizeOption,
-    Unit,
-    app,
-    jsonable,
-    print_json,
-)
+from crossview.cli import options as opt
+from crossview.cli import reports
+from crossview.cli.app import app, jsonable, print_json
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.matching import comparable_labels
-from crossview.cli.reports import (
-    StaticOption,
-    command_line,
-    confirm_replacing,
-    console_tables,
-    output_folder,
-    print_results,
-    write_page,
-)
 from crossview.experiments.cells import fingerprint
 from crossview.persistence import write_atomically
 from crossview.report.evaluation import evaluation_report, evaluation_summary, evaluation_tables
@@ -42,8 +23,8 @@ _RECORD = "evaluation.json"
 @app.command()
 def evaluate(
     context: typer.Context,
-    model: ModelArgument,
-    data: DataArgument,
+    model: opt.Model,
+    data: opt.Data,
     view: Annotated[
         str | None,
         typer.Option(
@@ -61,19 +42,19 @@ def evaluate(
     bootstrap: Annotated[int, typer.Option(min=100, help="Draws for the confidence intervals.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     resample: Annotated[
-        Unit,
+        opt.Unit,
         typer.Option(help="What the bootstrap draws. By default classes if there are 20 or more, otherwise samples."),
-    ] = Unit.auto,
+    ] = opt.Unit.auto,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a report on another model or other data.")
     ] = False,
-    static: StaticOption = True,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    static: opt.Static = True,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Measure how good a saved model is on labelled test data, and write a report.
 
@@ -98,7 +79,7 @@ def evaluate(
         "view": view,
     }
     if not overwrite and (what := _other_report(output, subject)):
-        confirm_replacing(output, what, as_json)
+        reports.confirm_replacing(output, what, as_json)
     options: dict[str, Any] = {
         "n_bootstrap": bootstrap,
         "confidence": confidence,
@@ -111,8 +92,8 @@ def evaluate(
     else:
         found = cv.evaluate_probes(fitted, loaded.views[view], comparable_labels(loaded.y, fitted), view, **options)
     facts = {"model": f"{model.name}, SHA-256 {subject['model_sha256']}", "data": f"{data}: {loaded.views!r}"}
-    report = evaluation_report(found, loaded, model.name, facts, command_line(context))
-    page = write_page(report, output_folder(output), static)
+    report = evaluation_report(found, loaded, model.name, facts, reports.command_line(context))
+    page = reports.write_page(report, reports.output_folder(output), static)
     summary = evaluation_summary(found)
     result = jsonable({**subject, "report": str(page), "summary": summary, **found.to_dict()})
     write_atomically(output / _RECORD, json.dumps(result, indent=1).encode())
@@ -121,7 +102,7 @@ def evaluate(
         return
     tables = evaluation_tables(found)
     notes = (entry.note for table in tables for entry in table.entries)
-    print_results(console_tables(tables), [*notes, summary], page)
+    reports.print_results(tables, [*notes, summary], page)
 
 
 def _other_report(folder: Path, subject: dict[str, Any]) -> str:

@@ -13,18 +13,9 @@ from joblib import cpu_count
 
 import crossview as cv
 from crossview._progress import progress
-from crossview.cli.app import (
-    CaseOption,
-    DataArgument,
-    FolderOption,
-    JsonOption,
-    PairByOption,
-    SizeOption,
-    Unit,
-    app,
-    err,
-    print_json,
-)
+from crossview.cli import options as opt
+from crossview.cli import reports
+from crossview.cli.app import app, err, print_json
 from crossview.cli.comparison import (
     SplitData,
     check_folds,
@@ -35,15 +26,6 @@ from crossview.cli.comparison import (
     with_earlier,
 )
 from crossview.cli.data import DataOptions
-from crossview.cli.reports import (
-    StaticOption,
-    command_line,
-    console_tables,
-    is_given,
-    output_folder,
-    print_results,
-    write_page,
-)
 from crossview.embeddings.methods import method_name
 from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
 from crossview.experiments.comparisons import Comparison
@@ -71,7 +53,7 @@ SchedulerOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Compute on the Dask cluster with this scheduler instead.")
 ]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Retry what failed before.")]
-OutputOption = Annotated[
+ReportOption = Annotated[
     Path | None,
     typer.Option(
         "--output",
@@ -85,7 +67,7 @@ OutputOption = Annotated[
 @app.command()
 def compare(
     context: typer.Context,
-    data: DataArgument = "digits",
+    data: opt.Data = "digits",
     train_data: Annotated[
         str | None,
         typer.Option(metavar="DATA", help="Train on these data, and test on those of --test-data, instead of splits."),
@@ -93,16 +75,16 @@ def compare(
     test_data: Annotated[
         str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
     ] = None,
-    output: OutputOption = None,
+    output: ReportOption = None,
     methods: MethodsOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
     split: Annotated[
-        Unit,
+        opt.Unit,
         typer.Option(
             help="Test on classes that were not trained on (classes), or on further samples of the same classes "
             "(samples). By default classes if there are 20 or more.",
         ),
-    ] = Unit.auto,
+    ] = opt.Unit.auto,
     train: Annotated[
         float | None,
         typer.Option(
@@ -142,12 +124,12 @@ def compare(
             "--overwrite", help="Replace the report in the folder, whatever it shows; stored results are kept."
         ),
     ] = False,
-    static: StaticOption = True,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    static: opt.Static = True,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
 
@@ -155,7 +137,8 @@ def compare(
     again to resume. Methods computed later with the same settings are added to the report.
     """
     chosen = _methods(methods)
-    search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
+    tried = None if pca is None else _dimensions(pca)
+    search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members)
     together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
     how = DataOptions(folder, case, size, pair_by)
     if train_data is None and test_data is None:
@@ -171,10 +154,10 @@ def compare(
         search=search,
         methods=tuple(chosen),
         committees=tuple(together),
-        commands=(command_line(context),),
+        commands=(reports.command_line(context),),
     )
     _tell_in_advance(problem, wanted.panel)
-    output = output_folder(
+    output = reports.output_folder(
         output or Path("crossview-compare") / "-".join(Path(d).stem for d in (wanted.data, test_data) if d)
     )
     shown = wanted if overwrite else with_earlier(wanted, output, as_json)
@@ -186,7 +169,7 @@ def compare(
     added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
     remark = " ".join(filter(None, [problem.remark, added]))
     report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark)
-    page = write_page(report, output, static)
+    page = reports.write_page(report, output, static)
     shown.save(output)
     summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results)
     _finish(comparison_tables(panel, results), results, page, as_json, summary, facts)
@@ -197,10 +180,10 @@ def _check_given(context: typer.Context, train_data: str | None, test_data: str 
     if train_data is None or test_data is None:
         missing = "--test-data" if test_data is None else "--train-data"
         raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
-    if is_given(context, "data"):
+    if reports.is_given(context, "data"):
         raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
     for name in ("repeats", "split", "train"):
-        if is_given(context, name):
+        if reports.is_given(context, name):
             raise ValueError(f"a fixed test set has one split: leave out --{name}.")
     return train_data, test_data
 
@@ -221,8 +204,8 @@ def _tell_in_advance(problem: SplitData, panel: Panel) -> None:
 def reproduce(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"{', '.join(EXPERIMENTS)}, or 'all'.")],
-    folder: FolderOption = None,
-    output: OutputOption = None,
+    folder: opt.Folder = None,
+    output: ReportOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids and fewer points.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; by default 10, as in the paper.")] = None,
     draws: Annotated[
@@ -238,8 +221,8 @@ def reproduce(
     scheduler: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits.")] = 0,
     retry: RetryOption = False,
-    static: StaticOption = True,
-    as_json: JsonOption = False,
+    static: opt.Static = True,
+    as_json: opt.Json = False,
 ) -> None:
     """Run the paper's experiments and report measured next to published figures.
 
@@ -259,14 +242,14 @@ def reproduce(
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
     output = output or Path("crossview-reproduce")
-    store = output_folder(output) / "results.db"
+    store = reports.output_folder(output) / "results.db"
     results: dict[Cell, Record] = {}
     for alone in (False, True):
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
         results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
-    report = reproduction_report(experiments, results, load, command_line(context))
-    page = write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
+    report = reproduction_report(experiments, results, load, reports.command_line(context))
+    page = reports.write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
     tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
     _finish(tables, results, page, as_json)
 
@@ -280,33 +263,32 @@ def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | 
 
 
 def _methods(given: str | None) -> list[str]:
-    if given is None:
-        return list(cv.METHODS)
-    chosen = dict.fromkeys(method_name(name.strip()) for name in given.split(",") if name.strip())
+    chosen = list(cv.METHODS) if given is None else dict.fromkeys(map(method_name, _parts(given)))
     if not chosen:
         raise ValueError(f"--methods is empty: use one or more of {', '.join(cv.METHODS)}.")
     return list(chosen)
 
 
-def _dimensions(given: str | None) -> tuple[int | None, ...] | None:
-    if given is None:
-        return None
-    parts = [part.strip().lower() for part in given.split(",")]
-    return tuple(None if part == "none" else _numbers(part, "--pca")[0] for part in parts)
+def _dimensions(given: str) -> tuple[int | None, ...]:
+    return tuple(None if part == "none" else _numbers(part, "--pca")[0] for part in _parts(given.lower()))
 
 
 def _scalings(given: str) -> tuple[str | None, ...]:
-    parts = [part.strip().lower() for part in given.split(",")]
+    parts = dict.fromkeys(_parts(given.lower()))
     if unknown := [part for part in parts if part not in ("feature", "view", "none")]:
         raise ValueError(f"--scaling must be feature, view or none, or several of them, got {unknown[0]!r}.")
-    return tuple(dict.fromkeys(None if part == "none" else part for part in parts))
+    return tuple(None if part == "none" else part for part in parts)
 
 
 def _numbers(given: str, option: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in given.split(","))
+        return tuple(map(int, given.split(",")))
     except ValueError:
         raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
+
+
+def _parts(given: str) -> list[str]:
+    return [part.strip() for part in given.split(",") if part.strip()]
 
 
 class _ConsoleHandler(logging.Handler):
@@ -388,7 +370,7 @@ def _finish(
         if not summary or len(unfinished) < len(results):  # otherwise the summary has the reasons
             absent = reasons(record for record in unfinished if record not in failed)
             lines += [f"Not applicable: {reason}" for reason in absent]
-        print_results(console_tables(tables, known.get("best", ()), known.get("views", ())), lines, page)
+        reports.print_results(tables, lines, page, known.get("best", ()), known.get("views", ()))
     if failed:
         number = f"{len(failed)} of {counted(len(results), 'computation')} failed"
         err.print(f"{number}. Run again with --retry to retry:", style="yellow")

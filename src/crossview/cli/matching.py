@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 import crossview as cv
 from crossview._transformer import unwrap
-from crossview.cli.app import CaseOption, FolderOption, JsonOption, ModelArgument, app, file_option, tell
+from crossview.cli import options as opt
+from crossview.cli.app import app, tell
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, write_rows
 from crossview.datasets import Dataset
@@ -31,19 +32,19 @@ SamplesArgument = Annotated[
     ),
 ]
 ViewOption = Annotated[str, typer.Option(help="The view that the samples are seen from.")]
-UpdateOption = Annotated[Path | None, file_option("Where to write the model; by default MODEL.")]
+UpdateOption = Annotated[Path | None, opt.file_option("Where to write the model; by default MODEL.")]
 
 
 @app.command()
 def enroll(
-    model: ModelArgument,
+    model: opt.Model,
     data: SamplesArgument,
     view: ViewOption,
     replace: Annotated[bool, typer.Option("--replace", help="Empty the gallery first.")] = False,
     output: UpdateOption = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Add samples to the gallery of a model, in which `match` looks probes up.
 
@@ -63,16 +64,16 @@ def enroll(
 
 @app.command()
 def calibrate(
-    model: ModelArgument,
+    model: opt.Model,
     data: SamplesArgument,
     view: ViewOption,
     false_match_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be taken for someone in the gallery.")
     ] = 0.01,
     output: UpdateOption = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Set the distance beyond which `match` calls a probe unknown.
 
@@ -109,7 +110,7 @@ def calibrate(
 
 @app.command()
 def match(
-    model: ModelArgument,
+    model: opt.Model,
     probes: Annotated[str, typer.Argument(metavar="PROBES", help="Samples to look up, as DATA in `enroll`.")],
     view: ViewOption,
     gallery: Annotated[
@@ -118,11 +119,11 @@ def match(
     gallery_view: Annotated[str | None, typer.Option(metavar="VIEW", help="The view of --gallery.")] = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Matches per probe; by default 5.")] = None,
     output: Annotated[
-        Path | None, file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
+        Path | None, opt.file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
     ] = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Look probes up in the gallery of a model.
 
@@ -152,14 +153,14 @@ def match(
 
 @app.command()
 def export(
-    model: ModelArgument,
+    model: opt.Model,
     view: Annotated[str, typer.Option(help="The view whose map is written.")],
-    output: Annotated[Path, file_option("An .onnx file.", ".onnx")],
+    output: Annotated[Path, opt.file_option("An .onnx file.", ".onnx")],
     gallery: Annotated[
         Path | None,
-        file_option("Write the gallery, too: an .npz file of plain arrays.", ".npz", names=("--gallery",)),
+        opt.file_option("Write the gallery, too: an .npz file of plain arrays.", ".npz", names=("--gallery",)),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Write the map of one view as ONNX, and the gallery as arrays, for programs without crossview.
 

@@ -15,24 +15,8 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview._transformer import map_view, unwrap
-from crossview.cli.app import (
-    CaseOption,
-    DataArgument,
-    FolderOption,
-    JsonOption,
-    MethodOption,
-    ModelArgument,
-    OutputOption,
-    PairByOption,
-    SizeOption,
-    Unit,
-    app,
-    err,
-    file_option,
-    out,
-    print_json,
-    tell,
-)
+from crossview.cli import options as opt
+from crossview.cli.app import app, err, out, print_json, tell
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import write_rows
 from crossview.cli.matching import describe_gallery
@@ -45,7 +29,7 @@ _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 
 
 @app.command()
-def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
+def datasets(data: opt.Folder = None, as_json: opt.Json = False) -> None:
     """List the data sets that can be loaded by name."""
     if data is not None and not data.is_dir():
         raise NotADirectoryError(f"{data} is not a folder: pass the one that contains coil-100/ and so on with --data.")
@@ -67,9 +51,9 @@ def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def fit(
-    data: DataArgument,
-    output: OutputOption,
-    method: MethodOption = "KMvHE",
+    data: opt.Data,
+    output: opt.Output,
+    method: opt.Method = "KMvHE",
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the method.")
     ] = None,
@@ -77,11 +61,11 @@ def fit(
     pca: Annotated[
         int | None, typer.Option(min=1, help="Keep at most this many principal components of every view.")
     ] = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
     loaded = DataOptions(folder, case, size, pair_by).open(data)
@@ -95,30 +79,30 @@ def fit(
 
 @app.command()
 def tune(
-    data: DataArgument,
-    output: OutputOption,
-    method: MethodOption = "KMvHE",
+    data: opt.Data,
+    output: opt.Output,
+    method: opt.Method = "KMvHE",
     draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
     folds: Annotated[
         int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
     ] = 5,
     folds_of: Annotated[
-        Unit,
+        opt.Unit,
         typer.Option(
             help="What folds are made of: classes, to match classes that are not in DATA, or samples, to match further "
             "samples of the same classes. By default classes if there are at least four per fold.",
         ),
-    ] = Unit.auto,
+    ] = opt.Unit.auto,
     members: Annotated[
         int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Choose a method's parameters by cross-validation and save the best model.
 
@@ -168,14 +152,14 @@ def tune(
 
 @app.command()
 def embed(
-    model: ModelArgument,
-    data: DataArgument,
-    output: Annotated[Path, file_option("An .npz, .csv or .parquet file.", ".npz", ".csv", ".parquet")],
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    model: opt.Model,
+    data: opt.Data,
+    output: Annotated[Path, opt.file_option("An .npz, .csv or .parquet file.", ".npz", ".csv", ".parquet")],
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
     fitted = load_fitted(model)
@@ -204,7 +188,7 @@ def embed(
 
 
 @app.command()
-def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
+def inspect(model: opt.Model, as_json: opt.Json = False) -> None:
     """Describe a saved model."""
     facts = _describe(load_fitted(model))
     if as_json:

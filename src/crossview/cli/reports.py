@@ -4,7 +4,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.box import HEAVY_HEAD, SIMPLE
@@ -18,8 +17,6 @@ from crossview.report.formatting import absent, best_two, finite, measured, numb
 from crossview.report.results import direction_names
 
 _MOST_COLUMNS = 6  # the page has wider ones
-
-StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write figures as SVG, PNG and PDF, too.")]
 
 
 def output_folder(path: Path) -> Path:
@@ -75,9 +72,15 @@ def command_line(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-def print_results(tables: Iterable[Table], lines: Iterable[str], page: Path) -> None:
+def print_results(
+    tables: Sequence[ResultTable],
+    lines: Iterable[str],
+    page: Path,
+    best: Sequence[str] = (),
+    views: Sequence[str] = (),
+) -> None:
     """Print tables, the lines that belong to them, each once, and the path of the report."""
-    for table in tables:
+    for table in console_tables(tables, best, views):
         out.print(table)
     for line in dict.fromkeys(filter(None, [*lines, f"report: {page}"])):
         out.print(line, markup=False, soft_wrap=True)
