@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import crossview as cv
+from crossview._text import counted
 from crossview.cli.data import DataOptions
 from crossview.cli.reports import confirm_replacing
 from crossview.datasets import Dataset
@@ -19,7 +20,6 @@ from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import TEST_DATA, concatenated
 from crossview.experiments.plans import Panel
 from crossview.recognition.splits import folds, matching_folds
-from crossview.report.formatting import counted
 
 _MANY_CLASSES = 20  # from which on a split is one of classes, by default
 _FEW_SAMPLES = 20  # per class to train on, by default

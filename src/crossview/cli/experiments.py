@@ -13,6 +13,7 @@ from joblib import cpu_count
 
 import crossview as cv
 from crossview._progress import progress
+from crossview._text import counted
 from crossview.cli import options as opt
 from crossview.cli import reports
 from crossview.cli.app import app, err, print_json
@@ -34,7 +35,7 @@ from crossview.experiments.plans import Panel
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
 from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
-from crossview.report.formatting import counted, listed
+from crossview.report.formatting import listed
 from crossview.report.results import not_applicable
 from crossview.report.summary import comparison_facts, comparison_summary
 

@@ -9,6 +9,7 @@ import typer
 from numpy.typing import NDArray
 
 import crossview as cv
+from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview.cli import options as opt
 from crossview.cli.app import app, tell
@@ -18,7 +19,6 @@ from crossview.datasets import Dataset
 from crossview.datasets._dataset import as_labels
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
-from crossview.report.formatting import counted
 from crossview.views import index_of_view
 
 _MATCHES = 5

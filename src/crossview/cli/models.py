@@ -14,6 +14,7 @@ from rich.table import Table
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview._text import counted
 from crossview._transformer import map_view, unwrap
 from crossview.cli import options as opt
 from crossview.cli.app import app, err, out, print_json, tell
@@ -23,7 +24,6 @@ from crossview.cli.matching import describe_gallery
 from crossview.datasets.registry import SOURCES
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
-from crossview.report.formatting import counted
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 

@@ -63,9 +63,9 @@ def check_pairs(keys: Mapping[str, Set[Key]], label: Callable[[str, Key], str], 
                 f"{first} has no counterpart in {elsewhere}; {len(alone[view])} of {len(samples)} unmatched. {fix}"
             )
     if n_alone := sum(map(len, alone.values())):
-        view = next(name for name in alone if alone[name])
+        view, verb = next(name for name in alone if alone[name]), "is" if n_alone == 1 else "are"
         warnings.warn(
-            f"{n_alone} of {len(set().union(*keys.values()))} samples are in one view only, for example "
+            f"{n_alone} of {len(set().union(*keys.values()))} samples {verb} in one view only, for example "
             f"{min(label(view, key) for key in alone[view])}: fits leave them out. If another view has them under "
             "other names, rename them or use pair_by.",
             stacklevel=4,
