@@ -179,7 +179,7 @@ def test_datasets(tmp_path):
         (("fit", "DATA", "-o", "m", "--case", "3"), "has no cases: leave out --case"),
         (("fit", "digits", "-o", "m", "--method", "Magic"), "unknown method 'Magic': use one of PCA"),
         (("fit", "digits", "-o", "m", "-p", "reg"), "must be NAME=VALUE, got 'reg'"),
-        (("fit", "digits", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
+        (("fit", "nowhere", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
         (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
         (("inspect", "nowhere"), "nowhere"),
         (("datasets", "--data", "nowhere"), "nowhere is not a folder"),

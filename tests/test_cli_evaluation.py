@@ -156,7 +156,8 @@ def test_wrong_input(model, tmp_path, arrays, options, message):
 def test_wrong_files(model, data, tmp_path):
     assert "neither a data set" in run("evaluate", model, "nowhere", status=1).stderr
     (tmp_path / "file").write_text("")
-    assert "is a file, not a folder" in run("evaluate", model, data, *FEW, "-o", "file", status=1).stderr
+    for folder in ("file", "file/folder"):
+        assert "is a file, not a folder" in run("evaluate", "nowhere", data, *FEW, "-o", folder, status=1).stderr
     cv.save(cv.MvDA(), model)
     assert "not fitted" in run("evaluate", model, data, *FEW, status=1).stderr
 

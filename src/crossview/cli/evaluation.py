@@ -60,6 +60,8 @@ def evaluate(
 
     Use data that the model was not trained on. Samples without a label are left out.
     """
+    output = output or Path("crossview-evaluate") / model.stem
+    reports.check_folder(output)
     fitted = load_fitted(model)
     how = DataOptions(folder, case, size, pair_by)
     if view is None:
@@ -70,7 +72,6 @@ def evaluate(
         if not hasattr(fitted, "gallery_"):
             raise ValueError("the model has no gallery: run crossview enroll first, or leave out --view.")
         loaded = how.open_view(fitted, data, view)
-    output = output or Path("crossview-evaluate") / model.stem
     subject = {
         "model": model.name,
         "model_sha256": sha256(model.read_bytes()).hexdigest(),

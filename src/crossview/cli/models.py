@@ -68,8 +68,8 @@ def fit(
     as_json: opt.Json = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
-    loaded = DataOptions(folder, case, size, pair_by).open(data)
     model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
+    loaded = DataOptions(folder, case, size, pair_by).open(data)
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
     cv.save(pipeline, output)

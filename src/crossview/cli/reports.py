@@ -19,10 +19,16 @@ from crossview.report.results import direction_names
 _MOST_COLUMNS = 6  # the page has wider ones
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a folder for results that cannot be created, before any work is done."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is a file, not a folder: choose another --output.")
+
+
 def output_folder(path: Path) -> Path:
     """The folder for results, created if missing."""
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
+    check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
