@@ -18,7 +18,7 @@ def tree(tmp_path, draw):
 
 
 def test_pairs_by_class_and_name_and_leaves_gaps(tree):
-    with pytest.warns(UserWarning, match=r"1 of 3 samples are in one view only, .* photo/10/b\.png: fits leave"):
+    with pytest.warns(UserWarning, match=r"1 of 3 samples is in one view only, .* photo/10/b\.png: fits leave"):
         data = cv.datasets.load_folder(tree)
     assert data.view_names == ["photo", "sketch"]
     assert data.image_shape == (6, 4)

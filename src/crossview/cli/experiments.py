@@ -140,7 +140,8 @@ def compare(
     chosen = _methods(methods)
     tried = None if pca is None else _dimensions(pca)
     search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members)
-    together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
+    shown_together = _methods(None if committees.lower() == "all" else committees, "--committees")
+    together = [name for name in shown_together if name in chosen]
     how = DataOptions(folder, case, size, pair_by)
     if train_data is None and test_data is None:
         problem = random_splits(data, how, split.value, train, repeats, seed)
@@ -263,10 +264,10 @@ def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | 
     return effort if draws is None else replace(effort, draws=draws or None)
 
 
-def _methods(given: str | None) -> list[str]:
+def _methods(given: str | None, option: str = "--methods") -> list[str]:
     chosen = list(cv.METHODS) if given is None else dict.fromkeys(map(method_name, _parts(given)))
     if not chosen:
-        raise ValueError(f"--methods is empty: use one or more of {', '.join(cv.METHODS)}.")
+        raise ValueError(f"{option} is empty: use one or more of {', '.join(cv.METHODS)}.")
     return list(chosen)
 
 
