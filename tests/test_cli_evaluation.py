@@ -107,6 +107,8 @@ def test_a_report_on_something_else_is_not_replaced(model, data, tmp_path):
     run("evaluate", model, data, *FEW, "-o", "here")
     first = (tmp_path / "here" / "report.html").read_text()
     run("evaluate", model, data, *FEW, "--seed", 1, "-o", "here")  # the same model and data
+    run("evaluate", model, write(tmp_path / "copy.npz"), *FEW, "-o", "here")  # and under another name
+    run("evaluate", model, data, *FEW, "-o", "here")
     other = write(tmp_path / "other.npz", photo=NOISY[1], sketch=NOISY[0])
     message = run("evaluate", model, other, *FEW, "-o", "here", status=1).stderr
     assert "here holds a report on other data: choose another --output, or pass --overwrite" in message
