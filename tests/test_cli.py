@@ -17,6 +17,7 @@ from PIL import Image
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview.cli.app import jsonable
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 
@@ -159,7 +160,7 @@ def test_landmarks_are_shown(data, tmp_path, monkeypatch):
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--draws", 2, "--folds", 3)
     assert "kcca__n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")
-    assert json.loads(run("inspect", path, "--json").stdout)["parameters"]["n_landmarks"] == 40
+    assert json.loads(run("inspect", path, "--json").stdout)["parameters"][-1]["n_landmarks"] == 40
 
 
 def test_datasets(tmp_path):
@@ -178,10 +179,12 @@ def test_datasets(tmp_path):
         (("fit", "DATA", "-o", "m", "--case", "3"), "has no cases: leave out --case"),
         (("fit", "digits", "-o", "m", "--method", "Magic"), "unknown method 'Magic': use one of PCA"),
         (("fit", "digits", "-o", "m", "-p", "reg"), "must be NAME=VALUE, got 'reg'"),
-        (("fit", "digits", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
+        (("fit", "nowhere", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
         (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
         (("inspect", "nowhere"), "nowhere"),
         (("datasets", "--data", "nowhere"), "nowhere is not a folder"),
+        (("embed", "MODEL", "nowhere", "-o", "no/z.npz"), "output folder no does not exist: create it first"),
+        (("fit", "nowhere", "-o", "."), ". is a folder: add the name of a file"),
         (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
     ],
 )
@@ -354,6 +357,20 @@ def test_warnings_are_one_line(pictures, tmp_path):
     (pictures / "photo" / "c0" / "F2-0-0.png").unlink()
     printed = run("fit", pictures, "-o", tmp_path / "m", "--method", "MvDA", "--pair-by", r"(\d+)$")
     assert printed.stderr.startswith(
-        "warning: 1 of 12 samples are in one view only, for example sketch/c0/sk0.png: fits"
+        "warning: 1 of 12 samples is in one view only, for example sketch/c0/sk0.png: fits"
     )
     assert "UserWarning" not in printed.stderr
+
+
+def test_json_has_no_nan_and_no_types_of_numpy():
+    facts = {"a": np.float64(0.5), "b": float("nan"), 3: (np.int64(1), [True, None]), "c": np.array(["x"]), "d": min}
+    expected = {"a": 0.5, "b": None, "3": [1, [True, None]], "c": ["x"], "d": repr(min)}
+    assert jsonable(facts) == json.loads(json.dumps(jsonable(facts), allow_nan=False)) == expected
+
+
+def test_a_sample_has_no_row_for_a_view_that_has_not_seen_it(data, tmp_path):
+    unseen = np.full((1, 8), np.nan)
+    np.savez(tmp_path / "one.npz", photo=ARRAYS[0][:1], sketch=unseen, y=Y[:1])
+    run("fit", data, "-o", tmp_path / "m", "--method", "PCA")
+    run("embed", tmp_path / "m", tmp_path / "one.npz", "-o", tmp_path / "z.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "z.parquet").to_pydict()["view"] == ["photo"]

@@ -107,15 +107,22 @@ def test_a_report_on_something_else_is_not_replaced(model, data, tmp_path):
     run("evaluate", model, data, *FEW, "-o", "here")
     first = (tmp_path / "here" / "report.html").read_text()
     run("evaluate", model, data, *FEW, "--seed", 1, "-o", "here")  # the same model and data
+    run("evaluate", model, write(tmp_path / "copy.npz"), *FEW, "-o", "here")  # and under another name
+    run("evaluate", model, data, *FEW, "-o", "here")
     other = write(tmp_path / "other.npz", photo=NOISY[1], sketch=NOISY[0])
     message = run("evaluate", model, other, *FEW, "-o", "here", status=1).stderr
     assert "here holds a report on other data: choose another --output, or pass --overwrite" in message
     write(data, y=Y[::-1])
-    assert "a report on other data" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    message = run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    assert "a report on these data, which have changed since: choose another --output" in message
     run("evaluate", model, data, *FEW, "-o", "here", "--overwrite")
     assert (tmp_path / "here" / "report.html").read_text() != first
     cv.save(cv.MvDA(n_components=3).fit({"photo": NOISY[0], "sketch": NOISY[1]}, Y), model)
-    assert "a report on another model" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    message = run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    assert "a report on this model, which has changed since: choose another --output" in message
+    renamed = model.rename(tmp_path / "b.model")
+    assert "a report on another model: choose" in run("evaluate", renamed, data, *FEW, "-o", "here", status=1).stderr
+    renamed.rename(model)
     (tmp_path / "here" / "evaluation.json").unlink()
     assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
 
@@ -151,7 +158,8 @@ def test_wrong_input(model, tmp_path, arrays, options, message):
 def test_wrong_files(model, data, tmp_path):
     assert "neither a data set" in run("evaluate", model, "nowhere", status=1).stderr
     (tmp_path / "file").write_text("")
-    assert "is a file, not a folder" in run("evaluate", model, data, *FEW, "-o", "file", status=1).stderr
+    for folder in ("file", "file/folder"):
+        assert "is a file, not a folder" in run("evaluate", "nowhere", data, *FEW, "-o", folder, status=1).stderr
     cv.save(cv.MvDA(), model)
     assert "not fitted" in run("evaluate", model, data, *FEW, status=1).stderr
 

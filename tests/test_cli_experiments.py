@@ -18,7 +18,7 @@ from methods import make
 import crossview as cv
 from crossview.cli.app import out
 from crossview.cli.experiments import _methods
-from crossview.cli.tables import console_tables
+from crossview.cli.reports import console_tables
 from crossview.experiments import Store
 from crossview.report import Entry, ResultTable
 
@@ -184,7 +184,7 @@ def test_a_terminal_is_asked(data, tmp_path, monkeypatch, answer):
     where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA")
     run(*where)
     asked = []
-    monkeypatch.setattr("crossview.cli.comparison._is_attended", lambda: True)
+    monkeypatch.setattr("crossview.cli.reports._is_attended", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda text, err: asked.append(text) or answer == "y")
     run(*where, "--seed", 1, status=0 if answer == "y" else 1)
     assert asked[0].endswith("(seed: 0, now 1). Replace the report?")
@@ -367,7 +367,7 @@ def test_a_report_that_cannot_be_written_is_told_of(data, tmp_path, monkeypatch)
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("crossview.cli.experiments.write_report", full)
+    monkeypatch.setattr("crossview.cli.reports.write_report", full)
     result = run("compare", data, "-o", tmp_path, *SMALL, status=1)
     line = result.stderr.splitlines()[-1]
     assert f"the report cannot be written to {tmp_path}: free some space" in line

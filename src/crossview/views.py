@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from crossview._text import counted
 from crossview._types import Array
 
 __all__ = ["FeatureNames", "ViewInput", "Views", "check_matrix", "column_names", "seen_by_several"]
@@ -171,10 +172,10 @@ class Views:
         raise TypeError("a Views is not one array: take .arrays, or one view with views['name'].")
 
     def __repr__(self) -> str:
-        parts = [f"{name}: {_plural(D, 'feature')}" for name, D in zip(self.names, self.n_features, strict=True)]
+        parts = [f"{name}: {counted(D, 'feature')}" for name, D in zip(self.names, self.n_features, strict=True)]
         missing = int(self.mask.size - self.mask.sum())
-        gaps = f"; {_plural(missing, 'row')} missing" if missing else ""
-        return f"Views({_plural(len(self), 'sample')}; {', '.join(parts)}{gaps})"
+        gaps = f"; {counted(missing, 'row')} missing" if missing else ""
+        return f"Views({counted(len(self), 'sample')}; {', '.join(parts)}{gaps})"
 
 
 def _unpack(views: ViewInput) -> tuple[list[Any], list[str] | None]:
@@ -227,14 +228,10 @@ def _check_image_shape(given: tuple[int, int], names: Sequence[str], widths: Seq
     for name, D in zip(names, widths, strict=True):
         if height * width != D:
             raise ValueError(
-                f"image_shape={given!r} means {height * width} pixels, but view {name!r} has {_plural(D, 'feature')}: "
+                f"image_shape={given!r} means {height * width} pixels, but view {name!r} has {counted(D, 'feature')}: "
                 "give the height and width that all views share, or leave it out."
             )
     return height, width
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _check_rows(arrays: Sequence[NDArray[Any]], given: Sequence[Any], names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 import crossview as cv
+from crossview.datasets.registry import open_probes
 
 ANGLES = (0, 5, 10, 15, 40, 45, 50, 55)
 
@@ -33,6 +34,11 @@ def test_coil100_from_a_folder_and_from_the_archive(coil, tmp_path):
     archive = shutil.make_archive(tmp_path / "coil-100", "zip", coil.parent, coil.name)
     packed = cv.datasets.load_coil100(archive, case=1, size=4)
     np.testing.assert_array_equal(packed.views["V1"], data.views["V1"])
+
+
+def test_probes_are_read_in_the_size_of_the_model(coil):
+    data = open_probes("coil100", "V1", image_shape=(6, 4), folder=coil.parent, case=1)
+    assert (data.views.names, data.image_shape, data.views.n_features) == (["V1"], (6, 4), (24,))
 
 
 def test_coil100_says_what_is_wrong(coil, tmp_path):

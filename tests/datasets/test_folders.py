@@ -18,7 +18,7 @@ def tree(tmp_path, draw):
 
 
 def test_pairs_by_class_and_name_and_leaves_gaps(tree):
-    with pytest.warns(UserWarning, match=r"1 of 3 samples are in one view only, .* photo/10/b\.png: fits leave"):
+    with pytest.warns(UserWarning, match=r"1 of 3 samples is in one view only, .* photo/10/b\.png: fits leave"):
         data = cv.datasets.load_folder(tree)
     assert data.view_names == ["photo", "sketch"]
     assert data.image_shape == (6, 4)
@@ -176,7 +176,6 @@ def test_class_folders_that_do_not_match(mismatched):
         (r"\d+", r"pair_by has no group, .*: put the part that identifies a sample in parentheses"),
         (r"(x)", r"pair_by does not match c0/F2-000-00, .* and 21 more \(24 of 24 names\)"),
         (r"(\d)", r"pair_by finds '0' in photo/c0/F2-000-00\.jpg and photo/c0/F2-000-01\.jpg: write a pattern that"),
-        ("(" + 100 * "ab" + ")", r"pair_by has 202 characters, but the limit is 200"),
     ],
 )
 def test_patterns_that_are_wrong(mismatched, pattern, message):
@@ -184,10 +183,7 @@ def test_patterns_that_are_wrong(mismatched, pattern, message):
         cv.datasets.load_folder(mismatched, pair_by=pattern)
 
 
-def test_a_pattern_of_exponential_time_is_ended(monkeypatch):
-    monkeypatch.setattr("crossview.datasets._pairing._MAX_SECONDS", 1)
-    with pytest.raises(ValueError, match=r"pair_by cannot search the names within 1 s, \(a\+\)\+b: write it without"):
-        keys_by_pattern("(a+)+b", ["a" * 60])
+def test_names_that_are_too_long_to_search_are_refused():
     with pytest.raises(ValueError, match="has more than 1000 characters, too many for pair_by"):
         keys_by_pattern("(a)", ["a" * 1001])
 

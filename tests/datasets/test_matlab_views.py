@@ -8,7 +8,7 @@ import scipy.io
 import scipy.sparse
 
 import crossview as cv
-from crossview.datasets._matlab import read_variables
+from crossview.datasets._matlab import read_matlab
 from crossview.datasets.registry import open_dataset, open_probes
 
 RNG = np.random.default_rng(0)
@@ -99,7 +99,7 @@ def test_variables_are_what_scipy_reads():
     variables = {"a": A, "t": "text", "c": cells(A, "ü", B.astype("i2")), "s": {"f": 1}, "e": np.empty((0, 3))}
     stream = io.BytesIO()
     scipy.io.savemat(stream, variables)
-    expected, found = scipy.io.loadmat(io.BytesIO(stream.getvalue())), read_variables(stream.getvalue(), "x.mat")
+    expected, found = scipy.io.loadmat(io.BytesIO(stream.getvalue())), read_matlab(stream.getvalue(), "x.mat")
     assert set(found) == {"a", "t", "c", "e"}
     assert found["t"].item() == expected["t"].item() == "text"
     assert found["c"][1].item() == expected["c"][0, 1].item() == "ü"
@@ -114,10 +114,10 @@ def test_variables_are_what_scipy_reads():
 def test_all_arrays_together_are_limited(monkeypatch):
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"a": np.zeros(1000), "b": np.zeros(1000)}, do_compression=True)
-    assert set(read_variables(stream.getvalue(), "x.mat")) == {"a", "b"}
+    assert set(read_matlab(stream.getvalue(), "x.mat")) == {"a", "b"}
     monkeypatch.setattr("crossview.datasets._matlab._MAX_BYTES", 12_000)
     with pytest.raises(ValueError, match=r"x\.mat: its arrays have more than 0 MB: save them as \.npz"):
-        read_variables(stream.getvalue(), "x.mat")
+        read_matlab(stream.getvalue(), "x.mat")
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"c": cells(*"abc"), "t": "abc"})
     for limit, message in (
@@ -127,4 +127,4 @@ def test_all_arrays_together_are_limited(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(f"crossview.datasets._matlab.{limit}", 2)
             with pytest.raises(ValueError, match=message):
-                read_variables(stream.getvalue(), "x.mat")
+                read_matlab(stream.getvalue(), "x.mat")

@@ -52,6 +52,6 @@ def test_a_warning_counts_them_and_names_one():
     with pytest.warns(UserWarning, match=r"2 of 3 test samples are also in the training data, .* row 0: accuracy"):
         warn_about_shared_rows(train, test)
     named = Dataset(test.views, test.y, ["0"], ids=np.array(["u/1", "v/1", "w/1"]))
-    with pytest.warns(UserWarning, match=r"for example 'u/1': accuracy will be too high; remove them"):
+    with pytest.warns(UserWarning, match=r"for example 'u/1': accuracy will be too high; remove what is in both"):
         warn_about_shared_rows(train, named)
     warn_about_shared_rows(train, dataset({"a": 5 * np.eye(4)}))

@@ -1,21 +1,20 @@
-"""The application, its consoles, shared options, and errors in one line."""
+"""The application, its consoles, and errors in one line."""
 
+import json
+import math
 import warnings
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
 import crossview as cv
-from crossview.datasets.registry import SOURCES, loader_options, open_dataset
-from crossview.embeddings.methods import method_name
 
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
-
 
 _ORDER = ["datasets", "compare", "tune", "fit", "evaluate", "enroll", "calibrate", "match"]
 _ORDER += ["embed", "export", "inspect", "reproduce"]
@@ -58,52 +57,6 @@ app = typer.Typer(
 )
 
 
-def _check_output(path: Path | None) -> Path | None:
-    """Refuse an output file that cannot be written, before any work is done."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")
-    return path
-
-
-Unit = StrEnum("Unit", ["auto", "classes", "samples"])
-MethodOption = Annotated[str, typer.Option("--method", callback=method_name, help=f"{', '.join(cv.METHODS)}.")]
-DataArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A data set's name (see `crossview datasets`); an .npz or .mat file with a matrix per view and the labels "
-        "as y; a folder of tables (.csv, .parquet), one per view, with columns id and label; a folder of .npy files, "
-        "one per view and y.npy; or a folder of images, view/class/sample.png.",
-    ),
-]
-FolderOption = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder that contains coil-100/, cmu-pie/ and so on.")
-]
-SizeOption = Annotated[
-    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 48x48.")
-]
-PairByOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATTERN",
-        help="Pair files of a class, or ids of tables, whose names differ: those in which this regular expression "
-        r"finds the same text in its parentheses, for example '(\d+)$' for the number at the end.",
-    ),
-]
-CaseOption = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", callback=_check_output, help="Where to write the model.")
-]
-UpdateOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", callback=_check_output, help="Where to write the model; by default MODEL."
-    ),
-]
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
-
-
 @app.callback()
 def _main(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
@@ -113,38 +66,27 @@ def _main(
         raise typer.Exit
 
 
-def data_options(data: str, case: int | None, size: str | None, pair_by: str | None = None) -> dict[str, Any]:
-    """Options for the loader of a command's data."""
-    source, accepted = SOURCES.get(data), loader_options(data)
-    options: dict[str, Any] = {}
-    if case is not None:
-        if source is None or not source.cases:
-            raise ValueError(f"{data} has no cases: leave out --case.")
-        options["case"] = case
-    if size is not None:
-        if "size" not in accepted:
-            raise ValueError(f"{data} is not a folder of images: leave out --size.")
-        sides = size.lower().split("x")
-        if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
-            raise ValueError(f"--size must be HEIGHTxWIDTH, for example 48x48, got {size!r}.")
-        options["size"] = [int(sides[0]), int(sides[-1])]
-    if pair_by is not None:
-        if "pair_by" not in accepted:
-            raise ValueError(f"the samples of {data} are paired already: leave out --pair-by.")
-        options["pair_by"] = pair_by
-    return options
+def print_json(facts: Any) -> None:
+    """Print one JSON document."""
+    print(json.dumps(jsonable(facts)))
 
 
-def open_data(
-    data: str,
-    folder: Path | None,
-    case: int | None = None,
-    size: str | None = None,
-    labelled: bool = True,
-    pair_by: str | None = None,
-) -> cv.datasets.Dataset:
-    """Load a command's data; training data must have labels."""
-    source = SOURCES.get(data)
-    if source is not None and source.folder is not None and folder is None:
-        raise ValueError(f"{data} is not included: pass the folder that contains {source.folder}/ with --data.")
-    return open_dataset(data, folder, labelled=labelled, **data_options(data, case, size, pair_by))
+def tell(facts: Mapping[str, Any], text: str, as_json: bool) -> None:
+    """Print what a command has done: as JSON, or in a sentence that does not mix with what it writes to stdout."""
+    if as_json:
+        print_json(facts)
+    else:
+        err.print(text, markup=False, soft_wrap=True)
+
+
+def jsonable(value: Any) -> Any:
+    """A value for JSON, which has no NaN; the text of what it lacks otherwise."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): jsonable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, int | str) else repr(value)

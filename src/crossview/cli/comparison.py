@@ -1,18 +1,18 @@
 """What `compare` compares: the data and their split, checked before anything is computed, and the folder's report."""
 
-import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 import crossview as cv
-from crossview.cli.app import data_options, err, open_data
+from crossview._text import counted
+from crossview.cli.data import DataOptions
+from crossview.cli.reports import confirm_replacing
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Search, Split
 from crossview.experiments.applicability import not_applicable_record
@@ -20,28 +20,9 @@ from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import TEST_DATA, concatenated
 from crossview.experiments.plans import Panel
 from crossview.recognition.splits import folds, matching_folds
-from crossview.report.formatting import counted
 
 _MANY_CLASSES = 20  # from which on a split is one of classes, by default
 _FEW_SAMPLES = 20  # per class to train on, by default
-
-
-@dataclass(frozen=True)
-class LoadOptions:
-    """Options of a command for loading data."""
-
-    folder: Path | None = None
-    case: int | None = None
-    size: str | None = None
-    pair_by: str | None = None
-
-    def open(self, name: str) -> Dataset:
-        """Load the data of a name or path."""
-        return open_data(name, self.folder, self.case, self.size, pair_by=self.pair_by)
-
-    def of(self, name: str) -> dict[str, Any]:
-        """The options that the loader of these data takes."""
-        return data_options(name, self.case, self.size, self.pair_by)
 
 
 @dataclass(frozen=True)
@@ -56,7 +37,7 @@ class SplitData:
     warning: str = ""  # also told before the work
 
 
-def random_splits(name: str, how: LoadOptions, kind: str, train: float | None, repeats: int, seed: int) -> SplitData:
+def random_splits(name: str, how: DataOptions, kind: str, train: float | None, repeats: int, seed: int) -> SplitData:
     """Data to be split at random."""
     data = how.open(name)
     _check_comparable(data, name)
@@ -87,7 +68,7 @@ def _default_remark(split: Split, y: NDArray[Any]) -> str:
     )
 
 
-def given_split(train_name: str, test_name: str, how: LoadOptions, seed: int) -> SplitData:
+def given_split(train_name: str, test_name: str, how: DataOptions, seed: int) -> SplitData:
     """Training data and test data, as one data set; samples that are in both are warned of."""
     train, test = (how.open(name) for name in (train_name, test_name))
     for data, name in ((train, train_name), (test, test_name)):
@@ -126,33 +107,21 @@ def inapplicable(panel: Panel, data: Dataset) -> dict[Cell, Record]:
     return {cell: record for cell, record in found.items() if record is not None}
 
 
-def reasons(records: Mapping[Cell, Record]) -> list[str]:
+def reasons(records: Iterable[Record]) -> list[str]:
     """Which methods failed, and why, each once."""
-    return list(dict.fromkeys(failure(record) for record in records.values()))
+    found = (f"{record.cell['method']}: {(record.error or {}).get('message', '')}" for record in records)
+    return list(dict.fromkeys(found))
 
 
-def failure(record: Record) -> str:
-    """Which method failed, and why."""
-    return f"{record.cell['method']}: {(record.error or {}).get('message', '')}"
-
-
-def with_earlier(wanted: Comparison, folder: Path, ask: bool) -> Comparison:
-    """A comparison with the methods that the folder's report shows; an error if that has other settings."""
+def with_earlier(wanted: Comparison, folder: Path, as_json: bool) -> Comparison:
+    """A comparison with the methods that the folder's report shows, unless that has other settings."""
     earlier = Comparison.load(folder)
-    if earlier is not None and not earlier.differences(wanted):
+    changed = [] if earlier is None else earlier.differences(wanted)
+    if earlier is not None and not changed:
         return wanted.with_methods_of(earlier)
     if earlier is not None:
-        what = f"a comparison on {earlier.panel.columns[0]} with other settings"
-        found = f"{folder} holds {what} ({'; '.join(earlier.differences(wanted))})"
+        what = f"a comparison on {earlier.panel.columns[0]} with other settings ({'; '.join(changed)})"
+        confirm_replacing(folder, what, as_json)
     elif (folder / "report.html").exists():
-        found = f"{folder} holds another report"
-    else:
-        return wanted
-    if ask and _is_attended() and typer.confirm(f"{found}. Replace the report?", err=True):
-        return wanted
-    raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the report.")
-
-
-def _is_attended() -> bool:
-    """Whether someone is there to answer."""
-    return sys.stdin.isatty() and err.is_terminal
+        confirm_replacing(folder, "another report", as_json)
+    return wanted

@@ -6,26 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 import crossview as cv
-from crossview.cli.app import (
-    CaseOption,
-    DataArgument,
-    FolderOption,
-    JsonOption,
-    ModelArgument,
-    PairByOption,
-    SizeOption,
-    Unit,
-    app,
-    open_data,
-    out,
-)
-from crossview.cli.experiments import StaticOption, command_line, output_folder, write_page
-from crossview.cli.files import load_fitted, model_size
-from crossview.cli.matching import comparable_labels, open_samples
-from crossview.cli.tables import console_tables
+from crossview.cli import options as opt
+from crossview.cli import reports
+from crossview.cli.app import app, jsonable, print_json
+from crossview.cli.data import DataOptions, load_fitted
+from crossview.cli.matching import comparable_labels
 from crossview.experiments.cells import fingerprint
 from crossview.persistence import write_atomically
 from crossview.report.evaluation import evaluation_report, evaluation_summary, evaluation_tables
@@ -36,8 +23,8 @@ _RECORD = "evaluation.json"
 @app.command()
 def evaluate(
     context: typer.Context,
-    model: ModelArgument,
-    data: DataArgument,
+    model: opt.Model,
+    data: opt.Data,
     view: Annotated[
         str | None,
         typer.Option(
@@ -55,34 +42,36 @@ def evaluate(
     bootstrap: Annotated[int, typer.Option(min=100, help="Draws for the confidence intervals.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     resample: Annotated[
-        Unit,
+        opt.Unit,
         typer.Option(help="What the bootstrap draws. By default classes if there are 20 or more, otherwise samples."),
-    ] = Unit.auto,
+    ] = opt.Unit.auto,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a report on another model or other data.")
     ] = False,
-    static: StaticOption = True,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    static: opt.Static = True,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Measure how good a saved model is on labelled test data, and write a report.
 
     Use data that the model was not trained on. Samples without a label are left out.
     """
+    output = output or Path("crossview-evaluate") / model.stem
+    reports.check_folder(output)
     fitted = load_fitted(model)
+    how = DataOptions(folder, case, size, pair_by)
     if view is None:
-        loaded = open_data(data, folder, case, size or model_size(fitted, data), labelled=False, pair_by=pair_by)
+        loaded = how.open_for(fitted, data)
     else:
         if size or pair_by:
             raise ValueError("--view takes samples one by one, in the model's size: leave out --size and --pair-by.")
         if not hasattr(fitted, "gallery_"):
             raise ValueError("the model has no gallery: run crossview enroll first, or leave out --view.")
-        loaded = open_samples(fitted, data, view, folder, case)
-    output = output or Path("crossview-evaluate") / model.stem
+        loaded = how.open_view(fitted, data, view)
     subject = {
         "model": model.name,
         "model_sha256": sha256(model.read_bytes()).hexdigest(),
@@ -90,7 +79,8 @@ def evaluate(
         "data_sha256": fingerprint(loaded),
         "view": view,
     }
-    _check_free(output, subject, overwrite)
+    if not overwrite and (what := _other_report(output, subject)):
+        reports.confirm_replacing(output, what, as_json)
     options: dict[str, Any] = {
         "n_bootstrap": bootstrap,
         "confidence": confidence,
@@ -103,35 +93,33 @@ def evaluate(
     else:
         found = cv.evaluate_probes(fitted, loaded.views[view], comparable_labels(loaded.y, fitted), view, **options)
     facts = {"model": f"{model.name}, SHA-256 {subject['model_sha256']}", "data": f"{data}: {loaded.views!r}"}
-    report = evaluation_report(found, loaded, model.name, facts, command_line(context))
-    page = write_page(report, output_folder(output), static)
-    result = {**subject, "report": str(page), "summary": evaluation_summary(found), **found.to_dict()}
+    report = evaluation_report(found, loaded, model.name, facts, reports.command_line(context))
+    page = reports.write_page(report, reports.output_folder(output), static)
+    summary = evaluation_summary(found)
+    result = jsonable({**subject, "report": str(page), "summary": summary, **found.to_dict()})
     write_atomically(output / _RECORD, json.dumps(result, indent=1).encode())
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     tables = evaluation_tables(found)
-    for shown in console_tables(tables):
-        out.print(shown)
-    for note in dict.fromkeys(entry.note for table in tables for entry in table.entries if entry.note):
-        out.print(escape(note), soft_wrap=True)
-    out.print(escape(evaluation_summary(found)), soft_wrap=True)
-    out.print(f"report: {page}", markup=False, soft_wrap=True)
+    notes = (entry.note for table in tables for entry in table.entries)
+    reports.print_results(tables, [*notes, summary], page)
 
 
-def _check_free(folder: Path, subject: dict[str, Any], overwrite: bool) -> None:
-    """Refuse a folder with a report on something else."""
-    if overwrite or not (folder / "report.html").exists():
-        return
+def _other_report(folder: Path, subject: dict[str, Any]) -> str:
+    """What the report in a folder is on, if there is one on something else."""
+    if not (folder / "report.html").exists():
+        return ""
     try:
         earlier = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        changed = [name for name, value in subject.items() if earlier.get(name) != value]
+        changed = {name for name, value in subject.items() if earlier.get(name) != value}
     except (OSError, ValueError, AttributeError):
-        what = "another report"
-    else:
-        if not changed:
-            return
-        parts = {"model": "another model", "data": "other data", "view": "another view"}
-        kinds = dict.fromkeys(parts[name.removesuffix("_sha256")] for name in changed)
-        what = f"a report on {' and '.join(kinds)}"
-    raise ValueError(f"{folder} holds {what}: choose another --output, or pass --overwrite to replace it.")
+        return "another report"
+    found = []
+    if "model_sha256" in changed:
+        found.append("another model" if "model" in changed else "this model, which has changed since")
+    if "data_sha256" in changed:
+        found.append("other data" if "data" in changed else "these data, which have changed since")
+    if "view" in changed:
+        found.append("another view")
+    return f"a report on {' and '.join(found)}" if found else ""

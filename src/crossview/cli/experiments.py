@@ -1,8 +1,6 @@
 """Commands that run experiments: `compare` and `reproduce`."""
 
-import json
 import logging
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -12,43 +10,32 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from joblib import cpu_count
-from rich.markup import escape
 
 import crossview as cv
 from crossview._progress import progress
-from crossview.cli.app import (
-    CaseOption,
-    DataArgument,
-    FolderOption,
-    JsonOption,
-    PairByOption,
-    SizeOption,
-    Unit,
-    app,
-    err,
-    out,
-)
+from crossview._text import counted
+from crossview.cli import options as opt
+from crossview.cli import reports
+from crossview.cli.app import app, err, print_json
 from crossview.cli.comparison import (
-    LoadOptions,
     SplitData,
     check_folds,
-    failure,
     given_split,
     inapplicable,
     random_splits,
     reasons,
     with_earlier,
 )
-from crossview.cli.tables import console_tables
+from crossview.cli.data import DataOptions
 from crossview.embeddings.methods import method_name
 from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
 from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import Panel
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
-from crossview.report import Report, ResultTable, write_report
+from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
-from crossview.report.formatting import counted, listed
+from crossview.report.formatting import listed
 from crossview.report.results import not_applicable
 from crossview.report.summary import comparison_facts, comparison_summary
 
@@ -67,7 +54,7 @@ SchedulerOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Compute on the Dask cluster with this scheduler instead.")
 ]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Retry what failed before.")]
-OutputOption = Annotated[
+ReportOption = Annotated[
     Path | None,
     typer.Option(
         "--output",
@@ -76,13 +63,12 @@ OutputOption = Annotated[
         help="Folder for results and the report; by default crossview-compare/DATA, or crossview-reproduce.",
     ),
 ]
-StaticOption = Annotated[bool, typer.Option("--static/--no-static", help="Write figures as SVG, PNG and PDF, too.")]
 
 
 @app.command()
 def compare(
     context: typer.Context,
-    data: DataArgument = "digits",
+    data: opt.Data = "digits",
     train_data: Annotated[
         str | None,
         typer.Option(metavar="DATA", help="Train on these data, and test on those of --test-data, instead of splits."),
@@ -90,16 +76,16 @@ def compare(
     test_data: Annotated[
         str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
     ] = None,
-    output: OutputOption = None,
+    output: ReportOption = None,
     methods: MethodsOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
     split: Annotated[
-        Unit,
+        opt.Unit,
         typer.Option(
             help="Test on classes that were not trained on (classes), or on further samples of the same classes "
             "(samples). By default classes if there are 20 or more.",
         ),
-    ] = Unit.auto,
+    ] = opt.Unit.auto,
     train: Annotated[
         float | None,
         typer.Option(
@@ -139,12 +125,12 @@ def compare(
             "--overwrite", help="Replace the report in the folder, whatever it shows; stored results are kept."
         ),
     ] = False,
-    static: StaticOption = True,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    static: opt.Static = True,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Tune all methods on a data set, compare them, and write a report.
 
@@ -152,9 +138,11 @@ def compare(
     again to resume. Methods computed later with the same settings are added to the report.
     """
     chosen = _methods(methods)
-    search = Search(_dimensions(pca), _scalings(scaling), draws or None, scoring=scoring.value, members=members)
-    together = [name for name in _methods(None if committees.lower() == "all" else committees) if name in chosen]
-    how = LoadOptions(folder, case, size, pair_by)
+    tried = None if pca is None else _dimensions(pca)
+    search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members)
+    shown_together = _methods(None if committees.lower() == "all" else committees, "--committees")
+    together = [name for name in shown_together if name in chosen]
+    how = DataOptions(folder, case, size, pair_by)
     if train_data is None and test_data is None:
         problem = random_splits(data, how, split.value, train, repeats, seed)
     else:
@@ -168,13 +156,13 @@ def compare(
         search=search,
         methods=tuple(chosen),
         committees=tuple(together),
-        commands=(command_line(context),),
+        commands=(reports.command_line(context),),
     )
     _tell_in_advance(problem, wanted.panel)
-    output = output_folder(
+    output = reports.output_folder(
         output or Path("crossview-compare") / "-".join(Path(d).stem for d in (wanted.data, test_data) if d)
     )
-    shown = wanted if overwrite else with_earlier(wanted, output, ask=not as_json)
+    shown = wanted if overwrite else with_earlier(wanted, output, as_json)
     panel = shown.panel
     results = inapplicable(panel, problem.data)
     cells = [place.cell for place in panel.places if place.cell not in results]
@@ -183,7 +171,7 @@ def compare(
     added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
     remark = " ".join(filter(None, [problem.remark, added]))
     report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark)
-    page = write_page(report, output, static)
+    page = reports.write_page(report, output, static)
     shown.save(output)
     summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results)
     _finish(comparison_tables(panel, results), results, page, as_json, summary, facts)
@@ -194,10 +182,10 @@ def _check_given(context: typer.Context, train_data: str | None, test_data: str 
     if train_data is None or test_data is None:
         missing = "--test-data" if test_data is None else "--train-data"
         raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
-    if _is_given(context, "data"):
+    if reports.is_given(context, "data"):
         raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
     for name in ("repeats", "split", "train"):
-        if _is_given(context, name):
+        if reports.is_given(context, name):
             raise ValueError(f"a fixed test set has one split: leave out --{name}.")
     return train_data, test_data
 
@@ -205,20 +193,21 @@ def _check_given(context: typer.Context, train_data: str | None, test_data: str 
 def _tell_in_advance(problem: SplitData, panel: Panel) -> None:
     """Print what is known before the work: warnings, and methods that cannot be applied; an error if none can."""
     if problem.warning:
-        err.print(escape(problem.warning), soft_wrap=True, style="yellow")
+        err.print(problem.warning, markup=False, soft_wrap=True, style="yellow")
     known = inapplicable(panel, problem.data)
+    told = reasons(known.values())
     if len(known) == len({place.cell for place in panel.places}):
-        raise ValueError(f"no method can be applied to these data. {' '.join(reasons(known))}")
-    for reason in reasons(known):
-        err.print(f"Not applicable: {escape(reason)}", soft_wrap=True)
+        raise ValueError(f"no method can be applied to these data. {' '.join(told)}")
+    for reason in told:
+        err.print(f"Not applicable: {reason}", markup=False, soft_wrap=True)
 
 
 @app.command()
 def reproduce(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"{', '.join(EXPERIMENTS)}, or 'all'.")],
-    folder: FolderOption = None,
-    output: OutputOption = None,
+    folder: opt.Folder = None,
+    output: ReportOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids and fewer points.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; by default 10, as in the paper.")] = None,
     draws: Annotated[
@@ -234,8 +223,8 @@ def reproduce(
     scheduler: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits.")] = 0,
     retry: RetryOption = False,
-    static: StaticOption = True,
-    as_json: JsonOption = False,
+    static: opt.Static = True,
+    as_json: opt.Json = False,
 ) -> None:
     """Run the paper's experiments and report measured next to published figures.
 
@@ -250,19 +239,19 @@ def reproduce(
     experiments = [plan(name, effort, load.lacks) for name in wanted]
     for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
         where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
-        err.print(f"{escape(reason)} ({where})", soft_wrap=True, style="yellow")
+        err.print(f"{reason} ({where})", markup=False, soft_wrap=True, style="yellow")
     if not any(experiment.cells for experiment in experiments):
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
     output = output or Path("crossview-reproduce")
-    store = output_folder(output) / "results.db"
+    store = reports.output_folder(output) / "results.db"
     results: dict[Cell, Record] = {}
     for alone in (False, True):
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
         results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
-    report = reproduction_report(experiments, results, load, command_line(context))
-    page = write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
+    report = reproduction_report(experiments, results, load, reports.command_line(context))
+    page = reports.write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
     tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
     _finish(tables, results, page, as_json)
 
@@ -275,45 +264,33 @@ def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | 
     return effort if draws is None else replace(effort, draws=draws or None)
 
 
-def _methods(given: str | None) -> list[str]:
-    if given is None:
-        return list(cv.METHODS)
-    chosen = dict.fromkeys(method_name(name.strip()) for name in given.split(",") if name.strip())
+def _methods(given: str | None, option: str = "--methods") -> list[str]:
+    chosen = list(cv.METHODS) if given is None else dict.fromkeys(map(method_name, _parts(given)))
     if not chosen:
-        raise ValueError(f"--methods is empty: use one or more of {', '.join(cv.METHODS)}.")
+        raise ValueError(f"{option} is empty: use one or more of {', '.join(cv.METHODS)}.")
     return list(chosen)
 
 
-def _dimensions(given: str | None) -> tuple[int | None, ...] | None:
-    if given is None:
-        return None
-    parts = [part.strip().lower() for part in given.split(",")]
-    return tuple(None if part == "none" else _numbers(part, "--pca")[0] for part in parts)
+def _dimensions(given: str) -> tuple[int | None, ...]:
+    return tuple(None if part == "none" else _numbers(part, "--pca")[0] for part in _parts(given.lower()))
 
 
 def _scalings(given: str) -> tuple[str | None, ...]:
-    parts = [part.strip().lower() for part in given.split(",")]
+    parts = dict.fromkeys(_parts(given.lower()))
     if unknown := [part for part in parts if part not in ("feature", "view", "none")]:
         raise ValueError(f"--scaling must be feature, view or none, or several of them, got {unknown[0]!r}.")
-    return tuple(dict.fromkeys(None if part == "none" else part for part in parts))
+    return tuple(None if part == "none" else part for part in parts)
 
 
 def _numbers(given: str, option: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in given.split(","))
+        return tuple(map(int, given.split(",")))
     except ValueError:
         raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
 
 
-def output_folder(path: Path) -> Path:
-    """The folder for results, created if missing."""
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"{path} is a file, not a folder: choose another --output.")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"cannot create {path}: choose another --output ({error.strerror}).") from error
-    return path
+def _parts(given: str) -> list[str]:
+    return [part.strip() for part in given.split(",") if part.strip()]
 
 
 class _ConsoleHandler(logging.Handler):
@@ -370,15 +347,6 @@ logging.getLogger("crossview").addHandler(_ConsoleHandler())
 logging.getLogger("crossview").setLevel(logging.INFO)
 
 
-def write_page(report: Report, folder: Path, static: bool) -> Path:
-    """Write a report into a folder, and return the path of its page."""
-    try:
-        return write_report(report, folder, static=static)
-    except OSError as error:
-        fix = "free some space, make it writable, or choose another --output"
-        raise OSError(f"the report cannot be written to {folder}: {fix} ({error.strerror or error}).") from error
-
-
 def _finish(
     tables: Sequence[ResultTable],
     results: dict[Cell, Record],
@@ -390,6 +358,7 @@ def _finish(
     """Print the results and the path of the report."""
     unfinished = [record for record in results.values() if record.status == "failed"]
     failed = [record for record in unfinished if not not_applicable([record])]
+    known = facts or {}
     if as_json:
         rows = [
             {"table": table.key, "row": row, "column": column, **vars(entry)}
@@ -397,44 +366,17 @@ def _finish(
             for row, found in table.rows.items()
             for column, entry in zip(table.columns, found, strict=True)
         ]
-        found = {"report": str(page), "failed": len(failed), "summary": summary, **(facts or {}), "entries": rows}
-        print(json.dumps(found))
+        print_json({"report": str(page), "failed": len(failed), "summary": summary, **known, "entries": rows})
     else:
-        known = facts or {}
-        for table in console_tables(tables, known.get("best", ()), known.get("views", ())):
-            out.print(table)
-        if summary:
-            out.print(escape(summary))
+        lines = [summary]
         if not summary or len(unfinished) < len(results):  # otherwise the summary has the reasons
-            for line in dict.fromkeys(failure(record) for record in unfinished if record not in failed):
-                out.print(f"Not applicable: {escape(line)}", soft_wrap=True)
-        out.print(f"report: {page}", markup=False, soft_wrap=True)
+            absent = reasons(record for record in unfinished if record not in failed)
+            lines += [f"Not applicable: {reason}" for reason in absent]
+        reports.print_results(tables, lines, page, known.get("best", ()), known.get("views", ()))
     if failed:
         number = f"{len(failed)} of {counted(len(results), 'computation')} failed"
         err.print(f"{number}. Run again with --retry to retry:", style="yellow")
-        for line in dict.fromkeys(map(failure, failed)):
-            err.print(f"  {escape(line)}", soft_wrap=True)
+        for reason in reasons(failed):
+            err.print(f"  {reason}", markup=False, soft_wrap=True)
     if results and len(unfinished) == len(results):
         raise typer.Exit(1)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether a parameter is on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def command_line(context: typer.Context) -> str:
-    """The command as it was given."""
-    words: list[str] = ["crossview", str(context.info_name)]
-    for parameter in context.command.params:
-        if not _is_given(context, parameter.name or ""):
-            continue
-        value = context.params[parameter.name]
-        if parameter.param_type_name == "argument":
-            words += map(str, value if isinstance(value, list | tuple) else [value])
-        elif isinstance(value, bool):
-            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
-        else:
-            words += [parameter.opts[0], str(value)]
-    return shlex.join(words)

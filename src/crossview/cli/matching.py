@@ -1,31 +1,22 @@
 """Commands that recognise samples with a saved model: `enroll`, `calibrate`, `match` and `export`."""
 
 import io
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.markup import escape
 
 import crossview as cv
+from crossview._text import counted
 from crossview._transformer import unwrap
-from crossview.cli.app import (
-    CaseOption,
-    FolderOption,
-    JsonOption,
-    ModelArgument,
-    UpdateOption,
-    app,
-    data_options,
-    err,
-)
-from crossview.cli.files import check_suffix, csv_text, describe_gallery, jsonable, load_fitted, write_rows
+from crossview.cli import options as opt
+from crossview.cli.app import app, tell
+from crossview.cli.data import DataOptions, load_fitted
+from crossview.cli.files import csv_text, write_rows
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import as_labels
-from crossview.datasets.registry import SOURCES, open_probes
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
@@ -41,18 +32,19 @@ SamplesArgument = Annotated[
     ),
 ]
 ViewOption = Annotated[str, typer.Option(help="The view that the samples are seen from.")]
+UpdateOption = Annotated[Path | None, opt.file_option("Where to write the model; by default MODEL.")]
 
 
 @app.command()
 def enroll(
-    model: ModelArgument,
+    model: opt.Model,
     data: SamplesArgument,
     view: ViewOption,
     replace: Annotated[bool, typer.Option("--replace", help="Empty the gallery first.")] = False,
     output: UpdateOption = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Add samples to the gallery of a model, in which `match` looks probes up.
 
@@ -61,29 +53,27 @@ def enroll(
     """
     matcher = _load_matcher(model, view)
     calibrated = getattr(matcher, "threshold_", None) is not None
-    enrolled = _enroll(matcher, data, view, folder, case, replace)
-    cv.save(matcher, output or model)
-    facts = {"output": str(output or model), "enrolled": enrolled, **describe_gallery(matcher)}
-    if as_json:
-        print(json.dumps(facts))
-        return
+    enrolled = _enroll(matcher, data, view, DataOptions(folder, case), replace)
+    path = output or model
+    cv.save(matcher, path)
+    facts = {"output": str(path), "enrolled": enrolled, **describe_gallery(matcher)}
+    total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}"
     hint = " The gallery has changed: run crossview calibrate again." if calibrated else ""
-    total = f"{len(matcher.gallery_)} of {facts['classes']} classes"
-    err.print(escape(f"{enrolled} samples enrolled, now {total}: {facts['output']}.{hint}"), soft_wrap=True)
+    tell(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}.{hint}", as_json)
 
 
 @app.command()
 def calibrate(
-    model: ModelArgument,
+    model: opt.Model,
     data: SamplesArgument,
     view: ViewOption,
     false_match_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be taken for someone in the gallery.")
     ] = 0.01,
     output: UpdateOption = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Set the distance beyond which `match` calls a probe unknown.
 
@@ -91,36 +81,36 @@ def calibrate(
     """
     matcher = _load_matcher(model, view)
     _check_gallery(matcher)
-    loaded = open_samples(matcher, data, view, folder, case)
+    loaded = DataOptions(folder, case).open_view(matcher, data, view)
     known = loaded.y.astype(str) != ""
     X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
     if not len(y):
         raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
     matcher.calibrate(X, y, view, false_match_rate).set_params(probe_view=view)
-    cv.save(matcher, output or model)
+    path = output or model
+    cv.save(matcher, path)
     threshold, of_gallery = float(matcher.threshold_ or 0.0), np.isin(y, matcher.gallery_labels_)
-    accepted = matcher.kneighbors(X, view, 1)[0][:, 0] <= threshold
+    accepted = matcher.kneighbors(X, view, 1)[0][of_gallery, 0] <= threshold
     facts = {
-        "output": str(output or model),
+        "output": str(path),
         "threshold": threshold,
         "temperature": matcher.temperature_,
         "false_match_rate": false_match_rate,
         "probes": len(y),
-        "probes_of_gallery": int(of_gallery.sum()),
-        "accepted": float(accepted[of_gallery].mean()) if of_gallery.any() else None,
+        "probes_of_gallery": len(accepted),
+        "accepted": float(accepted.mean()) if len(accepted) else None,
     }
-    if as_json:
-        print(json.dumps(facts))
-        return
-    told = f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {len(y)} probes"
-    if of_gallery.any():
-        told += f"; {facts['accepted']:.1%} of the {facts['probes_of_gallery']} probes of enrolled classes are accepted"
-    err.print(escape(f"{told}: {facts['output']}"), soft_wrap=True)
+    told = (
+        f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {counted(len(y), 'probe')}"
+    )
+    if len(accepted):
+        told += f"; accepted {accepted.mean():.1%} of {counted(len(accepted), 'probe')} of enrolled classes"
+    tell(facts, f"{told}: {path}", as_json)
 
 
 @app.command()
 def match(
-    model: ModelArgument,
+    model: opt.Model,
     probes: Annotated[str, typer.Argument(metavar="PROBES", help="Samples to look up, as DATA in `enroll`.")],
     view: ViewOption,
     gallery: Annotated[
@@ -129,12 +119,11 @@ def match(
     gallery_view: Annotated[str | None, typer.Option(metavar="VIEW", help="The view of --gallery.")] = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Matches per probe; by default 5.")] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv or .parquet file; by default, print CSV."),
+        Path | None, opt.file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
     ] = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Look probes up in the gallery of a model.
 
@@ -142,64 +131,64 @@ def match(
     threshold are accepted, and others are unknown. Labels of probes are optional; where there are some, they are used
     to say how many probes were recognised.
     """
-    if output is not None:
-        check_suffix(output, (".csv", ".parquet"))
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
-    matcher = _load_matcher(model, view)
+    matcher, how = _load_matcher(model, view), DataOptions(folder, case)
     if gallery is not None and gallery_view is not None:
-        _enroll(matcher, gallery, gallery_view, folder, case, replace=True)
+        _enroll(matcher, gallery, gallery_view, how, replace=True)
     _check_gallery(matcher)
     size = len(matcher.gallery_)
     if k is not None and k > size:
-        raise ValueError(f"-k {k} is more than the {size} samples in the gallery: choose fewer.")
-    loaded = open_samples(matcher, probes, view, folder, case)
+        raise ValueError(f"-k {k} is more than the {counted(size, 'sample')} in the gallery: choose fewer.")
+    loaded = how.open_view(matcher, probes, view)
     rows = _match_rows(matcher, loaded, view, min(k or _MATCHES, size))
     facts = _recognised(matcher, loaded, [row for row in rows if row["rank"] == 1])
     if output is not None:
         write_rows(rows, output)
-    if as_json:
-        plain = [{name: jsonable(value) for name, value in row.items()} for row in rows]
-        print(json.dumps({**facts, **({"matches": plain} if output is None else {"output": str(output)})}))
-        return
-    if output is None:
+    elif not as_json:
         print(csv_text(rows), end="")
-    err.print(escape(_told(facts)), soft_wrap=True)
+    written = {"matches": rows} if output is None else {"output": str(output)}
+    tell({**facts, **written}, _told(facts), as_json)
 
 
 @app.command()
 def export(
-    model: ModelArgument,
+    model: opt.Model,
     view: Annotated[str, typer.Option(help="The view whose map is written.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .onnx file.")],
+    output: Annotated[Path, opt.file_option("An .onnx file.", ".onnx")],
     gallery: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the gallery, too: an .npz file of plain arrays."),
+        opt.file_option("Write the gallery, too: an .npz file of plain arrays.", ".npz", names=("--gallery",)),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Write the map of one view as ONNX, and the gallery as arrays, for programs without crossview.
 
     The metadata of the ONNX file tell how images become numbers, which distance to take, and the threshold.
     """
-    check_suffix(output, (".onnx",))
     fitted = load_fitted(model)
     if gallery is not None:
-        check_suffix(gallery, (".npz",))
         _check_gallery(fitted)
     cv.export_onnx(fitted, view, output)
-    if gallery is not None:
-        write_atomically(gallery, _gallery_file(fitted))
     threshold = getattr(fitted, "threshold_", None)
-    facts = {"output": str(output), "view": view, "gallery": None if gallery is None else str(gallery)}
-    if as_json:
-        print(json.dumps({**facts, "distance": chosen_metric(fitted), "threshold": threshold}))
-        return
     told = f"view {view!r}: {output}"
     if gallery is not None:
+        write_atomically(gallery, _gallery_file(fitted))
         told += f"; gallery: {gallery}"
         told += "" if threshold is not None else ", not calibrated: run crossview calibrate first to reject strangers"
-    err.print(escape(told), soft_wrap=True)
+    facts = {"output": str(output), "view": view, "gallery": None if gallery is None else str(gallery)}
+    tell({**facts, "distance": chosen_metric(fitted), "threshold": threshold}, told, as_json)
+
+
+def describe_gallery(matcher: Any) -> dict[str, Any]:
+    """The gallery and threshold of a matcher."""
+    views, counts = np.unique(getattr(matcher, "gallery_views_", []), return_counts=True)
+    return {
+        "gallery": dict(zip(views.tolist(), counts.tolist(), strict=True)),
+        "classes": len(matcher.classes_) if len(views) else 0,
+        "threshold": getattr(matcher, "threshold_", None),
+        "temperature": getattr(matcher, "temperature_", None),
+    }
 
 
 def _load_matcher(path: Path, view: str) -> CrossViewClassifier:
@@ -218,28 +207,15 @@ def _check_gallery(model: Any) -> None:
         raise ValueError("the gallery is empty: run crossview enroll first.")
 
 
-def open_samples(matcher: Any, data: str, view: str, folder: Path | None, case: int | None) -> Dataset:
-    """Samples of one view, with images in the size of the model's."""
-    source, first = SOURCES.get(data), unwrap(matcher)[0]
-    index_of_view(view, first.view_names_)
-    if source is not None and source.folder is not None and folder is None:
-        raise ValueError(f"{data} is not included: pass the folder that contains {source.folder}/ with --data.")
-    return open_probes(data, view, image_shape=first.image_shape_, folder=folder, **data_options(data, case, None))
-
-
-def _enroll(
-    matcher: CrossViewClassifier, data: str, view: str, folder: Path | None, case: int | None, replace: bool
-) -> int:
+def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions, replace: bool) -> int:
     """Enrol samples, and return their number."""
-    loaded = open_samples(matcher, data, view, folder, case)
+    loaded = how.open_view(matcher, data, view)
     held = not replace and hasattr(matcher, "gallery_")
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    if held and ids is not None:
-        taken = set(matcher.gallery_ids_[matcher.gallery_views_ == view].tolist())
-        for name in ids.tolist():
-            if name in taken:
-                fix = "pass --replace to empty the gallery first, or leave it out"
-                raise ValueError(f"{name!r} of view {view!r} is already in the gallery: {fix}.")
+    taken = set(matcher.gallery_ids_[matcher.gallery_views_ == view]) if held else set()
+    if ids is not None and (again := [name for name in ids.tolist() if name in taken]):
+        fix = "pass --replace to empty the gallery first, or leave it out"
+        raise ValueError(f"{again[0]!r} of view {view!r} is already in the gallery: {fix}.")
     y = comparable_labels(loaded.y, matcher) if held else loaded.y
     matcher.enroll(loaded.views, y, view, ids=ids, replace=replace)
     return len(y)
@@ -260,20 +236,23 @@ def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[
 def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int) -> list[dict[str, Any]]:
     """A row for each of the k nearest gallery samples of every probe."""
     distances, indices = matcher.kneighbors(probes.views, view, k)
+    nearest = indices.ravel()
     ids = np.arange(len(probes.y)) if probes.ids is None else probes.ids
-    labels, gallery_labels = probes.y.astype(str), matcher.gallery_labels_
-    rows = []
-    for probe, (gaps, matches) in enumerate(zip(distances.tolist(), indices, strict=True)):
-        for rank, (distance, g) in enumerate(zip(gaps, matches, strict=True), 1):
-            row = {"probe": ids[probe], "probe_label": probes.y[probe], "rank": rank, "match": matcher.gallery_ids_[g]}
-            row |= {"match_label": gallery_labels[g], "match_view": matcher.gallery_views_[g], "distance": distance}
-            if matcher.threshold_ is not None:
-                row["decision"] = "accepted" if distance <= matcher.threshold_ else "unknown"
-            rows.append({name: jsonable(value) for name, value in row.items()})
-    absent = [
-        name for name, some in (("probe_label", labels), ("match_label", gallery_labels)) if not any(map(str, some))
-    ]
-    return [{name: value for name, value in row.items() if name not in absent} for row in rows]
+    columns = {
+        "probe": np.repeat(ids, k),
+        "probe_label": np.repeat(probes.y, k),
+        "rank": np.tile(np.arange(1, k + 1), len(probes.y)),
+        "match": matcher.gallery_ids_[nearest],
+        "match_label": matcher.gallery_labels_[nearest],
+        "match_view": matcher.gallery_views_[nearest],
+        "distance": distances.ravel(),
+    }
+    if matcher.threshold_ is not None:
+        columns["decision"] = np.where(distances.ravel() <= matcher.threshold_, "accepted", "unknown")
+    for name, labels in (("probe_label", probes.y), ("match_label", matcher.gallery_labels_)):
+        if not any(map(str, labels)):
+            del columns[name]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
 
 
 def _recognised(matcher: CrossViewClassifier, probes: Dataset, first: list[dict[str, Any]]) -> dict[str, Any]:
@@ -298,16 +277,14 @@ def _recognised(matcher: CrossViewClassifier, probes: Dataset, first: list[dict[
 
 def _told(facts: dict[str, Any]) -> str:
     """What `match` says in the end."""
-    told = [f"{facts['probes']} probe{'' if facts['probes'] == 1 else 's'}"]
+    told = [counted(facts["probes"], "probe")]
     if facts["of_gallery"]:
         told.append(f"first match right for {facts['right'] / facts['of_gallery']:.1%} of {facts['of_gallery']}")
-        if facts["rejected"] is not None:
-            told[-1] += f" ({facts['rejected']} rejected)"
+        told[-1] += "" if facts["rejected"] is None else f" ({facts['rejected']} rejected)"
     if facts["strangers"]:
-        rejected = facts["strangers_rejected"]
         told.append(f"{facts['strangers']} of classes that are not in the gallery")
-        told[-1] += "" if rejected is None else f", {rejected} of them rejected"
-    if facts["unlabelled"] and facts["unlabelled"] < facts["probes"]:
+        told[-1] += "" if facts["rejected"] is None else f", {facts['strangers_rejected']} of them rejected"
+    if 0 < facts["unlabelled"] < facts["probes"]:
         told.append(f"{facts['unlabelled']} without a label")
     return "; ".join(told)
 

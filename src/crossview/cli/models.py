@@ -14,24 +14,13 @@ from rich.table import Table
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview._text import counted
 from crossview._transformer import map_view, unwrap
-from crossview.cli.app import (
-    CaseOption,
-    DataArgument,
-    FolderOption,
-    JsonOption,
-    MethodOption,
-    ModelArgument,
-    OutputOption,
-    PairByOption,
-    SizeOption,
-    Unit,
-    app,
-    err,
-    open_data,
-    out,
-)
-from crossview.cli.files import check_suffix, describe_gallery, jsonable, load_fitted, model_size, write_rows
+from crossview.cli import options as opt
+from crossview.cli.app import app, err, out, print_json, tell
+from crossview.cli.data import DataOptions, load_fitted
+from crossview.cli.files import write_rows
+from crossview.cli.matching import describe_gallery
 from crossview.datasets.registry import SOURCES
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import chosen_metric
@@ -40,7 +29,7 @@ _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 
 
 @app.command()
-def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
+def datasets(data: opt.Folder = None, as_json: opt.Json = False) -> None:
     """List the data sets that can be loaded by name."""
     if data is not None and not data.is_dir():
         raise NotADirectoryError(f"{data} is not a folder: pass the one that contains coil-100/ and so on with --data.")
@@ -53,7 +42,7 @@ def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
         place = "–" if source.folder is None else f"DIR/{source.folder}"
         table.add_row(name, source.what, place, "yes" if here else "no")
     if as_json:
-        print(json.dumps(rows))
+        print_json(rows)
         return
     out.print(table)
     if data is None:
@@ -62,9 +51,9 @@ def datasets(data: FolderOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def fit(
-    data: DataArgument,
-    output: OutputOption,
-    method: MethodOption = "KMvHE",
+    data: opt.Data,
+    output: opt.Output,
+    method: opt.Method = "KMvHE",
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the method.")
     ] = None,
@@ -72,56 +61,54 @@ def fit(
     pca: Annotated[
         int | None, typer.Option(min=1, help="Keep at most this many principal components of every view.")
     ] = None,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
-    loaded = open_data(data, folder, case, size, pair_by=pair_by)
     model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
+    loaded = DataOptions(folder, case, size, pair_by).open(data)
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
     cv.save(pipeline, output)
-    if as_json:
-        print(json.dumps({**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}))
-    else:
-        err.print(f"{method} fitted on {escape(f'{loaded.views!r}: {output}')}")
+    facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
+    tell(facts, f"{method} fitted on {loaded.views!r}: {output}", as_json)
 
 
 @app.command()
 def tune(
-    data: DataArgument,
-    output: OutputOption,
-    method: MethodOption = "KMvHE",
+    data: opt.Data,
+    output: opt.Output,
+    method: opt.Method = "KMvHE",
     draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
     folds: Annotated[
         int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
     ] = 5,
     folds_of: Annotated[
-        Unit,
+        opt.Unit,
         typer.Option(
             help="What folds are made of: classes, to match classes that are not in DATA, or samples, to match further "
             "samples of the same classes. By default classes if there are at least four per fold.",
         ),
-    ] = Unit.auto,
+    ] = opt.Unit.auto,
     members: Annotated[
         int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Choose a method's parameters by cross-validation and save the best model.
 
     If interrupted, run the same command again to resume: scores are kept in FILE.progress until the model is saved.
     """
-    loaded = open_data(data, folder, case, size, pair_by=pair_by)
+    loaded = DataOptions(folder, case, size, pair_by).open(data)
     scores = output.with_name(f"{output.name}.progress")
     try:
         search = cv.tune(
@@ -138,76 +125,74 @@ def tune(
             resume=scores,
         )
     except KeyboardInterrupt:
-        kept = escape(str(scores))
-        err.print(f"Stopped. Scores are kept in {kept}; run the same command again to resume.", soft_wrap=True)
+        kept = f"Stopped. Scores are kept in {scores}; run the same command again to resume."
+        err.print(kept, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     cv.save(search.set_params(progress=False), output)
     scores.unlink(missing_ok=True)
-    found = {
-        "method": method,
-        "score": search.best_score_,
-        "folds_of": search.folds_of_,
-        "metric": search.best_metric_,
-        "parameters": search.best_params_,
-        "members": [search.cv_results_["params"][row] for row in search.members_],
-    }
     if as_json:
-        print(json.dumps(found, default=float))
-    else:
-        chosen = ", ".join(f"{name}={value}" for name, value in search.best_params_.items())
-        who = method if members == 1 else f"{method} × {len(search.members_)}"
-        out.print(
-            f"{who}: accuracy {search.best_score_:.1%} in cross-validation over {search.n_splits_} folds of "
-            f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {escape(chosen)}\n"
-            f"saved as {escape(str(output))}"
-        )
+        found = {
+            "method": method,
+            "score": search.best_score_,
+            "folds_of": search.folds_of_,
+            "metric": search.best_metric_,
+            "parameters": search.best_params_,
+            "members": [search.cv_results_["params"][row] for row in search.members_],
+        }
+        print_json(found)
+        return
+    who = method if members == 1 else f"{method} × {len(search.members_)}"
+    out.print(
+        f"{who}: accuracy {search.best_score_:.1%} in cross-validation over {search.n_splits_} folds of "
+        f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {_sentence(search.best_params_)}\n"
+        f"saved as {output}",
+        markup=False,
+    )
 
 
 @app.command()
 def embed(
-    model: ModelArgument,
-    data: DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .npz, .csv or .parquet file.")],
-    folder: FolderOption = None,
-    case: CaseOption = None,
-    size: SizeOption = None,
-    pair_by: PairByOption = None,
-    as_json: JsonOption = False,
+    model: opt.Model,
+    data: opt.Data,
+    output: Annotated[Path, opt.file_option("An .npz, .csv or .parquet file.", ".npz", ".csv", ".parquet")],
+    folder: opt.Folder = None,
+    case: opt.Case = None,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
-    check_suffix(output, (".npz", ".csv", ".parquet"))
     fitted = load_fitted(model)
-    loaded = open_data(data, folder, case, size or model_size(fitted, data), labelled=False, pair_by=pair_by)
+    loaded = DataOptions(folder, case, size, pair_by).open_for(fitted, data)
     latents = {name: map_view(fitted, loaded.views[name], name) for name in loaded.view_names}
+    labels = loaded.y if any(map(str, loaded.y)) else None  # they are empty where unknown
     if output.suffix == ".npz":
         stream = io.BytesIO()
         # In the format of `load_arrays`.
-        arrays: dict[str, Any] = {**latents, "y": loaded.y if _labelled(loaded) else None, "id": loaded.ids}
+        arrays: dict[str, Any] = {**latents, "y": labels, "id": loaded.ids}
         np.savez(stream, **{name: values for name, values in arrays.items() if values is not None})
         write_atomically(output, stream.getvalue())
     else:
-        described = _described(loaded, "id", "label")
+        ids = range(len(loaded.y)) if loaded.ids is None else loaded.ids.tolist()
         rows = [
-            {"view": name, **described[k], **{f"z{c + 1}": value for c, value in enumerate(z)}}
+            {"view": name, "id": ids[k]}
+            | ({} if labels is None else {"label": labels[k].item()})
+            | {f"z{c + 1}": value for c, value in enumerate(Z[k].tolist())}
             for name, Z in latents.items()
-            for k, z in enumerate(Z)
-            if not np.isnan(z).any()
+            for k in np.flatnonzero(~np.isnan(Z).any(axis=1))
         ]
         write_rows(rows, output)
-    if as_json:
-        components = next(iter(latents.values())).shape[1]
-        facts = {"output": str(output), "samples": len(loaded.y), "views": list(latents), "components": components}
-        print(json.dumps(facts))
-    else:
-        err.print(f"{len(loaded.y)} samples, seen as {escape(', '.join(latents) + f': {output}')}")
+    components = next(iter(latents.values())).shape[1]
+    facts = {"output": str(output), "samples": len(loaded.y), "views": list(latents), "components": components}
+    tell(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
 
 
 @app.command()
-def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
+def inspect(model: opt.Model, as_json: opt.Json = False) -> None:
     """Describe a saved model."""
     facts = _describe(load_fitted(model))
     if as_json:
-        print(json.dumps(facts))
+        print_json(facts)
         return
     table = Table(show_header=False, box=None)
     for name, value in facts.items():
@@ -217,14 +202,14 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 
 def _describe(model: Any) -> dict[str, Any]:
-    """Facts about a fitted model, for JSON."""
+    """Facts about a fitted model."""
     transformers = unwrap(model)
     first, last = transformers[0], transformers[-1]
     steps = unwrap(last.members_[0]) if isinstance(last, cv.Committee) else transformers
     facts: dict[str, Any] = {
         "model": type(model).__name__,
         "steps": [type(step).__name__ for step in steps],
-        "parameters": [{name: jsonable(value) for name, value in step.get_params().items()} for step in steps],
+        "parameters": [step.get_params() for step in steps],
         "views": dict(zip(first.view_names_, first.n_features_, strict=True)),
         "image_shape": first.image_shape_,
         "components": getattr(last, "n_components_", None),
@@ -252,19 +237,6 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
         except json.JSONDecodeError:
             parameters[name] = {"None": None, "True": True, "False": False}.get(value, value)
     return parameters
-
-
-def _labelled(data: cv.datasets.Dataset) -> bool:
-    """Whether any sample has a label; it is empty where unknown."""
-    return any(map(str, data.y.tolist()))
-
-
-def _described(data: cv.datasets.Dataset, identity: str, label: str) -> list[dict[str, Any]]:
-    """The id of every sample, or its row, and its label if any has one, by the given names."""
-    columns = {identity: list(range(len(data.y))) if data.ids is None else data.ids.tolist()}
-    if _labelled(data):
-        columns[label] = data.y.tolist()
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _sentence(value: Any) -> str:

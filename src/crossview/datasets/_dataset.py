@@ -2,11 +2,13 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crossview._text import counted
 from crossview._types import Array
 from crossview.views import Views
 
@@ -58,6 +60,13 @@ def paired(
         missing = np.full(len(next(iter(rows.values()))), np.nan)
         arrays[view] = np.array([rows.get(key, missing) for key in keys])
     return Views(arrays, image_shape=image_shape)
+
+
+def described(views: Views, y: NDArray[Any], ids: NDArray[Any] | None, source: str | Path) -> Dataset:
+    """A data set of files, described by its size."""
+    names, what = class_names(y), "Features" if views.image_shape is None else "Images"
+    size = f"{counted(len(y), 'sample')} of {counted(len(names), 'class')}"
+    return Dataset(views, y, names, description=f"{what} in {Path(source).name}: {size}.", ids=ids)
 
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:

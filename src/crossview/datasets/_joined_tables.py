@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,18 +12,14 @@ from crossview.datasets._tables import Table, read_table
 from crossview.views import Views
 
 
-class Joined(NamedTuple):
-    """Samples of all tables, in the order in which they first appear; labels are empty text where there are none."""
-
-    views: Views
-    labels: list[str]
-    ids: list[str]
-
-
 def join_tables(
     files: Sequence[Path], id_column: str, label_column: str, labelled: bool, pair_by: str | None
-) -> Joined:
-    """Join one table per view by the identities of their rows, or by what a pattern finds in them."""
+) -> tuple[Views, dict[str, str]]:
+    """Join one table per view by the identities of their rows, or by what a pattern finds in them.
+
+    Returns the views and, by identity, the labels, in the order in which samples first appear; a label is empty text if
+    there is none.
+    """
     tables: dict[str, Table] = {}
     for file in files:
         if file.stem in tables:
@@ -44,7 +39,7 @@ def join_tables(
         check_pairs(seen, lambda view, key: f"{id_column} {key!r} of {tables[view].file}", "{}", fix)
     views = paired({view: table.rows for view, table in tables.items()}, list(labels))
     columns = [table.columns for table in tables.values()]
-    return Joined(Views(views, feature_names=columns), list(labels.values()), list(labels))
+    return Views(views, feature_names=columns), labels
 
 
 def _by_key(table: Table, pattern: str) -> Table:

@@ -8,7 +8,7 @@ import math
 import struct
 import zlib
 from collections.abc import Collection
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,11 @@ Value: TypeAlias = "NDArray[Any] | list[Value]"
 """Numbers; a text (of no dimension) or one per row (of one); or what is in a cell array."""
 
 
-def read_matlab(content: bytes, names: Collection[str], label: str) -> dict[str, NDArray[Any]]:
-    """The arrays of numbers with the given names, in the type in which they are stored; errors start with the label."""
-    return cast("dict[str, NDArray[Any]]", _read_file(content, names, label))
+def read_matlab(content: bytes, label: str, names: Collection[str] | None = None) -> dict[str, Value]:
+    """All variables that are numbers, text, or cell arrays of them, or else the arrays of numbers with given names.
 
-
-def read_variables(content: bytes, label: str) -> dict[str, Value]:
-    """All variables that are numbers, text, or cell arrays of them; errors start with the label."""
-    return _read_file(content, None, label)
-
-
-def _read_file(content: bytes, names: Collection[str] | None, label: str) -> dict[str, Value]:
+    Arrays have the type in which they are stored. Errors start with the label.
+    """
     order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(content[124:_HEADER])
     if order is None:
         what = "in format 7.3" if content[124:_HEADER] == b"\x00\x02IM" else "not a MATLAB file of version 5 to 7"

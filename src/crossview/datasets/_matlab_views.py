@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview.datasets._files import listed, natural, read_file
-from crossview.datasets._matlab import Value, read_variables
+from crossview.datasets._matlab import Value, read_matlab
 
 _LABELS = ("y", "Y", "gnd", "gt", "label", "labels")
 
 
 def read_views(source: Path, y_name: str, id_name: str, labelled: bool) -> dict[str, NDArray[Any]]:
     """The arrays of a MATLAB file, as in an ``.npz`` file: views, samples in rows; labels; identities, if any."""
-    variables = read_variables(read_file(source), str(source))
+    variables = read_matlab(read_file(source), str(source))
     arrays: dict[str, NDArray[Any]] = {}
     name = _name_of_labels(variables, y_name, source, labelled)
     if name is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.datasets._dataset import Dataset, as_labels, class_names
+from crossview.datasets._dataset import Dataset, as_labels, described
 from crossview.datasets._files import check_name, is_hidden, natural, one_line, unreadable
 from crossview.datasets._joined_tables import join_tables
 from crossview.datasets._matlab_views import read_views
@@ -88,8 +88,8 @@ def load_arrays(
     files = [source] if source.is_file() else _files_in(source)
     suffixes = {file.suffix.lower() for file in files}
     if suffixes <= set(TABLE_SUFFIXES):
-        joined = join_tables(files, id_column, label_column, labelled, pair_by)
-        return _dataset(joined.views, as_labels(joined.labels), source, np.array(joined.ids))
+        views, labels = join_tables(files, id_column, label_column, labelled, pair_by)
+        return described(views, as_labels(list(labels.values())), np.array(list(labels)), source)
     if pair_by is not None:
         raise ValueError(f"{source} needs no pair_by: row k of every array is the same sample. Leave it out.")
     if suffixes == {".npy"}:
@@ -118,7 +118,7 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], source: Path, y_name: str, id_
         identities = None if ids is None else _check_each("identity", ids, id_name, len(views))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-    return _dataset(views, labels, source, identities)
+    return described(views, labels, identities, source)
 
 
 def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> NDArray[Any]:
@@ -178,9 +178,3 @@ def _files_in(folder: Path) -> list[Path]:
         both = f"{tables[0].name} and {arrays[0].name}"
         raise ValueError(f"{folder} has tables and .npy files, {both}: keep one kind.")
     return sorted(tables or arrays, key=lambda file: natural(file.name))
-
-
-def _dataset(views: Views, y: NDArray[Any], source: Path, ids: NDArray[Any] | None) -> Dataset:
-    names = class_names(y)
-    description = f"Features in {source.name}: {len(y)} samples of {len(names)} classes."
-    return Dataset(views, y, names, description=description, ids=ids)

@@ -164,7 +164,7 @@ def _find_poses(files: Iterable[File], folder: str | Path) -> dict[str, _PoseRea
 
 
 def _from_mat(read: Callable[[], bytes], label: str, size: tuple[int, int] | None) -> _Pose:
-    content = read_matlab(read(), ("fea", "gnd", "condition"), label)
+    content: dict[str, Any] = read_matlab(read(), label, ("fea", "gnd", "condition"))
     for name in ("fea", "gnd"):
         if name not in content:
             raise ValueError(f"{label} has no variable {name}. {_HELP}")

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset, as_labels, class_names, paired
+from crossview.datasets._dataset import Dataset, as_labels, described, paired
 from crossview.datasets._files import File, listed, natural, open_files, read_file
 from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
 from crossview.datasets._npy import read_vector
@@ -193,12 +193,7 @@ def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, s
             both = f"{'/'.join(images[view, label, name][0])} and {first[view][0]}"
             raise ValueError(f"{root} has images and vectors of the view {view!r}, {both}: remove one kind.")
     keys = sorted({place[1:] for place in found}, key=lambda key: [natural(part) for part in key])
-    y = as_labels([label for label, _ in keys])
-    what = "Features" if shape is None else "Images"
-    return Dataset(
-        views=paired(samples, keys, None if first else shape),
-        y=y,
-        class_names=class_names(y),
-        description=f"{what} in {Path(root).name}: {len(keys)} samples of {len(class_names(y))} classes.",
-        ids=np.array(["/".join(filter(None, key)) for key in keys]),
+    views = paired(samples, keys, None if first else shape)
+    return described(
+        views, as_labels([label for label, _ in keys]), np.array(["/".join(filter(None, key)) for key in keys]), root
     )

@@ -7,6 +7,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from crossview._text import counted
 from crossview._types import Indices
 from crossview.datasets._dataset import Dataset
 from crossview.views import Views
@@ -57,9 +58,10 @@ def warn_about_shared_rows(train: Dataset, test: Dataset) -> None:
     rows = shared_rows(train, test)
     if len(rows):
         example = f"row {rows[0]}" if test.ids is None else repr(str(test.ids[rows[0]]))
+        verb = "is" if len(rows) == 1 else "are"
         warnings.warn(
-            f"{len(rows)} of {len(test.y)} test samples are also in the training data, for example {example}: accuracy "
-            "will be too high; remove them.",
+            f"{len(rows)} of {counted(len(test.y), 'test sample')} {verb} also in the training data, for example "
+            f"{example}: accuracy will be too high; remove what is in both.",
             stacklevel=2,
         )
 

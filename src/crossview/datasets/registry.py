@@ -62,7 +62,9 @@ def open_dataset(
     if source.folder is None:
         return source.load(**options)
     if folder is None:
-        raise ValueError(f"{name} is read from your copy: pass the folder that contains {source.folder}/.")
+        raise ValueError(
+            f"{name} is not included: pass the folder that contains {source.folder}/ with --data (folder=…)."
+        )
     root = Path(folder) / source.folder
     if root.exists():
         return source.load(root, **options)
@@ -117,6 +119,8 @@ def open_probes(
     """
     path = Path(name)
     if str(name) in SOURCES or not path.exists():
+        if image_shape is not None and is_resizable(name):
+            options.setdefault("size", image_shape)
         data = open_dataset(name, folder, labelled=labelled, **options)
     elif _has_samples(path, view):
         data = load_samples(path, view, image_shape, labelled=labelled, **options)
@@ -146,6 +150,12 @@ def loader_options(name: str | Path) -> set[str]:
     """Names of the options that the loader of a data set takes."""
     load = SOURCES[str(name)].load if str(name) in SOURCES else _loader(Path(name))
     return set(signature(load).parameters)
+
+
+def is_resizable(name: str | Path) -> bool:
+    """Whether a data set has images that are read, in any size; generated ones have a size of another kind."""
+    generated = str(name) in SOURCES and SOURCES[str(name)].folder is None
+    return not generated and "size" in loader_options(name)
 
 
 def _loader(path: Path) -> Callable[..., Dataset]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import ceil, floor, isfinite, log10
 from typing import Any
 
+from crossview._text import counted
 from crossview.report.document import Bars, Curve, Curves, Entry
 from crossview.report.drawing import (
     DataTable,
@@ -18,7 +19,7 @@ from crossview.report.drawing import (
     ticks,
     ticks_log,
 )
-from crossview.report.formatting import absent, compare, counted, decimals, finite, measured, number, spread
+from crossview.report.formatting import absent, compare, decimals, finite, measured, number, spread
 from crossview.report.palette import LegendEntry, Palette
 
 _ROW, _BARS_WIDTH = 20.0, 420.0

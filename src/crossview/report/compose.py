@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from crossview._text import counted
 from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel, Place
 from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
-from crossview.report.formatting import counted, listed
+from crossview.report.formatting import listed
 from crossview.report.results import (
     RANDOM_SPLITS,
     Results,

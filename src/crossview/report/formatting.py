@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite, log10
 from typing import TypeGuard
 
+from crossview._text import counted as counted
 from crossview.report.document import Entry, ResultTable
 
 _LATEX = {
@@ -25,16 +26,6 @@ def markdown(text: str) -> str:
     """Text in Markdown, on one line."""
     text = re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", " ".join(text.split()))
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def counted(count: int, noun: str) -> str:
-    """A number and a noun, in the plural unless there is one.
-
-    >>> counted(1, "class"), counted(2, "class"), counted(0, "random split")
-    ('1 class', '2 classes', '0 random splits')
-    """
-    ending = "" if count == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
-    return f"{count} {noun}{ending}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from crossview._text import counted
 from crossview.report.document import MatchBrowser, Probe
 from crossview.report.drawing import Drawing, Figure, clip
-from crossview.report.formatting import counted, decimals, number
+from crossview.report.formatting import decimals, number
 
 _PROBES, _MATCHES = 6, 8  # of a sheet
 _CARD = 66.0  # width of a picture in a sheet

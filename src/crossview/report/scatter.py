@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from sklearn.preprocessing import minmax_scale
 
+from crossview._text import counted
 from crossview.report.document import Embedding2D, Embeddings
 from crossview.report.drawing import Drawing, Figure, marks
-from crossview.report.formatting import counted
 from crossview.report.palette import MARKERS, LegendEntry, class_colour, view_marker
 
 _SIDE = 240.0

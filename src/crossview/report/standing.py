@@ -35,8 +35,9 @@ class Observations(NamedTuple):
         if not self.over:
             return np.nan
         deviations = self.values - self.values.mean()
-        sums = deviations if self.groups is None else np.bincount(self.groups, deviations)
-        sums = sums if self.groups is None else sums[np.unique(self.groups)]
+        sums = deviations
+        if self.groups is not None:
+            sums = np.bincount(np.unique(self.groups, return_inverse=True)[1], deviations)
         n = len(sums)
         return float(np.sqrt(n / (n - 1) * np.sum(sums**2)) / len(self.values)) if n > 1 else np.nan
 

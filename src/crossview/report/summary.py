@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crossview._text import counted
 from crossview.experiments.plans import Panel, method_of
-from crossview.report.formatting import counted, listed
+from crossview.report.formatting import listed
 from crossview.report.results import Results, finished, not_applicable, records
 from crossview.report.standing import standing
 
@@ -26,22 +27,18 @@ def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
 
 def comparison_facts(panel: Panel, results: Results) -> dict[str, Any]:
     """The same for machines: data, sizes, split, folds, the best and those tied with it, and what did not run."""
-    cell = panel.places[0].cell
-    result = _first(panel, results)
+    cell, result = panel.places[0].cell, _first(panel, results) or {}
     best, tied, over = standing(panel, results, panel.columns[0])
-    sizes = None
-    if result is not None:
-        sizes = {
-            part: {"samples": result[f"n_{part}"], "classes": result[f"n_{part}_classes"]} for part in ("train", "test")
-        }
+    parts = ("train", "test") if result else ()
+    sizes = {part: {"samples": result[f"n_{part}"], "classes": result[f"n_{part}_classes"]} for part in parts}
     failed = failures(panel, results)
     absent = {method for method in failed if not_applicable(_of_method(panel, results, method))}
     return {
         "data": {"name": cell.data, **dict(cell.options)},
-        "views": [] if result is None else result["views"],
-        "sizes": sizes,
+        "views": result.get("views", []),
+        "sizes": sizes or None,
         "split": cell.split.to_dict(),
-        "folds_of": None if result is None else result["folds_of"],
+        "folds_of": result.get("folds_of"),
         "best": best,
         "tied": tied,
         "standard_errors_over": over or None,

@@ -1,0 +1,57 @@
+"""Options and arguments that several commands take."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import crossview as cv
+from crossview.embeddings.methods import method_name
+
+
+def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--output", "-o")) -> Any:
+    """An option for a file to write, which is checked before any work is done."""
+
+    def check(path: Path | None) -> Path | None:
+        if path is not None and suffixes and path.suffix not in suffixes:
+            raise ValueError(f"{path} must end in {', '.join(suffixes)}.")
+        if path is not None and not path.absolute().parent.is_dir():
+            raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")
+        if path is not None and path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder: add the name of a file.")
+        return path
+
+    return typer.Option(*names, metavar="FILE", callback=check, help=help_text)
+
+
+Unit = StrEnum("Unit", ["auto", "classes", "samples"])
+Method = Annotated[str, typer.Option("--method", callback=method_name, help=f"{', '.join(cv.METHODS)}.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A data set's name (see `crossview datasets`); an .npz or .mat file with a matrix per view and the labels "
+        "as y; a folder of tables (.csv, .parquet), one per view, with columns id and label; a folder of .npy files, "
+        "one per view and y.npy; or a folder of images, view/class/sample.png.",
+    ),
+]
+Folder = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder that contains coil-100/, cmu-pie/ and so on.")
+]
+Size = Annotated[
+    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 48x48.")
+]
+PairBy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Pair files of a class, or ids of tables, whose names differ: those in which this regular expression "
+        r"finds the same text in its parentheses, for example '(\d+)$' for the number at the end.",
+    ),
+]
+Case = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Output = Annotated[Path, file_option("Where to write the model.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]
+Static = Annotated[bool, typer.Option("--static/--no-static", help="Write figures as SVG, PNG and PDF, too.")]

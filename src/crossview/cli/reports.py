@@ -1,0 +1,149 @@
+"""Reports of commands: their folders, their pages, and their tables in a terminal."""
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import typer
+from rich.box import HEAVY_HEAD, SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from crossview.cli.app import err, out
+from crossview.report import Entry, Report, ResultTable, write_report
+from crossview.report.compose import AT_CHANCE
+from crossview.report.formatting import absent, best_two, finite, measured, number
+from crossview.report.results import direction_names
+
+_MOST_COLUMNS = 6  # the page has wider ones
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder for results that cannot be created, before any work is done."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is a file, not a folder: choose another --output.")
+
+
+def output_folder(path: Path) -> Path:
+    """The folder for results, created if missing."""
+    check_folder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"cannot create {path}: choose another --output ({error.strerror}).") from error
+    return path
+
+
+def confirm_replacing(folder: Path, what: str, as_json: bool) -> None:
+    """Ask whether to replace the report in a folder, or fail if there is no one to answer."""
+    found = f"{folder} holds {what}"
+    if as_json or not _is_attended() or not typer.confirm(f"{found}. Replace the report?", err=True):
+        raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the report.")
+
+
+def _is_attended() -> bool:
+    return sys.stdin.isatty() and err.is_terminal
+
+
+def write_page(report: Report, folder: Path, static: bool) -> Path:
+    """Write a report into a folder, and return the path of its page."""
+    try:
+        return write_report(report, folder, static=static)
+    except OSError as error:
+        fix = "free some space, make it writable, or choose another --output"
+        raise OSError(f"the report cannot be written to {folder}: {fix} ({error.strerror or error}).") from error
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether a parameter is on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def command_line(context: typer.Context) -> str:
+    """The command as it was given."""
+    words: list[str] = ["crossview", str(context.info_name)]
+    for parameter in context.command.params:
+        if not is_given(context, parameter.name or ""):
+            continue
+        value = context.params[parameter.name]
+        if parameter.param_type_name == "argument":
+            words += map(str, value if isinstance(value, list | tuple) else [value])
+        elif isinstance(value, bool):
+            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            words += [parameter.opts[0], str(value)]
+    return shlex.join(words)
+
+
+def print_results(
+    tables: Sequence[ResultTable],
+    lines: Iterable[str],
+    page: Path,
+    best: Sequence[str] = (),
+    views: Sequence[str] = (),
+) -> None:
+    """Print tables, the lines that belong to them, each once, and the path of the report."""
+    for table in console_tables(tables, best, views):
+        out.print(table)
+    for line in dict.fromkeys(filter(None, [*lines, f"report: {page}"])):
+        out.print(line, markup=False, soft_wrap=True)
+
+
+def console_tables(
+    tables: Sequence[ResultTable], best: Sequence[str] = (), views: Sequence[str] = ()
+) -> Iterator[Table]:
+    """Tables for a terminal; other wide ones than those by direction of these views are left to the page."""
+    for table in tables:
+        if len(table.columns) <= _MOST_COLUMNS:
+            yield _table(table)
+        elif list(table.columns) == direction_names(views):
+            yield _extremes(table)
+            yield from (_matrix(table, row, views) for row in best[:1])
+
+
+def _table(table: ResultTable) -> Table:
+    box = SIMPLE if table.has("low") else HEAVY_HEAD  # intervals need room
+    shown = Table(title=escape(table.title), caption=f"± {table.spread}" if table.spread else None, box=box)
+    shown.add_column(table.row_head)
+    for column in table.columns:
+        shown.add_column(escape(column), justify="right")
+    best = best_two(table)
+    for row, found in table.rows.items():
+        shown.add_row(escape(row), *(_cell(entry, table, best[k].get(row)) for k, entry in enumerate(found)))
+    return shown
+
+
+def _cell(entry: Entry, table: ResultTable, place: int | None = None) -> str:
+    text = escape(measured(entry, table.digits))
+    if entry.difference is not None and table.unit == "%":
+        text += f" ({number(entry.difference, table.digits, signed=True)})"
+    if entry.note == AT_CHANCE:
+        return f"[red]{text}, chance[/]"
+    return {1: f"[bold green]{text}[/]", 2: f"[underline]{text}[/]"}.get(place or 0, text)
+
+
+def _extremes(table: ResultTable) -> Table:
+    """The worst and the best direction of every method."""
+    shown = Table(table.row_head, "worst", "", "best", "", title=escape(table.title))
+    shown.columns[1].justify = shown.columns[3].justify = "right"
+    for row, found in table.rows.items():
+        known = {c: e for c, e in zip(table.columns, found, strict=True) if finite(e.mean)}
+        order = sorted(known, key=lambda column: known[column].mean or 0.0)
+        ends = [cell for c in (order[0], order[-1]) for cell in (_cell(known[c], table), escape(c))] if order else []
+        shown.add_row(escape(row), *(ends or [absent(found[0])]))
+    return shown
+
+
+def _matrix(table: ResultTable, row: str, views: Sequence[str]) -> Table:
+    """Accuracy of one method for every gallery and probe."""
+    found = iter(table.rows[row])
+    shown = Table("gallery", title=escape(f"{row}: gallery in rows, probe in columns"))
+    for view in views:
+        shown.add_column(escape(view), justify="right")
+    for gallery in range(len(views)):
+        cells = ["" if probe == gallery else _cell(next(found), table) for probe in range(len(views))]
+        shown.add_row(escape(views[gallery]), *cells)
+    return shown
