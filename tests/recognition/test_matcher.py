@@ -385,3 +385,21 @@ def test_is_a_classifier_in_scikit_learns_tools():
     assert cross_val_predict(model, views, y, cv=3, method="predict_proba").shape == (600, 10)
     _, _, scores = learning_curve(model, views, y, train_sizes=[0.5, 1.0], cv=2)
     assert np.isfinite(scores).all()
+
+
+def test_labels_of_probes_are_of_the_kind_of_the_gallery(enrolled):
+    for method in (enrolled.score, enrolled.calibrate):
+        with pytest.raises(ValueError, match="must be of the same kind: use either strings or numbers"):
+            method(RIGHT[TEST], Y[TEST].astype(str), "right")
+    with pytest.raises(ValueError, match="y contains NaN"):
+        enrolled.enroll(LEFT[:2], [1.0, np.nan], "left")
+    with pytest.raises(ValueError, match="unknown_label must be a number, as the classes are, got 'nobody'"):
+        enrolled.set_params(unknown_label="nobody").calibrate(RIGHT[TEST], Y[TEST], "right")
+
+
+@pytest.mark.parametrize("rate", [0.29, 0.57, 0.58])
+def test_calibration_accepts_as_many_as_it_may(enrolled, rate):
+    """Not one fewer because of rounding: 0.29 * 100 is less than 29."""
+    enrolled.calibrate(RIGHT[TEST][:100], Y[TEST][:100], "right", rate)
+    found = cv.evaluate_probes(enrolled, RIGHT[TEST][:100], Y[TEST][:100], "right", n_bootstrap=100)
+    assert found.at_threshold.false_positive_rate.value == pytest.approx(rate)

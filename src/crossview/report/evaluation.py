@@ -7,8 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from crossview.datasets import Dataset
-from crossview.recognition.bootstrap import Estimate
-from crossview.recognition.scores import Direction, Evaluation, Scores
+from crossview.recognition.scores import Direction, Estimate, Evaluation, Scores
 from crossview.recognition.searches import LEAST_ERRORS
 from crossview.report.compose import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
