@@ -273,7 +273,7 @@ def test_wrong_data(model, views):
         cv.evaluate(model, views, np.zeros(120))
     with pytest.raises(ValueError, match="two views or more, got one: 'back'"):
         cv.evaluate(model, {"back": views["back"]}, Y)
-    with pytest.raises(ValueError, match="unknown view 'top': the views are 'front', 'side', 'back'"):
+    with pytest.raises(ValueError, match="unknown view 'top': the model was fitted on 'front', 'side', 'back'"):
         cv.evaluate(model, {"back": views["back"], "top": views["front"]}, Y)
     with pytest.raises(ValueError, match="got 2 views, but the model was fitted on 3"):
         cv.evaluate(model, [views["back"], views["front"]], Y)

@@ -370,6 +370,9 @@ def _latents(model: Any, views: ViewInput) -> Views:
                 "Pass a dict to evaluate some of them."
             )
         checked = Views(checked, known)
+    if unknown := [name for name in checked.names if name not in known]:
+        what = f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}"
+        raise ValueError(f"{what}. Give the views these names.")
     return Views({name: map_view(model, first._take(checked, name), name) for name in checked.names})
 
 

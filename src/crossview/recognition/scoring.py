@@ -37,10 +37,8 @@ class Scorer:
     scoring: str
     kept: ScoreFile
 
-    def __call__(
-        self, fold: int, shared: SharedFit, y: NDArray[Any], advance: Advance = silent
-    ) -> dict[tuple[int, int], Score]:
-        """Scores of those candidates of a shared fit that miss one, by fold and number of the candidate."""
+    def __call__(self, fold: int, shared: SharedFit, y: NDArray[Any], advance: Advance = silent) -> dict[str, Score]:
+        """Scores of those candidates of a shared fit that miss one, by name."""
         found = {}
         missing = self.missing(fold, shared.candidates)
         fits = shared.fit(missing)
@@ -48,7 +46,7 @@ class Scorer:
             advance(0, self.candidates[number].description)
             score = self._score(number, next(fits), shared.test, y)
             self.kept.append(_name(fold, number), score)
-            found[fold, number] = score
+            found[_name(fold, number)] = score
             advance()
         return found
 
@@ -56,29 +54,24 @@ class Scorer:
         """The candidates whose scores on a fold are not kept."""
         return [number for number in numbers if _name(fold, number) not in self.kept.known]
 
-    def restored(self, n_splits: int) -> dict[tuple[int, int], Score]:
-        """The scores that are kept, by fold and number of the candidate."""
-        places = ((fold, number) for fold in range(n_splits) for number in range(len(self.candidates)))
-        return {place: self.kept.known[_name(*place)] for place in places if _name(*place) in self.kept.known}
-
-    def collect(self, found: Mapping[tuple[int, int], Score], n_splits: int) -> list[Array]:
+    def collect(self, found: Mapping[str, Score], n_splits: int) -> list[Array]:
         """Scores of every candidate by fold, number of components and distance; nan if a fit fails.
 
         Raises an error if no candidate can be fitted in every fold.
         """
+        table = [[found[_name(fold, c)] for c in range(len(self.candidates))] for fold in range(n_splits)]
+        failures = [score for row in table for score in row if isinstance(score, ValueError)]
         scores = [np.full((n_splits, len(c.dimensions), len(self.metrics)), np.nan) for c in self.candidates]
-        failures = []
-        for (fold, number), score in sorted(found.items(), key=lambda item: item[0]):
-            if isinstance(score, ValueError):
-                failures.append(score)
-            else:
-                scores[number][fold] = score
+        for fold, row in enumerate(table):
+            for of_candidate, score in zip(scores, row, strict=True):
+                if not isinstance(score, ValueError):
+                    of_candidate[fold] = score
         if all(np.isnan(one).any(axis=0).all() for one in scores):
             if all(isinstance(error, NotApplicableError) for error in failures):
                 raise failures[-1]
             raise ValueError(f"no setting can be fitted in every fold: {failures[-1]}")
         if failures:
-            message = f"{len(failures)} of {len(found)} fits failed; the last: {failures[-1]}"
+            message = f"{len(failures)} of {n_splits * len(scores)} fits failed; the last: {failures[-1]}"
             warnings.warn(message, FitFailedWarning, stacklevel=5)  # where fit was called
         return scores
 

@@ -260,7 +260,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_choice(self.scoring, "scoring", tuple(SCORERS))
         check_count(self.members, "members", least=1)
         *before, end = (step for _, step in self._steps())
-        if not isinstance(end, Embedding):
+        if not isinstance(end, Embedding) or isinstance(end, Committee):  # whose members are what to search for
             raise TypeError(f"estimator must be an embedding or a pipeline that ends in one, got {type(end).__name__}.")
         for step in before:
             if not isinstance(step, MultiViewTransformer):
@@ -347,19 +347,20 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Scores of every candidate by fold, number of components and distance; nan if a fit fails."""
         candidates, running = scorer.candidates, deque[str]()
         in_process = effective_n_jobs(self.n_jobs) == 1
+        missing = [scorer.missing(fold, range(len(candidates))) for fold in range(len(splits))]
 
         def jobs() -> Iterator[Any]:
             for fold, (train, test) in enumerate(splits):
-                if not scorer.missing(fold, range(len(candidates))):
+                if not missing[fold]:
                     continue
                 for shared in self._shared_fits(*self._parts(views, train, test), y[train], candidates):
-                    if missing := scorer.missing(fold, shared.candidates):
-                        running.append(candidates[missing[0]].description)
+                    if first := scorer.missing(fold, shared.candidates)[:1]:
+                        running.append(candidates[first[0]].description)
                         advance(0, running[0])
                         yield delayed(scorer)(fold, shared, y[test], advance if in_process else silent)
 
-        found = scorer.restored(len(splits))
-        advance(0, restored=len(found))
+        found = dict(scorer.kept.known)
+        advance(0, restored=len(splits) * len(candidates) - sum(map(len, missing)))
         for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
             found |= scores
             running.popleft()
