@@ -21,10 +21,9 @@ from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_labels
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.metrics import mean_accuracy
+from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits
 from crossview.recognition.committee import Committee
 from crossview.recognition.score_file import ScoreFile, fingerprint
-from crossview.recognition.scoring import SCORERS, Candidate, Scorer
-from crossview.recognition.shared_fits import Params, SharedFit, shared_fits
 from crossview.recognition.splits import folds
 from crossview.views import ViewInput, Views
 
@@ -260,7 +259,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_choice(self.scoring, "scoring", tuple(SCORERS))
         check_count(self.members, "members", least=1)
         *before, end = (step for _, step in self._steps())
-        if not isinstance(end, Embedding) or isinstance(end, Committee):  # whose members are what to search for
+        if isinstance(end, Committee):
+            raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
+        if not isinstance(end, Embedding):
             raise TypeError(f"estimator must be an embedding or a pipeline that ends in one, got {type(end).__name__}.")
         for step in before:
             if not isinstance(step, MultiViewTransformer):
