@@ -111,6 +111,15 @@ def test_unknown_label(enrolled):
     assert "a stranger whose name is long" in enrolled.predict(RIGHT[TEST], 1)
 
 
+def test_an_unknown_label_may_be_text_where_classes_are_numbers(enrolled):
+    enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", 0.3)
+    found, score = enrolled.predict(RIGHT[TEST], "right"), enrolled.score(RIGHT[TEST], Y[TEST], "right")
+    enrolled.set_params(unknown_label="nobody")
+    named = enrolled.predict(RIGHT[TEST], "right")
+    assert named.tolist() == ["nobody" if label == -1 else label for label in found.tolist()]
+    assert 0 < enrolled.score(RIGHT[TEST], Y[TEST], "right") == score
+
+
 def test_embedding_may_be_a_pipeline_or_a_search():
     pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(20), cv.MvDA())
     search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1]}, n_folds=3, metrics=["cosine"])
@@ -393,8 +402,6 @@ def test_labels_of_probes_are_of_the_kind_of_the_gallery(enrolled):
             method(RIGHT[TEST], Y[TEST].astype(str), "right")
     with pytest.raises(ValueError, match="y contains NaN"):
         enrolled.enroll(LEFT[:2], [1.0, np.nan], "left")
-    with pytest.raises(ValueError, match="unknown_label must be a number, as the classes are, got 'nobody'"):
-        enrolled.set_params(unknown_label="nobody").calibrate(RIGHT[TEST], Y[TEST], "right")
 
 
 @pytest.mark.parametrize("rate", [0.29, 0.57, 0.58])

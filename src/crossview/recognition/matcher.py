@@ -327,7 +327,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
         gallery, metric = self._gallery(), chosen_metric(self)
         probes, labels = self._labelled_probes(X, y, view)
-        self._unknown()
         own, other = own_and_other(gallery, self.gallery_labels_, probes, labels, metric)
         if not np.isfinite(other).all():
             raise ValueError("the gallery has only one class: enrol others before calibrating.")
@@ -427,16 +426,15 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         predicted: Labels = labels[np.arange(len(labels)), votes.argmax(axis=1)]
         if self.threshold_ is None:
             return predicted
-        return np.where(distances[:, 0] > self.threshold_, np.asarray(self._unknown()), predicted)
+        unknown = np.asarray(self._unknown())
+        if (unknown.dtype.kind == "U") != (predicted.dtype.kind == "U"):
+            predicted = predicted.astype(object)  # numbers must not become text
+        return np.where(distances[:, 0] > self.threshold_, unknown, predicted)
 
     def _unknown(self) -> Any:
-        is_text = self.gallery_labels_.dtype.kind == "U"
-        if self.unknown_label is None:
-            return "unknown" if is_text else -1
-        if isinstance(self.unknown_label, str) != is_text:
-            kind = "a string" if is_text else "a number"
-            raise ValueError(f"unknown_label must be {kind}, as the classes are, got {self.unknown_label!r}.")
-        return self.unknown_label
+        if self.unknown_label is not None:
+            return self.unknown_label
+        return "unknown" if self.gallery_labels_.dtype.kind == "U" else -1
 
 
 def chosen_metric(model: Any) -> str:
