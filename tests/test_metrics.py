@@ -398,7 +398,7 @@ def test_many_comparisons_are_never_held_at_once():
 )
 def test_verification_refuses(function):
     X = np.eye(3)
-    with pytest.raises(ValueError, match="gallery: 2 labels for 3 samples"):
+    with pytest.raises(ValueError, match="gallery_y has 2 labels for 3 samples"):
         function(X, [0, 1], X, [0, 1, 2])
     with pytest.raises(ValueError, match="equal dimensions, got 3 and 2"):
         function(X, [0, 1, 2], X[:, :2], [0, 1, 2])
@@ -510,9 +510,18 @@ def test_nothing_to_identify():
     X = np.eye(2)
     with pytest.raises(ValueError, match="no probe has its class"):
         cv.metrics.identification_rates(X, [0, 1], X, [2, 3])
-    with pytest.raises(ValueError, match="probes: every sample is missing or has no label"):
+    with pytest.raises(ValueError, match="probe_y: every sample is missing or has no label"):
         cv.metrics.identification_rates(X, ["a", "b"], X, ["", ""])
     with pytest.raises(ValueError, match="fpir must be a share"):
         cv.metrics.fnir_at_fpir(X, [0, 1], X, [0, 1], 1.0)
     nothing = np.zeros((3, 2))  # the right class is never the nearest one
     assert cv.metrics.identification_rates(nothing, [0, 1, 2], nothing, [0, 1, 2])[1] == [1.0]
+
+
+@pytest.mark.parametrize("function", [cv.metrics.cmc, cv.metrics.roc, cv.metrics.average_precision])
+def test_labels_are_compared_with_labels_of_their_kind(function):
+    X = np.eye(3)
+    with pytest.raises(ValueError, match="must be of the same kind: use either strings or numbers"):
+        function(X, [0, 1, 2], X, ["0", "1", "2"])
+    with pytest.raises(ValueError, match="probe_y contains NaN"):
+        function(X, [0, 1, 2], X, [0, 1, np.nan])

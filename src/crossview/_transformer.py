@@ -225,14 +225,20 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                     f"unknown view {unknown[0]!r}: {type(self).__name__} was fitted on {', '.join(map(repr, known))}. "
                     "Give the views these names, or pass them as a list, in this order."
                 )
-            order = [index_of_view(name, known) for name in checked.names]
-            inverse = np.argsort(order)
-            arrays, features = [checked.arrays[v] for v in inverse], [checked.feature_names[v] for v in inverse]
-            checked = Views._trusted(arrays, known, checked.mask[:, inverse], features, checked.image_shape)
+            order = [checked.names.index(name) for name in known]
+            arrays, features = [checked.arrays[v] for v in order], [checked.feature_names[v] for v in order]
+            checked = Views._trusted(arrays, known, checked.mask[:, order], features, checked.image_shape)
         self._check_images(checked.image_shape)
         for v, (X, columns) in enumerate(zip(checked.arrays, checked.feature_names, strict=True)):
             self._check_features(X, v, columns)
         return checked
+
+    def _take(self, views: Views, name: str) -> Array:
+        """The samples of one of the views, which must be like those in fit."""
+        X: Array = views[name]
+        self._check_images(views.image_shape)
+        self._check_features(X, index_of_view(name, self.view_names_), views.feature_names[views.names.index(name)])
+        return X
 
     def _check_images(self, shape: tuple[int, int] | None) -> None:
         """Refuse images of another size than in fit, even if they have as many pixels."""

@@ -1,9 +1,12 @@
 """The kinds of arrays that functions pass to each other."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
+Labels: TypeAlias = NDArray[Any]
+"""Classes of samples, as text or numbers."""

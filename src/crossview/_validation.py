@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.utils import column_or_1d
 
 from crossview._blas import cross_product
-from crossview._types import Indices
+from crossview._types import Indices, Labels, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
@@ -93,6 +93,32 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
         need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
         raise ValueError(f"{what} one class only ({left[0]}): {need}.")
     return codes.astype(np.intp)
+
+
+def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
+    """Classes of n samples, as text or as numbers. The empty text stands for an unknown class."""
+    labels: Labels = column_or_1d(y)
+    if len(labels) != n:
+        raise ValueError(f"{name} has {len(labels)} labels for {n} samples: give one label per row.")
+    if labels.dtype == object and len({isinstance(label, str) for label in labels}) == 1:
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind not in "biufU":
+        raise ValueError(f"{name} must be text or numbers, and not both: give every sample one class label.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        fix = "give every sample a class, or use text labels with '' where it is unknown"
+        raise ValueError(f"{name} contains NaN or infinity: {fix}.")
+    return labels
+
+
+def has_label(labels: Labels) -> Mask:
+    """Which labels are known."""
+    return labels != "" if labels.dtype.kind == "U" else np.ones(len(labels), dtype=bool)
+
+
+def check_same_kind(labels: Labels, gallery_labels: Labels) -> None:
+    """Refuse labels that cannot be equal to those of the gallery."""
+    if (labels.dtype.kind == "U") != (gallery_labels.dtype.kind == "U"):
+        raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
 
 
 def check_count(value: object, name: str, *, least: int) -> None:

@@ -1,17 +1,14 @@
 """Distances between latent samples, accurate at any scale, and the nearest samples and classes."""
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import gen_batches
 
-from crossview._types import Array
+from crossview._types import Array, Labels
 from crossview._validation import check_choice
-
-Labels: TypeAlias = NDArray[np.generic]
 
 _CHUNK = 4_000_000  # distances held at a time
 _SAFE_EXPONENT, _MAX_EXPONENT = 300, 1000  # powers of 2 with accurate squares, and with finite sums

@@ -5,13 +5,13 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_array, column_or_1d
 
-from crossview._types import Array
-from crossview._validation import check_choice
-from crossview.distances import Labels, class_distances_in_chunks, comparable, distances_in_chunks
+from crossview._types import Array, Indices, Labels, Mask
+from crossview._validation import as_labels, check_choice, check_same_kind, has_label
+from crossview.distances import class_distances_in_chunks, comparable, distances_in_chunks
 from crossview.views import ViewInput, Views
 
 __all__ = [
@@ -33,11 +33,12 @@ __all__ = [
 
 Samples: TypeAlias = tuple[Array, Labels]
 PairScore: TypeAlias = Callable[[Array, Labels, Array, Labels, str], float]
-ProbeScorer: TypeAlias = Callable[[Array, slice], NDArray[np.bool_] | Array]
+ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]
 ScorerFactory: TypeAlias = Callable[[Labels, Labels], ProbeScorer]
 
 _BLOCK = 2**16  # distances that fit in the processor's cache
 _FEW = 32  # samples of a class up to which counting is faster than sorting
+_ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29
 _NO_PAIR = "there is no pair of views to compare: pass at least two views with samples of a common class."
 
 
@@ -145,7 +146,7 @@ def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
     return _mean_over_pairs(chance)
 
 
-def skipped_probes(latents: ViewInput, y: ArrayLike) -> NDArray[np.intp]:
+def skipped_probes(latents: ViewInput, y: ArrayLike) -> Indices:
     """Number of probes of one view whose class has no gallery sample in another, so that no matcher can find it.
 
     Parameters
@@ -166,7 +167,7 @@ def skipped_probes(latents: ViewInput, y: ArrayLike) -> NDArray[np.intp]:
            [1, 0]])
     """
     counts = _count_classes(Views(latents), y)[1]
-    skipped: NDArray[np.intp] = (counts == 0) @ counts.T
+    skipped: Indices = (counts == 0) @ counts.T
     return skipped
 
 
@@ -297,19 +298,35 @@ def roc(
     """
     G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y)
     own = [distances[g == p[rows][:, None]] for rows, distances in distances_in_chunks(G, P, metric)]
-    genuine = np.sort(np.concatenate(own))
-    n_impostors = len(G) * len(P) - len(genuine)
-    if not len(genuine) or not n_impostors:
+    genuine = np.concatenate(own)
+    if len(genuine) in (0, len(G) * len(P)):
         raise ValueError("verification needs pairs of one class and pairs of two classes between gallery and probes.")
-    steps = np.linspace(0, len(genuine) - 1, min(len(genuine), max_points)).round().astype(np.intp)
-    thresholds = np.unique(genuine[steps])
-    below = np.zeros(len(thresholds) + 1, dtype=np.int64)
+    genuine.sort()
+    thresholds = np.unique(_evenly(genuine, max_points))
+    counts = count_pairs(G, g, P, p, thresholds, np.zeros(len(P), dtype=np.intp), 1, metric)
+    true, false = (count[0] / count[0, -1] for count in counts)
+    return false, true, np.append(thresholds, np.inf)
+
+
+def count_pairs(
+    G: Array, g: Labels, P: Array, p: Labels, thresholds: Array, units: Indices, n_units: int, metric: str
+) -> tuple[Array, Array]:
+    """Pairs of one class, and of two, within every threshold and at any distance, by the unit of the probe."""
+    n_bins = len(thresholds) + 1
+    counts = np.zeros((2, n_units, n_bins))
     for rows, distances in distances_in_chunks(G, P, metric):
-        impostors = distances[g != p[rows][:, None]]
-        below += np.bincount(np.searchsorted(thresholds, impostors), minlength=len(below))
-    true = np.searchsorted(genuine, thresholds, side="right") / len(genuine)
-    # In the end, everything matches.
-    return np.cumsum(below) / n_impostors, np.append(true, 1.0), np.append(thresholds, np.inf)
+        bins = np.searchsorted(thresholds, distances)
+        bins += n_bins * (units[rows][:, None] + n_units * (g != p[rows][:, None]))
+        np.add.at(counts.reshape(-1), bins.reshape(-1), 1.0)
+    of_one, of_two = np.cumsum(counts, axis=2)
+    return of_one, of_two
+
+
+def _evenly(values: Array, number: int) -> Array:
+    """So many of some values, or all, at even steps."""
+    steps = np.linspace(0, len(values) - 1, min(len(values), number)).round().astype(np.intp)
+    found: Array = values[steps]
+    return found
 
 
 def det(
@@ -359,8 +376,9 @@ def average_precision(
     0.833
     """
     G, g, P, p = _gallery_and_probes(gallery, gallery_y, probes, probe_y, answerable=True)
-    wanted = samples_of_class(g, p)
-    parts = [probe_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P, metric)]
+    classes, members = members_by_class(g)
+    wanted = np.searchsorted(classes, p)
+    parts = [probe_precision(distances, members[wanted[rows]]) for rows, distances in distances_in_chunks(G, P, metric)]
     return float(np.concatenate(parts).mean())
 
 
@@ -441,11 +459,16 @@ def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Arr
     """FPIR, FNIR and thresholds from the distances of every probe to its class and to the nearest other one."""
     found = np.sort(own[own < other])
     nonmated = np.sort(other[np.isfinite(other)])
-    steps = np.linspace(0, len(found) - 1, min(len(found), max_points)).round().astype(np.intp)
-    thresholds = np.append(np.unique(found[steps]), np.inf)
+    thresholds = np.append(np.unique(_evenly(found, max_points)), np.inf)
     with np.errstate(invalid="ignore"):  # nan without a non-mated search
         false_positive = np.searchsorted(nonmated, thresholds, side="right") / len(nonmated)
     return false_positive, 1.0 - np.searchsorted(found, thresholds, side="right") / np.isfinite(own).sum(), thresholds
+
+
+def largest_threshold(other: Array, false_positive_rate: float) -> float:
+    """Largest distance at which at most a share of searches returns a class, from those to the nearest class."""
+    first = int(false_positive_rate * len(other) * _ROUNDING)
+    return float(np.nextafter(np.sort(other)[first], -np.inf))
 
 
 def false_negative_rate(own: Array, other: Array, fpir: float, weights: Array) -> Array:
@@ -459,7 +482,7 @@ def false_negative_rate(own: Array, other: Array, fpir: float, weights: Array) -
     returned = np.cumsum(weights[:, nonmated], axis=1)
     total = returned[:, -1:] if len(nonmated) else np.zeros((len(weights), 1))
     # The first search that must return nothing: the threshold is just below its distance.
-    first = (returned <= fpir * total * (1 + 1e-12)).sum(axis=1)
+    first = (returned <= fpir * total * _ROUNDING).sum(axis=1)
     limit = np.append(other[nonmated], np.inf)[first]
     right = np.pad(np.cumsum(weights[:, found], axis=1), ((0, 0), (1, 0)))
     mated = weights @ np.isfinite(own)
@@ -472,10 +495,8 @@ def _search(
     gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, metric: str
 ) -> tuple[Array, Array]:
     """Distances of every probe to its class and to the nearest other one; there are mated and non-mated searches."""
-    G, g, P, p = _gallery_and_probes(*_known(gallery, gallery_y, "gallery"), *_known(probes, probe_y, "probes"))
-    classes, chunks = class_distances_in_chunks(G, g, P, metric)
-    parts = [own_and_other(distances, place_of_class(classes, p[rows])) for rows, distances in chunks]
-    own, other = (np.concatenate(part) for part in zip(*parts, strict=True))
+    samples = _gallery_and_probes(*_known(gallery, gallery_y, "gallery"), *_known(probes, probe_y, "probe"))
+    own, other = own_and_other(*samples, metric)
     if not np.isfinite(own).any():
         raise ValueError("no probe has its class in the gallery: check the labels.")
     if not np.isfinite(other).any():
@@ -485,31 +506,30 @@ def _search(
 
 def _known(X: ArrayLike, y: ArrayLike, name: str) -> tuple[Array, Labels]:
     """Samples that are not missing and have a label."""
-    samples, labels = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan"), column_or_1d(y)
-    if len(samples) != len(labels):
-        raise ValueError(f"{name}: {len(labels)} labels for {len(samples)} samples: give one label per row.")
+    samples = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+    labels = as_labels(y, len(samples), f"{name}_y")
     known = ~np.isnan(samples).all(axis=1) & has_label(labels)
     if not known.any():
-        raise ValueError(f"{name}: every sample is missing or has no label.")
+        raise ValueError(f"{name}_y: every sample is missing or has no label.")
     return samples[known], labels[known]
 
 
-def has_label(labels: Labels) -> NDArray[np.bool_]:
-    """Which labels are not the empty text, which stands for an unknown class."""
-    return labels != "" if labels.dtype.kind in "OU" else np.ones(len(labels), dtype=bool)
-
-
-def place_of_class(classes: Labels, labels: Labels) -> NDArray[np.intp]:
+def place_of_class(classes: Labels, labels: Labels) -> Indices:
     """Positions of labels among sorted classes; -1 where a class is not there."""
     place = np.searchsorted(classes, labels)
     return np.where(np.isin(labels, classes), place, -1)
 
 
-def own_and_other(distances: Array, place: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Distances of probes to their class, at the given place, and to the nearest other; infinite if there is none.
+def own_and_other(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> tuple[Array, Array]:
+    """Distances of probes to their class, and to the nearest other; infinite if the gallery has none."""
+    classes, chunks = class_distances_in_chunks(G, g, P, metric)
+    place = place_of_class(classes, p)
+    own, other = zip(*(split_by_class(distances, place[rows]) for rows, distances in chunks), strict=True)
+    return np.concatenate(own), np.concatenate(other)
 
-    `distances` are those to every class, (p, classes).
-    """
+
+def split_by_class(distances: Array, place: Indices) -> tuple[Array, Array]:
+    """As `own_and_other`, from the distances to every class, (p, classes), and the place of the probes' own, or -1."""
     rows, there = np.arange(len(place)), place >= 0
     own = np.where(there, distances[rows, place], np.inf)
     others = distances.copy()
@@ -562,10 +582,11 @@ def _hit_scorer(g: Labels, p: Labels) -> ProbeScorer:
 
 
 def _precision_scorer(g: Labels, p: Labels) -> ProbeScorer:
-    wanted = samples_of_class(g, p)
+    classes, members = members_by_class(g)
+    wanted = np.searchsorted(classes, p)
 
     def score(order: Array, rows: slice) -> Array:
-        repeated = np.tile(wanted[rows], (len(order), 1))
+        repeated = np.tile(members[wanted[rows]], (len(order), 1))
         return probe_precision(order.reshape(len(repeated), -1), repeated).reshape(len(order), -1)
 
     return score
@@ -614,16 +635,16 @@ def _mean_over_pairs(scores: Array) -> float:
     return float(there.mean())
 
 
-def samples_of_class(g: Labels, p: Labels) -> NDArray[np.intp]:
-    """For every probe, whose class the gallery has, which of the gallery are of its class; filled up with -1."""
+def members_by_class(g: Labels) -> tuple[Labels, Indices]:
+    """The classes of a gallery, and which samples are of each, (classes, largest), filled up with -1."""
     classes, codes, counts = np.unique(g, return_inverse=True, return_counts=True)
     members = np.full((len(classes), counts.max()), -1)
     by_class = np.argsort(codes, kind="stable")
     members[codes[by_class], np.arange(len(g)) - np.repeat(np.cumsum(counts) - counts, counts)] = by_class
-    return members[np.searchsorted(classes, p)]
+    return classes, members
 
 
-def probe_precision(distances: Array, wanted: NDArray[np.intp]) -> Array:
+def probe_precision(distances: Array, wanted: Indices) -> Array:
     """Average precision of every probe, from distances, (probes, gallery), and the gallery samples of its class.
 
     The precision at a sample is the share of the probe's class among all that are as near or nearer.
@@ -650,10 +671,8 @@ def _gallery_and_probes(
 ) -> tuple[Array, Labels, Array, Labels]:
     """Gallery and probes, checked; the answerable probes are those whose class is in the gallery."""
     G, P = check_array(gallery, dtype=np.float64), check_array(probes, dtype=np.float64)
-    g, p = column_or_1d(gallery_y), column_or_1d(probe_y)
-    for X, labels, name in ((G, g, "gallery"), (P, p, "probes")):
-        if len(X) != len(labels):
-            raise ValueError(f"{name}: {len(labels)} labels for {len(X)} samples: give one label per row.")
+    g, p = as_labels(gallery_y, len(G), "gallery_y"), as_labels(probe_y, len(P), "probe_y")
+    check_same_kind(p, g)
     if G.shape[1] != P.shape[1]:
         raise ValueError(f"gallery and probes must have equal dimensions, got {G.shape[1]} and {P.shape[1]}.")
     if not answerable:
@@ -664,7 +683,7 @@ def _gallery_and_probes(
     return G, g, P[there], p[there]
 
 
-def _samples(latents: ViewInput, y: ArrayLike) -> tuple[list[Samples], NDArray[np.intp]]:
+def _samples(latents: ViewInput, y: ArrayLike) -> tuple[list[Samples], Indices]:
     """The samples that every view has seen, with classes as numbers; and how many of every class, (n, classes)."""
     views = Views(latents)
     codes, counts = _count_classes(views, y)
@@ -673,7 +692,7 @@ def _samples(latents: ViewInput, y: ArrayLike) -> tuple[list[Samples], NDArray[n
     return [(X[seen], codes[seen]) for X, seen in zip(views.arrays, views.mask.T, strict=True)], counts
 
 
-def _count_classes(views: Views, y: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
     """The classes as numbers, and how many samples of every class every view has seen, (n, classes)."""
     # In a search, this check would take longer than all the rest of the function.
     labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d([] if y is None else y)
@@ -683,9 +702,7 @@ def _count_classes(views: Views, y: ArrayLike) -> tuple[NDArray[np.intp], NDArra
     return codes, np.array([np.bincount(codes[seen], minlength=len(classes)) for seen in views.mask.T])
 
 
-def _galleries(
-    samples: Sequence[Samples], counts: NDArray[np.intp]
-) -> Iterator[tuple[int, Samples, dict[int, Samples]]]:
+def _galleries(samples: Sequence[Samples], counts: Indices) -> Iterator[tuple[int, Samples, dict[int, Samples]]]:
     """Every view as the gallery, with the probes of every other view whose class it contains, if there are any."""
     for i, gallery in enumerate(samples):
         answerable = {j: counts[i, p] > 0 for j, (_, p) in enumerate(samples) if j != i}

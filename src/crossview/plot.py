@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
+from crossview._validation import as_labels
 from crossview.views import ViewInput, Views
 
 __all__ = ["cmc", "embedding", "matches"]
@@ -55,9 +56,8 @@ def embedding(
     >>> cv.plot.embedding(latents, data.y).get_xlabel()
     'component 1'
     """
-    views, labels = Views(latents), column_or_1d(y)
-    if len(labels) != len(views):
-        raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
+    views = Views(latents)
+    labels = as_labels(y, len(views))
     if max(components) >= min(views.n_features) or min(components) < 0:
         raise ValueError(f"components={components} but the common space has {min(views.n_features)}.")
     ax = _axes(ax)

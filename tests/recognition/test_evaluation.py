@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview import metrics
-from crossview.recognition.bootstrap import draw_weights, estimate
+from crossview.recognition.evaluation import draw_weights, estimate
 from crossview.recognition.searches import search
 
 ARRAYS, Y = make(m=120, sizes=(8, 8, 8), n_classes=24)
@@ -84,7 +84,7 @@ def test_intervals_are_those_of_repeated_probes(model, views):
     G, P = latents["front"], latents["back"]
     found = search(("front", G, Y), ("back", P, Y), units, 24, "euclidean")
     _, draws = draw_weights(24, 5, random_state=3)
-    rates = found.statistics(draws, [0.2])
+    rates = found.statistics(draws, [0.2], None)
     for k, weights in enumerate(draws):
         assert weights.sum() == 24
         again = np.repeat(np.arange(len(Y)), weights[units].astype(int))
@@ -290,7 +290,7 @@ def test_many_comparisons_are_never_held_at_once(monkeypatch):
     G, P = rng.normal(size=(2_000, 2)), rng.normal(size=(2_000, 2))
     g, p = rng.integers(0, 200, size=2_000), rng.integers(0, 200, size=2_000)
     tracemalloc.start()
-    search(("a", G, g), ("b", P, p), p, 200, "euclidean").statistics(np.ones((1, 200)), [0.1])
+    search(("a", G, g), ("b", P, p), p, 200, "euclidean").statistics(np.ones((1, 200)), [0.1], None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * 8 * len(G) * len(P)
@@ -305,3 +305,26 @@ def test_only_accepted_probes_count_for_the_accuracy_of_the_accepted(matcher, vi
     found = cv.evaluate_probes(matcher, np.vstack([X, far]), y, "front", n_bootstrap=100, resample="classes")
     assert found.at_threshold.accuracy_accepted.low == pytest.approx(0.025 ** (1 / 3))
     assert found.at_threshold.false_rejection_rate.value == pytest.approx(4 / len(y))
+
+
+def test_columns_are_those_of_fit_and_outputs_may_be_frames(views):
+    pd = pytest.importorskip("pandas")
+    columns = [f"x{k}" for k in range(8)]
+    frames = {name: pd.DataFrame(views[name], columns=columns) for name in ("front", "back")}
+    fitted = cv.MvDA(n_components=4, reg=0.1).set_output(transform="pandas").fit(frames, Y)
+    with pytest.raises(ValueError, match="columns of view 'front' are in another order than in fit"):
+        cv.evaluate(fitted, {name: frame[columns[::-1]] for name, frame in frames.items()}, Y)
+    matcher = cv.CrossViewClassifier(fitted).enroll(frames["front"], Y, "front")
+    found = cv.evaluate_probes(matcher, frames["back"], Y, np.int64(1), n_bootstrap=100)
+    assert (
+        found.mean.accuracy.value == cv.evaluate(fitted, frames, Y, n_bootstrap=100).directions[0].scores.accuracy.value
+    )
+    assert found.directions[0].probe == "back"
+
+
+def test_one_class_says_nothing_about_others(matcher, views):
+    known = Y == 1
+    X = np.vstack([views["front"][known][:3], views["front"][Y == 2][:2]])  # two are taken for class 2
+    found = cv.evaluate_probes(matcher, X, [1] * 5, "front", n_bootstrap=100, resample="classes")
+    accuracy = found.mean.accuracy
+    assert (accuracy.value, accuracy.low, accuracy.high) == (pytest.approx(0.6), 0.0, 1.0)

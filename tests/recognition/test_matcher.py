@@ -111,6 +111,15 @@ def test_unknown_label(enrolled):
     assert "a stranger whose name is long" in enrolled.predict(RIGHT[TEST], 1)
 
 
+def test_an_unknown_label_may_be_text_where_classes_are_numbers(enrolled):
+    enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", 0.3)
+    found, score = enrolled.predict(RIGHT[TEST], "right"), enrolled.score(RIGHT[TEST], Y[TEST], "right")
+    enrolled.set_params(unknown_label="nobody")
+    named = enrolled.predict(RIGHT[TEST], "right")
+    assert named.tolist() == ["nobody" if label == -1 else label for label in found.tolist()]
+    assert 0 < enrolled.score(RIGHT[TEST], Y[TEST], "right") == score
+
+
 def test_embedding_may_be_a_pipeline_or_a_search():
     pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(20), cv.MvDA())
     search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1]}, n_folds=3, metrics=["cosine"])
@@ -385,3 +394,19 @@ def test_is_a_classifier_in_scikit_learns_tools():
     assert cross_val_predict(model, views, y, cv=3, method="predict_proba").shape == (600, 10)
     _, _, scores = learning_curve(model, views, y, train_sizes=[0.5, 1.0], cv=2)
     assert np.isfinite(scores).all()
+
+
+def test_labels_of_probes_are_of_the_kind_of_the_gallery(enrolled):
+    for method in (enrolled.score, enrolled.calibrate):
+        with pytest.raises(ValueError, match="must be of the same kind: use either strings or numbers"):
+            method(RIGHT[TEST], Y[TEST].astype(str), "right")
+    with pytest.raises(ValueError, match="y contains NaN"):
+        enrolled.enroll(LEFT[:2], [1.0, np.nan], "left")
+
+
+@pytest.mark.parametrize("rate", [0.29, 0.57, 0.58])
+def test_calibration_accepts_as_many_as_it_may(enrolled, rate):
+    """Not one fewer because of rounding: 0.29 * 100 is less than 29."""
+    enrolled.calibrate(RIGHT[TEST][:100], Y[TEST][:100], "right", rate)
+    found = cv.evaluate_probes(enrolled, RIGHT[TEST][:100], Y[TEST][:100], "right", n_bootstrap=100)
+    assert found.at_threshold.false_positive_rate.value == pytest.approx(rate)

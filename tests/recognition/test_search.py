@@ -216,6 +216,8 @@ def test_mistakes():
         cv.tune("MvDA", VIEWS, Y, {"mvda__n_components": [0, 2]})
     with pytest.raises(TypeError, match="estimator must be an embedding or a pipeline that ends in one, got ViewPCA"):
         cv.EmbeddingSearchCV(cv.ViewPCA(), {}).fit(VIEWS, Y)
+    with pytest.raises(TypeError, match="cannot search for a Committee: search for one embedding, with members=8"):
+        cv.EmbeddingSearchCV(cv.Committee([cv.MvDA()]), {}).fit(VIEWS, Y)
     with pytest.raises(TypeError, match="StandardScaler is not a multi-view transformer"):
         cv.EmbeddingSearchCV(make_pipeline(StandardScaler(), cv.MvDA()), {}).fit(VIEWS, Y)
 

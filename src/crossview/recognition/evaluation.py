@@ -8,20 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import column_or_1d
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import progress as show_progress
-from crossview._transformer import transform_view, unwrap
-from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_count
-from crossview.distances import Labels
-from crossview.metrics import has_label, identification_curve
-from crossview.recognition.bootstrap import Estimate, draw_weights, estimate
+from crossview._transformer import map_view, unwrap
+from crossview._types import Array, Indices, Labels
+from crossview._validation import as_labels, check_choice, check_count, check_same_kind, has_label
+from crossview.metrics import identification_curve
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
-from crossview.recognition.scores import Confusion, Direction, Evaluation, Line, Scores, ThresholdScores
+from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.recognition.searches import Searches, Side, search
-from crossview.views import ViewInput, Views
+from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["Evaluation", "evaluate", "evaluate_probes"]
 
@@ -29,6 +27,7 @@ _MANY_CLASSES = 20  # from which on classes are drawn
 _POINTS = 200  # of a curve
 _CONFUSIONS = 10
 _LEAST_DRAWS = 100
+_WEIGHTS = 4_000_000  # held at a time
 
 
 def evaluate(
@@ -91,10 +90,10 @@ def evaluate(
     >>> bool(evaluation.mean.accuracy.low < evaluation.mean.accuracy.value < evaluation.mean.accuracy.high)
     True
     """
-    settings = _Settings(n_bootstrap, confidence, resample, tuple(false_match_rates), random_state)
-    chosen = _check_metric(metric or chosen_metric(model))
+    chosen = metric or chosen_metric(model)
+    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_match_rates), random_state, progress)
     latents = _latents(model, views)
-    labels = _labels(y, len(latents))
+    labels = _known_labels(y, len(latents))
     known = has_label(labels) & latents.mask.any(axis=1)
     samples, classes = latents[known], labels[known]
     if len(samples.names) < 2:
@@ -110,8 +109,7 @@ def evaluate(
     ]
     if not pairs:
         raise ValueError("no class has samples in two views: check the labels.")
-    done = _score_directions(pairs, classes, chosen, settings, progress)
-    return _evaluation(done, settings, classes, metric=chosen, n_unlabelled=int((~has_label(labels)).sum()))
+    return _evaluate(pairs, classes, labels, settings)
 
 
 def evaluate_probes(
@@ -167,35 +165,36 @@ def evaluate_probes(
         raise TypeError(f"a {type(matcher).__name__} has no gallery: use evaluate, or pass a CrossViewClassifier.")
     if not len(getattr(matcher, "gallery_", ())):
         raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
-    settings = _Settings(n_bootstrap, confidence, resample, tuple(false_match_rates), random_state)
-    chosen = _check_metric(metric or chosen_metric(matcher))
-    latent = transform_view(matcher, X, view)
-    labels = _labels(y, len(latent))
+    chosen = metric or chosen_metric(matcher)
+    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_match_rates), random_state, progress)
+    latent = map_view(matcher, X, view)
+    labels = _known_labels(y, len(latent))
     known = has_label(labels) & ~np.isnan(latent).all(axis=1)
     probes, classes = latent[known], labels[known]
     if not len(probes):
         raise ValueError("every probe is missing or has no label.")
-    _check_kinds(classes, matcher.gallery_labels_)
-    name = unwrap(matcher)[0].view_names_[view] if isinstance(view, int) else view
+    check_same_kind(classes, matcher.gallery_labels_)
+    names = unwrap(matcher)[0].view_names_
     enrolled = has_label(matcher.gallery_labels_)
     gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
-    pairs = [(gallery, (name, probes, classes), np.arange(len(probes)))]
-    threshold = getattr(matcher, "threshold_", None)
-    done = _score_directions(pairs, classes, chosen, settings, progress, threshold)
-    return _evaluation(done, settings, classes, metric=chosen, n_unlabelled=int((~has_label(labels)).sum()))
+    pair = (gallery, (names[index_of_view(view, names)], probes, classes), np.arange(len(probes)))
+    return _evaluate([pair], classes, labels, settings, getattr(matcher, "threshold_", None))
 
 
 @dataclass(frozen=True)
 class _Settings:
     """How scores and their intervals are computed."""
 
+    metric: str
     n_bootstrap: int
     confidence: float
     resample: str
     rates: tuple[float, ...]
     random_state: int
+    progress: bool
 
     def __post_init__(self) -> None:
+        check_choice(self.metric, "metric", ("euclidean", "cosine"))
         check_count(self.n_bootstrap, "n_bootstrap", least=_LEAST_DRAWS)
         if not 0.0 < self.confidence < 1.0:
             raise ValueError(f"confidence must be between 0 and 1, for example 0.95, got {self.confidence!r}.")
@@ -203,25 +202,39 @@ class _Settings:
         if not self.rates or not all(0.0 < rate < 1.0 for rate in self.rates):
             raise ValueError(f"false_match_rates must be shares between 0 and 1, got {self.rates!r}.")
 
-    def resampled(self, classes: Labels) -> str:
-        """What is drawn, given the class of every sample."""
-        if self.resample != "auto":
-            return self.resample
-        return "classes" if len(np.unique(classes)) >= _MANY_CLASSES else "samples"
-
-    def units(self, classes: Labels) -> Indices:
-        """The unit of every sample."""
-        if self.resampled(classes) == "samples":
-            return np.arange(len(classes))
-        return np.unique(classes, return_inverse=True)[1].astype(np.intp)
-
-    def draws(self, found: Searches) -> Iterator[Array]:
-        """Weights of the units in the data, then in every draw."""
-        return draw_weights(len(found.scores), self.n_bootstrap, self.random_state, size=len(found.own))
-
-    def estimate(self, values: Array, n_units: int, constant: bool = False) -> Estimate | None:
-        """The first value, with the interval of the others."""
+    def estimate(self, values: Array, n_units: int, *, constant: bool = False) -> Estimate | None:
+        """The first of some values with the interval of the others, as in `estimate`."""
         return estimate(values, n_units, self.confidence, constant=constant)
+
+
+def draw_weights(n_units: int, n_bootstrap: int, random_state: int | None, size: int = 1) -> Iterator[Array]:
+    """Weights of the units, in batches of shape (b, n_units): first all 1, then how often each unit is drawn.
+
+    The same seed gives the same weights. Batches are small enough for arrays of `size` numbers per draw.
+    """
+    rng = np.random.default_rng(random_state)
+    yield np.ones((1, n_units))
+    for batch in gen_batches(n_bootstrap, max(1, _WEIGHTS // max(n_units, size))):
+        draws = batch.stop - batch.start
+        yield rng.multinomial(n_units, np.full(n_units, 1.0 / n_units), size=draws).astype(np.float64)
+
+
+def estimate(values: Array, n_units: int, confidence: float, *, constant: bool = False) -> Estimate | None:
+    """The first of some shares with the percentile interval of the others, its draws; None if it is nan.
+
+    Where no draw differs from 0 or 1, the percentiles would say that the share is known exactly. Instead, the interval
+    is the exact binomial one of `n_units` trials without a failure, unless the value is `constant` by definition. A
+    single unit says nothing about others.
+    """
+    value, draws = float(values[0]), values[1:][~np.isnan(values[1:])]
+    if np.isnan(value):
+        return None
+    tail = (1.0 - confidence) / 2
+    low, high = (float(end) for end in np.quantile(draws, [tail, 1.0 - tail])) if len(draws) else (value, value)
+    if value in (0.0, 1.0) and low == high == value and not constant:
+        bound = tail ** (1.0 / n_units)
+        return Estimate(value, bound, 1.0) if value == 1.0 else Estimate(value, 0.0, 1.0 - bound)
+    return Estimate(value, 0.0, 1.0) if n_units < 2 and not constant else Estimate(value, low, high)
 
 
 class _Scored(NamedTuple):
@@ -236,29 +249,49 @@ class _Scored(NamedTuple):
     at_threshold: ThresholdScores | None
 
 
-def _score_directions(
+def _evaluate(
     pairs: Sequence[tuple[Side, Side, Indices]],
     classes: Labels,
-    metric: str,
+    labels: Labels,
     settings: _Settings,
-    progress: bool,
     threshold: float | None = None,
-) -> list[_Scored]:
-    """Scores of every gallery and its probes, given with their rows among all samples."""
-    units = settings.units(classes)
+) -> Evaluation:
+    """Scores of every gallery and its probes, given with their rows among the classes; `labels` are all that exist."""
+    names, units = np.unique(classes, return_inverse=True)
+    resample = settings.resample
+    if resample == "auto":
+        resample = "classes" if len(names) >= _MANY_CLASSES else "samples"
+    if resample == "samples":
+        units = np.arange(len(classes))
     done = []
-    with show_progress("Evaluating", 2 * len(pairs), progress) as advance:
+    with show_progress("Evaluating", 2 * len(pairs), settings.progress) as advance:
         for gallery, probes, rows in pairs:
             advance(0, f"{probes[0]} in {gallery[0]}")
-            found = search(gallery, probes, units[rows], int(units.max()) + 1, metric)
+            found = search(gallery, probes, units[rows], int(units.max()) + 1, settings.metric)
             advance(1, f"intervals of {probes[0]} in {gallery[0]}")
             done.append(_score(found, settings, threshold))
             advance(1)
-    return done
+    mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
+    chance = float(np.mean([one.direction.scores.chance for one in done]))
+    n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
+    return Evaluation(
+        mean=_scores(mean, chance, n_classes, n_units, settings),
+        directions=tuple(one.direction for one in done),
+        metric=settings.metric,
+        n_samples=len(classes),
+        n_classes=len(names),
+        n_unlabelled=int((~has_label(labels)).sum()),
+        resampled=resample,
+        n_bootstrap=settings.n_bootstrap,
+        confidence=settings.confidence,
+        confusions=_confusions(done),
+        at_threshold=done[0].at_threshold,
+    )
 
 
 def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Scored:
-    parts = [found.statistics(weights, settings.rates) for weights in settings.draws(found)]
+    draws = draw_weights(len(found.scores), settings.n_bootstrap, settings.random_state, size=len(found.own))
+    parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]
     statistics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
     open_set = identification_curve(found.own, found.other, _POINTS)
@@ -281,15 +314,17 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         found.n_mated_units,
         Counter(_texts(found.labels[found.mated])),
         Counter(zip(_texts(found.labels[missed]), _texts(found.nearest[missed]), strict=True)),
-        None if threshold is None else _threshold_scores(found, threshold, settings),
+        None if threshold is None else _threshold_scores(found, statistics, threshold, settings),
     )
 
 
-def _threshold_scores(found: Searches, threshold: float, settings: _Settings) -> ThresholdScores:
-    rates = {}
-    for name, (some, among) in found.shares_at(threshold).items():
-        values = np.concatenate([found.share(weights, some, among) for weights in settings.draws(found)])
-        rates[name] = settings.estimate(values, len(np.unique(found.units[among])))
+def _threshold_scores(
+    found: Searches, statistics: Mapping[str, Array], threshold: float, settings: _Settings
+) -> ThresholdScores:
+    rates = {
+        name: settings.estimate(statistics[name][:, 0], len(np.unique(found.units[among])))
+        for name, (_, among) in found.shares_at(threshold).items()
+    }
     return ThresholdScores(threshold=float(threshold), n_strangers=int((~found.mated).sum()), **rates)
 
 
@@ -323,66 +358,29 @@ def _scores(
     )
 
 
-def _evaluation(done: Sequence[_Scored], settings: _Settings, classes: Labels, **facts: Any) -> Evaluation:
-    mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
-    chance = float(np.mean([one.direction.scores.chance for one in done]))
-    n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
-    return Evaluation(
-        mean=_scores(mean, chance, n_classes, n_units, settings),
-        directions=tuple(one.direction for one in done),
-        n_samples=len(classes),
-        n_classes=len(np.unique(classes)),
-        resampled=settings.resampled(classes),
-        n_bootstrap=settings.n_bootstrap,
-        confidence=settings.confidence,
-        confusions=_confusions(done),
-        at_threshold=done[0].at_threshold,
-        **facts,
-    )
-
-
-def _check_metric(metric: str) -> str:
-    check_choice(metric, "metric", ("euclidean", "cosine"))
-    return metric
-
-
 def _latents(model: Any, views: ViewInput) -> Views:
     """The samples in the common space; of a mapping or Views, any views of the model."""
     first = unwrap(model)[0]
     check_is_fitted(first)
     checked, known = Views(views), first.view_names_
-    if isinstance(views, Views | Mapping):
-        names = checked.names
-        if unknown := [name for name in names if name not in known]:
+    if not isinstance(views, Views | Mapping):
+        if len(checked.names) != len(known):
             raise ValueError(
-                f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}. "
-                "Give the views these names."
+                f"got {len(checked.names)} views, but the model was fitted on {len(known)}: {', '.join(known)}. "
+                "Pass a dict to evaluate some of them."
             )
-    elif len(checked.names) != len(known):
-        raise ValueError(
-            f"got {len(checked.names)} views, but the model was fitted on {len(known)}: {', '.join(known)}. "
-            "Pass a dict to evaluate some of them."
-        )
-    else:
-        names = known
-    return Views({name: transform_view(model, X, name) for name, X in zip(names, checked.arrays, strict=True)})
+        checked = Views(checked, known)
+    if unknown := [name for name in checked.names if name not in known]:
+        what = f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}"
+        raise ValueError(f"{what}. Give the views these names.")
+    return Views({name: map_view(model, first._take(checked, name), name) for name in checked.names})
 
 
-def _labels(y: ArrayLike, n: int) -> Labels:
-    labels: Labels = column_or_1d(y)
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels for {n} samples: give one label per row.")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("y contains NaN: give every sample a class, or use text labels with '' where it is unknown.")
+def _known_labels(y: ArrayLike, n: int) -> Labels:
+    labels = as_labels(y, n)
     if not has_label(labels).any():
         raise ValueError("no sample has a label: an evaluation needs to know the classes.")
     return labels
-
-
-def _check_kinds(labels: Labels, gallery_labels: Labels) -> None:
-    """Refuse labels that cannot be equal to those of the gallery."""
-    if (labels.dtype.kind in "OU") != (gallery_labels.dtype.kind in "OU"):
-        raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
 
 
 def _mean(values: Sequence[Array]) -> Array:

@@ -14,17 +14,23 @@ from sklearn.utils import Tags, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._transformer import MultiViewTransformer, map_view, unwrap
-from crossview._types import Array
-from crossview._validation import check_choice, check_count, check_labels
+from crossview._types import Array, Labels
+from crossview._validation import as_labels, check_choice, check_count, check_labels, check_same_kind, has_label
 from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
-from crossview.recognition.probabilities import class_probabilities, fit_temperature, held_out_temperature, spread
+from crossview.metrics import largest_threshold, own_and_other
+from crossview.recognition.probabilities import (
+    choose_probes,
+    class_probabilities,
+    fit_temperature,
+    held_out_temperature,
+    spread,
+)
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 
 Samples: TypeAlias = ViewInput | ArrayLike
-Labels: TypeAlias = NDArray[Any]
 
 
 class CrossViewClassifier(ClassifierMixin, BaseEstimator):
@@ -145,7 +151,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._check_params()
         checked = Views(views)
         check_labels(y, len(checked), self)
-        labels = _as_labels(y, len(checked))
+        labels = as_labels(y, len(checked))
         pair = [index_of_view(view, checked.names) for view in (self.gallery_view, self.probe_view)]
         rows = np.flatnonzero(checked.mask[:, pair[0]])
         if not len(rows):
@@ -193,10 +199,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         latent = self._latent(X, view)
         names = unwrap(self.embedding_)[0].view_names_
         name = names[index_of_view(view, names)]
-        labels = _as_labels(y, len(latent))
+        labels = as_labels(y, len(latent))
         empty = replace or not hasattr(self, "gallery_")
-        if not empty and (labels.dtype.kind == "U") != (self.gallery_labels_.dtype.kind == "U"):
-            raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
+        if not empty:
+            check_same_kind(labels, self.gallery_labels_)
         taken = [] if empty else self.gallery_ids_[self.gallery_views_ == name].tolist()
         new = {
             "gallery_": latent,
@@ -321,16 +327,15 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
         gallery, metric = self._gallery(), chosen_metric(self)
         probes, labels = self._labelled_probes(X, y, view)
-        classes, chunks = class_distances_in_chunks(gallery, self.gallery_labels_, probes, metric)
-        distances = np.concatenate([block for _, block in chunks])
-        impostors = np.sort(np.where(classes == labels[:, None], np.inf, distances).min(axis=1))
-        if not np.isfinite(impostors).all():
+        own, other = own_and_other(gallery, self.gallery_labels_, probes, labels, metric)
+        if not np.isfinite(other).all():
             raise ValueError("the gallery has only one class: enrol others before calibrating.")
-        # The largest distance that accepts at most the allowed number of impostors.
-        self.threshold_ = float(np.nextafter(impostors[int(false_match_rate * len(impostors))], -np.inf))
-        enrolled = np.isin(labels, classes)
-        if enrolled.any():
-            self.temperature_ = fit_temperature(distances[enrolled], np.searchsorted(classes, labels[enrolled]), metric)
+        self.threshold_ = largest_threshold(other, false_match_rate)
+        enrolled = choose_probes(np.flatnonzero(np.isfinite(own)), self.random_state)
+        if len(enrolled):
+            classes, chunks = class_distances_in_chunks(gallery, self.gallery_labels_, probes[enrolled], metric)
+            distances = np.concatenate([block for _, block in chunks])
+            self.temperature_ = fit_temperature(distances, np.searchsorted(classes, labels[enrolled]), metric)
         return self
 
     def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
@@ -394,10 +399,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def _labelled_probes(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Array, Labels]:
         """Probes in the common space, and their labels, where there are both."""
         latent = self._latent(X, view, missing=True)
-        labels = _as_labels(y, len(latent))
-        there = ~np.isnan(latent).any(axis=1)
-        if labels.dtype.kind == "U":
-            there &= labels != ""
+        labels = as_labels(y, len(latent))
+        check_same_kind(labels, self.gallery_labels_)
+        there = has_label(labels) & ~np.isnan(latent).any(axis=1)
         if not there.any():
             raise ValueError("no probe has a label and is present in this view: check the view and the labels.")
         return latent[there], labels[there]
@@ -422,7 +426,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         predicted: Labels = labels[np.arange(len(labels)), votes.argmax(axis=1)]
         if self.threshold_ is None:
             return predicted
-        return np.where(distances[:, 0] > self.threshold_, np.asarray(self._unknown()), predicted)
+        unknown = np.asarray(self._unknown())
+        if (unknown.dtype.kind == "U") != (predicted.dtype.kind == "U"):
+            predicted = predicted.astype(object)  # numbers must not become text
+        return np.where(distances[:, 0] > self.threshold_, unknown, predicted)
 
     def _unknown(self) -> Any:
         if self.unknown_label is not None:
@@ -450,27 +457,12 @@ def _one_view(X: Samples, v: int, first: MultiViewTransformer) -> Any:
         given = X.names if isinstance(X, Views) else list(X)
         if names[v] not in given:
             raise ValueError(f"view {names[v]!r} is not among the views given: {', '.join(map(repr, given))}.")
-        if isinstance(X, Views):
-            first._check_images(X.image_shape)
-            first._check_features(X[names[v]], v, X.feature_names[given.index(names[v])])
-        return X[names[v]]
+        return first._take(X, names[v]) if isinstance(X, Views) else X[names[v]]
     if not isinstance(X, list | tuple) or not X or np.ndim(X[0]) < 2:
         return X
     if len(X) != len(names):
         raise ValueError(f"got {len(X)} views, but the model was fitted on {len(names)}: {', '.join(names)}.")
     return X[v]
-
-
-def _as_labels(y: ArrayLike, n: int) -> Labels:
-    """Labels of n samples, as numbers or as text."""
-    labels: Labels = column_or_1d(y)
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels for {n} samples: give one label per row.")
-    if labels.dtype == object and len({isinstance(label, str) for label in labels}) == 1:
-        labels = np.array(labels.tolist())
-    if labels.dtype.kind not in "biufU":
-        raise ValueError("y must be text or numbers, and not both: give every sample one class label.")
-    return labels
 
 
 def _new_ids(ids: ArrayLike | None, n: int, taken: list[str], view: str) -> Labels:

@@ -11,8 +11,8 @@ from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
 from crossview._transformer import map_view
-from crossview._types import Array, Indices
-from crossview.distances import Labels, distances_in_chunks
+from crossview._types import Array, Indices, Labels
+from crossview.distances import distances_in_chunks
 from crossview.recognition.splits import folds, matching_folds
 from crossview.views import Views
 
@@ -58,6 +58,11 @@ def fit_temperature(distances: Array, codes: Indices, metric: str) -> float:
     return typical * float(np.exp(minimize_scalar(log_loss, bounds=(-_RANGE, _RANGE), method="bounded").x))
 
 
+def choose_probes(rows: Indices, random_state: int) -> Indices:
+    """At most so many of the rows as a temperature is estimated on."""
+    return np.random.default_rng(random_state).permutation(rows)[:_MOST_PROBES]
+
+
 def held_out_temperature(
     embedding: Any, views: Views, y: Labels, pair: Sequence[int], metric: str, n_folds: int, random_state: int
 ) -> float | None:
@@ -70,8 +75,7 @@ def held_out_temperature(
     """
     known, asked = (views.mask[:, v] for v in pair)
     classes, codes = np.unique(y[known], return_inverse=True)
-    answerable = np.flatnonzero(asked & np.isin(y, classes))
-    chosen = np.random.default_rng(random_state).permutation(answerable)[:_MOST_PROBES]
+    chosen = choose_probes(np.flatnonzero(asked & np.isin(y, classes)), random_state)
     distances, right = [], []
     for fitted, fold, test in _held_out(embedding, views, y, n_folds, random_state):
         probes = np.intersect1d(test, chosen)

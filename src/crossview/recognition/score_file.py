@@ -46,7 +46,7 @@ class ScoreFile:
         if path is not None:
             self._path = Path(path).absolute()  # worker processes may have another working directory
             versions = [__version__, np.__version__, scipy.__version__, sklearn.__version__]
-            self._key = json.dumps([versions, describe(search)], sort_keys=True).encode()
+            self._key = hashlib.sha256(json.dumps([versions, describe(search)]).encode()).digest()
             lines = (line.partition(b" ") for line in _open(self._path).split(b"\n"))
             self.known = dict(_parse(text) for digest, _, text in lines if digest == self._digest(text))
 
@@ -65,7 +65,7 @@ class ScoreFile:
                 self._synchronised = time.monotonic()
 
     def _digest(self, text: bytes) -> bytes:
-        return hashlib.sha256(self._key + b"\n" + text).hexdigest().encode()
+        return hashlib.sha256(self._key + text).hexdigest().encode()
 
 
 def _open(path: Path) -> bytes:

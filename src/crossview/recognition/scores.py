@@ -5,9 +5,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
-from crossview.recognition.bootstrap import Estimate
-
 Line: TypeAlias = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its confidence interval.
+
+    >>> print(Estimate(0.9, 0.85, 0.94))
+    0.900 [0.850, 0.940]
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_labels
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.metrics import mean_accuracy
+from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits
 from crossview.recognition.committee import Committee
 from crossview.recognition.score_file import ScoreFile, fingerprint
-from crossview.recognition.scoring import SCORERS, Candidate, Scorer
-from crossview.recognition.shared_fits import Params, SharedFit, shared_fits
 from crossview.recognition.splits import folds
 from crossview.views import ViewInput, Views
 
@@ -260,6 +259,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_choice(self.scoring, "scoring", tuple(SCORERS))
         check_count(self.members, "members", least=1)
         *before, end = (step for _, step in self._steps())
+        if isinstance(end, Committee):
+            raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
         if not isinstance(end, Embedding):
             raise TypeError(f"estimator must be an embedding or a pipeline that ends in one, got {type(end).__name__}.")
         for step in before:
@@ -347,19 +348,20 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Scores of every candidate by fold, number of components and distance; nan if a fit fails."""
         candidates, running = scorer.candidates, deque[str]()
         in_process = effective_n_jobs(self.n_jobs) == 1
+        missing = [scorer.missing(fold, range(len(candidates))) for fold in range(len(splits))]
 
         def jobs() -> Iterator[Any]:
             for fold, (train, test) in enumerate(splits):
-                if not scorer.missing(fold, range(len(candidates))):
+                if not missing[fold]:
                     continue
                 for shared in self._shared_fits(*self._parts(views, train, test), y[train], candidates):
-                    if missing := scorer.missing(fold, shared.candidates):
-                        running.append(candidates[missing[0]].description)
+                    if first := scorer.missing(fold, shared.candidates)[:1]:
+                        running.append(candidates[first[0]].description)
                         advance(0, running[0])
                         yield delayed(scorer)(fold, shared, y[test], advance if in_process else silent)
 
-        found = scorer.restored(len(splits))
-        advance(0, restored=len(found))
+        found = dict(scorer.kept.known)
+        advance(0, restored=len(splits) * len(candidates) - sum(map(len, missing)))
         for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
             found |= scores
             running.popleft()

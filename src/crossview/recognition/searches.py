@@ -7,14 +7,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview._types import Array, Indices
-from crossview.distances import Labels, distances_in_chunks
+from crossview._types import Array, Indices, Labels, Mask
+from crossview.distances import distances_in_chunks
 from crossview.metrics import (
+    count_pairs,
     false_negative_rate,
-    own_and_other,
+    members_by_class,
     place_of_class,
     probe_precision,
-    samples_of_class,
+    split_by_class,
 )
 
 Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
@@ -42,7 +43,7 @@ class Searches:
     units: Indices  # of every probe
     own: Array  # distance to the nearest gallery sample of the probe's class, infinite if there is none
     other: Array  # that to the nearest of another class
-    hits: NDArray[np.bool_]  # whether the nearest of all is of the probe's class
+    hits: Mask  # whether the nearest of all is of the probe's class
     labels: Labels  # of the probes
     nearest: Labels  # the class of the nearest gallery sample
     scores: Array  # (units, 3 + ranks): mated probes, hits, average precision, and found up to each rank
@@ -51,7 +52,7 @@ class Searches:
     impostor: Array  # the same of pairs of two classes
 
     @property
-    def mated(self) -> NDArray[np.bool_]:
+    def mated(self) -> Mask:
         """Which probes have their class in the gallery."""
         return np.isfinite(self.own)
 
@@ -65,19 +66,25 @@ class Searches:
         """Number of non-mated searches."""
         return int(np.isfinite(self.other).sum())
 
-    def statistics(self, weights: Array, rates: Sequence[float]) -> dict[str, Array]:
+    def statistics(self, weights: Array, rates: Sequence[float], threshold: float | None) -> dict[str, Array]:
         """Scores for every row of weights of the units, (b, units), each of shape (b, k); nan where there is none."""
         mated, *scores = np.split(weights @ self.scores, [1, 2, 3], axis=1)
         false, true = self.match_rates(weights)
+        drawn = weights[:, self.units]
         with np.errstate(invalid="ignore"):
             accuracy, precision, cmc = (sums / mated for sums in scores)
+            at_threshold = {
+                name: (drawn @ (some & among) / (drawn @ among))[:, None]
+                for name, (some, among) in self.shares_at(threshold).items()
+            }
         return {
             "accuracy": accuracy,
             "average_precision": precision,
             "cmc": cmc,
             "equal_error_rate": _equal_error_rate(false, true)[:, None],
             "true_match_rates": self._true_match_rates(false, true, rates),
-            "false_negative_rates": self._false_negative_rates(weights, rates),
+            "false_negative_rates": self._false_negative_rates(drawn, rates),
+            **at_threshold,
         }
 
     def match_rates(self, weights: Array) -> tuple[Array, Array]:
@@ -88,8 +95,10 @@ class Searches:
             )
         return false, true
 
-    def shares_at(self, threshold: float) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        """Error rates at a threshold: the probes of each, and those that it is a share of."""
+    def shares_at(self, threshold: float | None) -> dict[str, tuple[Mask, Mask]]:
+        """Error rates at a threshold, if there is one: the probes of each, and those that it is a share of."""
+        if threshold is None:
+            return {}
         accepted = np.minimum(self.own, self.other) <= threshold
         return {
             "false_match_rate": (accepted, ~self.mated),
@@ -98,13 +107,6 @@ class Searches:
             "accuracy_accepted": (self.hits, self.mated & accepted),
         }
 
-    def share(self, weights: Array, some: NDArray[np.bool_], among: NDArray[np.bool_]) -> Array:
-        """Share of some probes among others for every row of weights of the units, (b,)."""
-        drawn = weights[:, self.units]
-        with np.errstate(invalid="ignore"):
-            found: Array = (drawn @ (some & among)) / (drawn @ among)
-        return found
-
     def _true_match_rates(self, false: Array, true: Array, rates: Sequence[float]) -> Array:
         n_pairs = self.impostor[:, -1].sum()
         found = np.array(
@@ -112,13 +114,12 @@ class Searches:
         )
         return np.where(_supported(n_pairs, rates), found, np.nan)
 
-    def _false_negative_rates(self, weights: Array, rates: Sequence[float]) -> Array:
-        drawn = weights[:, self.units]
+    def _false_negative_rates(self, drawn: Array, rates: Sequence[float]) -> Array:
         found = np.column_stack([false_negative_rate(self.own, self.other, rate, drawn) for rate in rates])
         return np.where(_supported(self.n_nonmated, rates), found, np.nan)
 
 
-def _supported(n: int, rates: Sequence[float]) -> NDArray[np.bool_]:
+def _supported(n: int, rates: Sequence[float]) -> Mask:
     """Which error rates can be told from 0 by n trials."""
     return np.asarray(rates) * n >= LEAST_ERRORS * (1 - 1e-12)
 
@@ -136,7 +137,7 @@ def _equal_error_rate(false: Array, true: Array) -> Array:
 
 
 def search(gallery: Side, probes: Side, units: Indices, n_units: int, metric: str) -> Searches:
-    """Compare all probes with all of a gallery, a part of them at a time."""
+    """Compare all probes with all of a gallery, a part of them at a time; `units` are those of the probes."""
     (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers
@@ -144,7 +145,7 @@ def search(gallery: Side, probes: Side, units: Indices, n_units: int, metric: st
         raise ValueError(f"no probe of {probe_name} has its class in the gallery, {gallery_name}: check the labels.")
     found, genuine = _compare(G, g, P, p, metric)
     thresholds = _thresholds(genuine)
-    of_one, of_two = _count_pairs(G, g, P, p, thresholds, units, n_units, metric)
+    of_one, of_two = count_pairs(G, g, P, p, thresholds, units, n_units, metric)
     return Searches(
         gallery=gallery_name,
         probe=probe_name,
@@ -168,16 +169,15 @@ def _compare(G: Array, g: Indices, P: Array, p: Indices, metric: str) -> tuple[d
     """What every probe finds, and the distances of all pairs of one class, ascending."""
     order = np.argsort(g, kind="stable")
     starts = np.flatnonzero(np.diff(g[order], prepend=-1))
-    mated = p >= 0
-    wanted = np.full((len(P), np.bincount(g).max()), -1)
-    wanted[mated] = samples_of_class(g, p[mated])
+    _, members = members_by_class(g)
     genuine, parts = [], []
     for rows, distances in distances_in_chunks(G, P, metric):
         by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
-        own, other = own_and_other(by_class, p[rows])
-        some, precision = mated[rows], np.zeros(len(own))
-        precision[some] = probe_precision(distances[some], wanted[rows][some])
-        genuine.append(np.take_along_axis(distances, wanted[rows], axis=1)[wanted[rows] >= 0])
+        own, other = split_by_class(by_class, p[rows])
+        mated, precision = p[rows] >= 0, np.zeros(len(own))
+        wanted = members[p[rows][mated]]
+        precision[mated] = probe_precision(distances[mated], wanted)
+        genuine.append(np.take_along_axis(distances[mated], wanted, axis=1)[wanted >= 0])
         parts.append(
             {
                 "own": own,
@@ -187,7 +187,9 @@ def _compare(G: Array, g: Indices, P: Array, p: Indices, metric: str) -> tuple[d
                 "rank": (by_class <= own[:, None]).sum(axis=1),
             }
         )
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, np.sort(np.concatenate(genuine))
+    pairs = np.concatenate(genuine)
+    pairs.sort()
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, pairs
 
 
 def _sum_scores(found: dict[str, NDArray[Any]], p: Indices, units: Indices, n_units: int, n_ranks: int) -> Array:
@@ -206,18 +208,3 @@ def _thresholds(genuine: Array) -> Array:
     n = len(genuine)
     beyond = np.concatenate([np.geomspace(1, n, _LEVELS), np.linspace(1, n, _LEVELS)]).round().astype(np.intp)
     return np.unique(genuine[n - beyond])
-
-
-def _count_pairs(
-    G: Array, g: Indices, P: Array, p: Indices, thresholds: Array, units: Indices, n_units: int, metric: str
-) -> tuple[Array, Array]:
-    """Pairs of one class, and of two, within every threshold and at any distance, by the unit of the probe."""
-    n_bins = len(thresholds) + 1
-    counts = np.zeros((n_units, 2 * n_bins))
-    for rows, distances in distances_in_chunks(G, P, metric):
-        bins = np.searchsorted(thresholds, distances)
-        bins += n_bins * (g != p[rows][:, None])
-        bins += 2 * n_bins * np.arange(len(bins))[:, None]
-        of_probes = np.bincount(bins.ravel(), minlength=2 * n_bins * len(bins)).reshape(len(bins), -1)
-        np.add.at(counts, units[rows], of_probes)
-    return np.cumsum(counts[:, :n_bins], axis=1), np.cumsum(counts[:, n_bins:], axis=1)

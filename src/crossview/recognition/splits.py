@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import isfinite
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -11,13 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state, column_or_1d
 
-from crossview._types import Indices
+from crossview._types import Indices, Labels, Mask
 from crossview._validation import check_choice, check_count
 
 __all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
-
-Labels: TypeAlias = NDArray[np.generic]
-Mask: TypeAlias = NDArray[np.bool_]
 
 _CLASSES_PER_FOLD = 4
 

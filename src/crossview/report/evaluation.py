@@ -7,14 +7,13 @@ from typing import TypeAlias
 import numpy as np
 
 from crossview.datasets import Dataset
-from crossview.recognition.bootstrap import Estimate
-from crossview.recognition.scores import Direction, Evaluation, Scores
+from crossview.recognition.scores import Direction, Estimate, Evaluation, Scores
 from crossview.recognition.searches import LEAST_ERRORS
 from crossview.report.compose import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.formatting import counted
 
-Value: TypeAlias = Callable[[Scores], Estimate | None]
+Values: TypeAlias = Callable[[Scores], Mapping[str, Estimate | None]]
 
 _MEAN = "mean"
 _RANKS = (1, 5, 10)
@@ -84,22 +83,28 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
         "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
         f"counts the ranks of the other samples of the class. {_BY_DIRECTION}"
     )
-    values: dict[str, Value] = {
-        "accuracy": lambda scores: scores.accuracy,
-        "mean average precision": lambda scores: scores.average_precision,
-    }
-    tables = [_table(evaluation, "accuracy", "Accuracy by direction", values, caption)]
-    # Up to the number of classes, everything is found.
-    n_ranks = len(evaluation.mean.cmc)
-    ranks = {f"rank {rank}": _at_rank(rank) for rank in _RANKS if rank == 1 or rank < n_ranks}
+
+    def accuracy(scores: Scores) -> dict[str, Estimate | None]:
+        return {"accuracy": scores.accuracy, "mean average precision": scores.average_precision}
+
+    def ranks(scores: Scores) -> dict[str, Estimate | None]:
+        # Up to the number of classes, everything is found.
+        shown = [rank for rank in _RANKS if rank == 1 or rank < len(evaluation.mean.cmc)]
+        return {f"rank {rank}": scores.cmc[min(rank, len(scores.cmc)) - 1] for rank in shown}
+
+    def pairs(scores: Scores) -> dict[str, Estimate | None]:
+        found = {f"true match rate at FMR {rate:.10g}": value for rate, value in scores.true_match_rates.items()}
+        return {"equal error rate": scores.equal_error_rate, **found}
+
+    def searches(scores: Scores) -> dict[str, Estimate | None]:
+        return {f"FNIR at FPIR {rate:.10g}": value for rate, value in scores.false_negative_rates.items()}
+
+    tables = [_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption)]
     caption = f"The share of probes whose class is among the nearest classes, up to the rank. {_BY_DIRECTION}"
     tables.append(_table(evaluation, "ranks", "Matches by rank", ranks, caption))
     rates = list(evaluation.mean.true_match_rates)
-    pairs: dict[str, Value] = {"equal error rate": lambda scores: scores.equal_error_rate}
-    pairs |= {f"true match rate at FMR {rate:.10g}": _true_matches(rate) for rate in rates}
     notes = ["There are no pairs of two classes.", *(_too_few("pairs of two classes", rate) for rate in rates)]
     tables.append(_table(evaluation, "verification", "Verification by direction", pairs, _BY_DIRECTION, notes))
-    searches = {f"FNIR at FPIR {rate:.10g}": _false_negatives(rate) for rate in rates}
     notes = [_too_few("searches for strangers", rate) for rate in rates]
     caption = f"The share of searches for enrolled classes that fail, by that of strangers who match. {_BY_DIRECTION}"
     tables.append(_table(evaluation, "identification", "Open-set identification", searches, caption, notes))
@@ -110,7 +115,7 @@ def _table(
     evaluation: Evaluation,
     key: str,
     title: str,
-    values: Mapping[str, Value],
+    values: Values,
     caption: str,
     notes: Sequence[str] = (),
 ) -> ResultTable:
@@ -118,9 +123,10 @@ def _table(
     scores = {_name(one): one.scores for one in evaluation.directions}
     if len(scores) > 1:
         scores[_MEAN] = evaluation.mean
-    found = list(zip(values.values(), notes or [""] * len(values), strict=True))
-    rows = {row: [_entry(value(one), note) for value, note in found] for row, one in scores.items()}
-    return ResultTable(key, title, list(values), rows, caption, row_head="direction", best="")
+    columns = list(values(evaluation.mean))
+    missing = notes or [""] * len(columns)
+    rows = {row: [*map(_entry, values(one).values(), missing)] for row, one in scores.items()}
+    return ResultTable(key, title, columns, rows, caption, row_head="direction", best="")
 
 
 def _too_few(what: str, rate: float) -> str:
@@ -228,15 +234,3 @@ def _entry(found: Estimate | None, note: str = "") -> Entry:
 
 def _percent(found: Estimate) -> str:
     return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def _at_rank(rank: int) -> Value:
-    return lambda scores: scores.cmc[min(rank, len(scores.cmc)) - 1]
-
-
-def _true_matches(rate: float) -> Value:
-    return lambda scores: scores.true_match_rates[rate]
-
-
-def _false_negatives(rate: float) -> Value:
-    return lambda scores: scores.false_negative_rates[rate]
