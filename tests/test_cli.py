@@ -155,8 +155,8 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
 
 
 def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 40)
-    monkeypatch.setattr("crossview.recognition.tuning._MIN_CLASS_SIZE", 5)
+    monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 40)
+    monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 5)
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--draws", 2, "--folds", 3)
     assert "kcca__n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")

@@ -38,6 +38,7 @@ ScorerFactory: TypeAlias = Callable[[Labels, Labels], ProbeScorer]
 
 _BLOCK = 2**16  # distances that fit in the processor's cache
 _FEW = 32  # samples of a class up to which counting is faster than sorting
+_CLEAR = 1e-9  # relative
 _ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29
 _NO_PAIR = "there is no pair of views to compare: pass at least two views with samples of a common class."
 
@@ -466,9 +467,13 @@ def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Arr
 
 
 def largest_threshold(other: Array, false_positive_rate: float) -> float:
-    """Largest distance at which at most a share of searches returns a class, from those to the nearest class."""
+    """Largest distance at which at most a share of searches returns a class, from those to the nearest class.
+
+    It stays clear of the first search that must return nothing: computed again, with other threads or in other chunks,
+    its distance may differ in the last digits.
+    """
     first = int(false_positive_rate * len(other) * _ROUNDING)
-    return float(np.nextafter(np.sort(other)[first], -np.inf))
+    return float(np.sort(other)[first] * (1.0 - _CLEAR))
 
 
 def false_negative_rate(own: Array, other: Array, fpir: float, weights: Array) -> Array:
