@@ -112,15 +112,28 @@ def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
                 raise ValueError("its pixels are floating-point numbers of unknown range")
             if image.mode.startswith("I"):
                 # Sixteen bits, which a conversion to eight would cut off at 255.
-                return _values(pillow, image.convert("F"), size, top=65535.0)
+                deep = image.convert("F")
+                if (clear := image.info.get("transparency")) is not None:
+                    deep = pillow.Image.fromarray(np.where(np.asarray(deep) == clear, np.float32(65535), deep))
+                return _values(pillow, deep, size, top=65535.0)
             # Cameras note which way up they were held rather than turn the picture.
             pillow.ImageOps.exif_transpose(image, in_place=True)
-            return _values(pillow, image.convert("L"), size)
+            return _values(pillow, _on_white(pillow, image), size)
     except Exception as error:
         # A decoder raises any kind of error on damaged data; the user needs the file's name.
         unknown = isinstance(error, pillow.UnidentifiedImageError)
         reason = f"it is not one of {', '.join(_FORMATS)}" if unknown else one_line(error)
         raise ValueError(f"{label} is not a readable image ({reason}): replace it.") from error
+
+
+def _on_white(pillow: Any, image: Any) -> Any:
+    """An image in grey; transparent pixels, whose colour is arbitrary and often black, are white."""
+    if "transparency" not in image.info and image.mode not in ("RGBA", "RGBa", "LA", "La", "PA"):
+        return image.convert("L")
+    colours = image.convert("RGBA")
+    grey = pillow.Image.new("L", image.size, 255)
+    grey.paste(colours.convert("L"), mask=colours.getchannel("A"))
+    return grey
 
 
 def _values(pillow: Any, image: Any, size: tuple[int, int] | None, top: float = 255.0) -> Array:

@@ -56,7 +56,8 @@ def load_folder(
     Returns
     -------
     data : Dataset
-        Grey values between 0 and 1. Classes are numbers if the names of all their folders are.
+        Grey values between 0 and 1; transparent pixels are white. Classes are numbers if the names of all their
+        folders are.
 
     Examples
     --------
