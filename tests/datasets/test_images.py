@@ -92,8 +92,18 @@ def test_photos_are_turned_upright(tmp_path):
 
 def test_fractions_are_refused(tmp_path):
     Image.fromarray(np.zeros((3, 3), dtype=np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(ValueError, match=r"a\.tif is not a readable image \(its pixels are floating-point"):
+    with pytest.raises(ValueError, match=r"a\.tif \(its pixels are floating-point.*\) is not a readable image"):
         read(tmp_path)
+
+
+def test_all_images_that_cannot_be_read_are_reported_at_once(tmp_path, draw):
+    draw(tmp_path / "a.png")
+    for name in "bcdef":
+        (tmp_path / f"{name}.png").write_bytes(b"damaged")
+    message = r"b\.png \(.*\), c\.png .*, d\.png .* and 2 more are not readable images \(5 of 6\): replace or remove"
+    with pytest.raises(ValueError, match=message) as caught:
+        read(tmp_path)
+    assert "e.png" not in str(caught.value)
 
 
 def test_mixed_sizes_name_two_files(tmp_path, draw):
@@ -177,7 +187,7 @@ def test_other_formats_are_never_tried(tmp_path, kind, monkeypatch):
     stream = io.BytesIO()
     Image.new("RGB", (20, 20), "red").save(stream, kind)
     (tmp_path / "a.png").write_bytes(stream.getvalue())
-    with pytest.raises(ValueError, match=r"a\.png is not a readable image \(it is not one of PNG, .*\): replace it"):
+    with pytest.raises(ValueError, match=r"a\.png \(it is not one of PNG, .*\) is not a readable image: replace or"):
         read(tmp_path)
     assert not called
 
@@ -199,7 +209,7 @@ def test_images_with_too_many_pixels_are_not_decoded(tmp_path, size, monkeypatch
 
     (tmp_path / "a.png").write_bytes(png(*size))
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
-    with pytest.raises(ValueError, match=r"a\.png is not a readable image \((it has \d+ × \d+ pixels|Image size)"):
+    with pytest.raises(ValueError, match=r"a\.png \((it has \d+ × \d+ pixels|Image size).* is not a readable"):
         read(tmp_path, (8, 8))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from crossview._types import Array
 from crossview._validation import check_count
-from crossview.datasets._files import File, one_line
+from crossview.datasets._files import File, listed, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
 
@@ -49,15 +49,25 @@ def read_images(
     images: dict[tuple[str, ...], Array] = {}
     first: dict[tuple[int, int], str] = {}
     found = list(files)
+    damaged: list[str] = []
     for path, read in found:
         label = f"{source}: {'/'.join(path)}"
-        image = _grey(read(), label, size)
+        try:
+            image = _grey(read(), size)
+        except _UnreadableError as error:
+            damaged.append(f"{'/'.join(path)} ({error})")
+            continue
         height, width = image.shape
         if len(found) * image.size > _MAX_VALUES:
             need = f"{len(found)} images of {height} × {width} pixels need {len(found) * image.nbytes >> 30} GB"
             raise ValueError(f"{source}: {need} of memory: choose a smaller size.")
         first.setdefault((height, width), f"{label} is {height} × {width}")
         images[path] = image.ravel()
+    if damaged:
+        what = "is not a readable image: replace or remove it"
+        if len(damaged) > 1:
+            what = f"are not readable images ({len(damaged)} of {len(found)}): replace or remove them"
+        raise ValueError(f"{source}: {listed(damaged)} {what}.")
     if len(first) > 1:
         one, another, *_ = first.values()
         fix = f"Resize all, for example with {_suggested(min(first))}."
@@ -99,7 +109,11 @@ def _pillow() -> Any:
     return PIL
 
 
-def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
+class _UnreadableError(ValueError):
+    """Says why an image cannot be read."""
+
+
+def _grey(content: bytes, size: tuple[int, int] | None) -> Array:
     """Grey values of one image, (height, width)."""
     pillow = _pillow()
     try:
@@ -120,10 +134,10 @@ def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
             pillow.ImageOps.exif_transpose(image, in_place=True)
             return _values(pillow, _on_white(pillow, image), size)
     except Exception as error:
-        # A decoder raises any kind of error on damaged data; the user needs the file's name.
+        # A decoder raises any kind of error on damaged data.
         unknown = isinstance(error, pillow.UnidentifiedImageError)
         reason = f"it is not one of {', '.join(_FORMATS)}" if unknown else one_line(error)
-        raise ValueError(f"{label} is not a readable image ({reason}): replace it.") from error
+        raise _UnreadableError(reason) from error
 
 
 def _on_white(pillow: Any, image: Any) -> Any:
