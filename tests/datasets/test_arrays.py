@@ -1,7 +1,9 @@
 import io
 import os
+import re
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -205,6 +207,41 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
     assert data.views.mask.all()
     np.testing.assert_array_equal(data.y, [3, 4])
     np.testing.assert_array_equal(data.views["b"], [[6], [5]])
+
+
+def test_blanks_around_labels_and_identities_are_left_out(tmp_path):
+    pd.DataFrame({"id": ["x ", "y"], "label": ["Three", "Three "], "f": [1.0, 2.0]}).to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text('id,g\nx,3\n"y ",4\n')
+    data = cv.datasets.load_arrays(tmp_path)
+    assert (data.ids.tolist(), data.y.tolist(), data.views.mask.all()) == (["x", "y"], ["Three", "Three"], True)
+    np.savez(tmp_path / "c.npz", a=np.eye(2), b=np.eye(2), y=["Three", " Three"], id=["u ", "v"])
+    data = cv.datasets.load_arrays(tmp_path / "c.npz")
+    assert (data.ids.tolist(), data.class_names) == (["u", "v"], ["Three"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["six"] * 3 + ["seven"] * 4 + ["sevn"], r"a class with a single sample: 'sevn' \(check for typing errors\)"),
+        (np.r_[np.repeat(np.arange(38), 3), 98, 99], r"classes with a single sample: '98', '99' \(check"),
+        # One sample per class, or few, is how some data are.
+        (["six", "seven", "sevn"], None),
+        (["six"] * 2 + ["seven"] * 2 + ["sevn"], None),
+        (["six"] * 3 + ["seven"] * 3 + ["eight"] * 3 + ["sevn", "ate"], None),
+    ],
+)
+def test_classes_with_a_single_sample_may_be_typing_errors(tmp_path, labels, message):
+    X = np.random.default_rng(0).normal(size=(len(labels), 2))
+    np.savez(tmp_path / "data.npz", photo=X, sketch=X, y=labels)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cv.datasets.load_arrays(tmp_path / "data.npz")
+        cv.datasets.load_arrays(tmp_path / "data.npz", labelled=False)
+    assert len(caught) == (message is not None)
+    assert all(re.search(message, str(warning.message)) for warning in caught)
+    # Gallery images of one view have no folds.
+    np.savez(tmp_path / "data.npz", photo=X, y=labels)
+    assert len(cv.datasets.load_arrays(tmp_path / "data.npz").y) == len(labels)
 
 
 @pytest.mark.parametrize(

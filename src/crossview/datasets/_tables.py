@@ -116,10 +116,10 @@ def _check_header(header: Sequence[str], file: Path) -> None:
 
 
 def _text(value: Any) -> str:
-    """An identity or a label as text, the same from a table of text and from one of numbers."""
+    """An identity or a label as text without blanks around it, the same from text and from numbers."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
 def _numbers(values: Sequence[Any], column: str, file: Path, hint: str) -> Array:

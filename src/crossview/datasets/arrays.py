@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.datasets._dataset import Dataset, as_labels, described
+from crossview.datasets._dataset import Dataset, as_labels, described, warn_of_single_samples
 from crossview.datasets._files import check_name, is_hidden, natural, one_line, unreadable
 from crossview.datasets._joined_tables import join_tables
 from crossview.datasets._matlab_views import read_views
@@ -89,16 +89,20 @@ def load_arrays(
     suffixes = {file.suffix.lower() for file in files}
     if suffixes <= set(TABLE_SUFFIXES):
         views, labels = join_tables(files, id_column, label_column, labelled, pair_by)
-        return described(views, as_labels(list(labels.values())), np.array(list(labels)), source)
-    if pair_by is not None:
+        data = described(views, as_labels(list(labels.values())), np.array(list(labels)), source)
+    elif pair_by is not None:
         raise ValueError(f"{source} needs no pair_by: row k of every array is the same sample. Leave it out.")
-    if suffixes == {".npy"}:
-        arrays = {file.stem: read_npy_file(file) for file in files}
-    elif suffixes == {".mat"}:
-        arrays = read_views(source, y_name, id_column, labelled)
     else:
-        arrays = _read_npz(source)
-    return _from_arrays(arrays, source, y_name, id_column, labelled)
+        if suffixes == {".npy"}:
+            arrays = {file.stem: read_npy_file(file) for file in files}
+        elif suffixes == {".mat"}:
+            arrays = read_views(source, y_name, id_column, labelled)
+        else:
+            arrays = _read_npz(source)
+        data = _from_arrays(arrays, source, y_name, id_column, labelled)
+    if labelled:
+        warn_of_single_samples(data)
+    return data
 
 
 def _from_arrays(arrays: dict[str, NDArray[Any]], source: Path, y_name: str, id_name: str, labelled: bool) -> Dataset:
@@ -122,7 +126,7 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], source: Path, y_name: str, id_
 
 
 def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> NDArray[Any]:
-    """Labels or identities, one per sample."""
+    """Labels or identities, one per sample, as text without blanks around it."""
     if values.dtype.kind == "S":
         try:
             values = np.char.decode(values, "utf-8")
@@ -134,7 +138,7 @@ def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> N
         raise ValueError(f"{name} must be one {what} per sample, whole numbers or text, got {got}.")
     if len(values) != n_samples:
         raise ValueError(f"{name} has {len(values)} entries, but the views have {n_samples} rows.")
-    return values
+    return np.char.strip(values) if values.dtype.kind == "U" else values
 
 
 def _read_npz(source: Path) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset, as_labels, described, paired
+from crossview.datasets._dataset import Dataset, as_labels, described, paired, warn_of_single_samples
 from crossview.datasets._files import File, listed, natural, open_files, read_file
 from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
 from crossview.datasets._npy import read_vector
@@ -84,6 +84,8 @@ def load_folder(
         if labelled:
             _check_pairs(chosen, names)
         data = _read(chosen, names, root, wanted)
+    if labelled:
+        warn_of_single_samples(data)
     if labelled and wanted is None and data.image_shape is not None:
         warn_of_large_images(data.image_shape)
     return data
