@@ -209,6 +209,16 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
     np.testing.assert_array_equal(data.views["b"], [[6], [5]])
 
 
+def test_semicolons_and_decimal_commas(tmp_path):
+    """As spreadsheet programs write CSV in many countries."""
+    (tmp_path / "a.csv").write_text("id;label;f;g\n1,5;x,y;-0,25;3\n2;z;1,5e-3;4\n")
+    (tmp_path / "b.csv").write_text("\ufeff\nid;h\n2;7.5\n1,5;8\n")
+    data = cv.datasets.load_arrays(tmp_path)
+    assert (data.ids.tolist(), data.y.tolist()) == (["1,5", "2"], ["x,y", "z"])
+    np.testing.assert_array_equal(data.views["a"], [[-0.25, 3], [1.5e-3, 4]])
+    np.testing.assert_array_equal(data.views["b"], [[8], [7.5]])
+
+
 def test_blanks_around_labels_and_identities_are_left_out(tmp_path):
     pd.DataFrame({"id": ["x ", "y"], "label": ["Three", "Three "], "f": [1.0, 2.0]}).to_parquet(tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text('id,g\nx,3\n"y ",4\n')
@@ -260,7 +270,9 @@ def test_classes_with_a_single_sample_may_be_typing_errors(tmp_path, labels, mes
         ("id,label,c\n", r"sketch\.csv has no rows"),
         ("id,label,c,c\nw,cat,1,2\n", r"sketch\.csv has two columns called 'c'"),
         (",id,label,c\n0,w,cat,1\n", r"sketch\.csv has a column without a name.*index=False"),
-        ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas .*sep=';'"),
+        ("id\tlabel\tc\nw\tcat\t1\n", r"sketch\.csv has '\\t' between its columns: save it with commas or semicolons"),
+        ("id;label;c\nw;cat;1.5\nv;cat;1,5\n", r"sketch\.csv has .* '1,5' in row 2 of column 'c': write 1\.5"),
+        ("id;label;c\nw;cat;1,5\nv;cat;1,500,000\n", r"sketch\.csv has .* '1,5' in row 1 of column 'c'"),
         ("id,class,c\nw,cat,1\n", r"sketch\.csv has .* 'cat' in row 1 of column 'class': .*rename it to 'label' if it"),
         ("id,class,c\nw,7,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c': add .*label_column"),
         ("name,label,c\nw,cat,1\n", r"sketch\.csv has no column 'id', only 'name', 'label', 'c': add it.*id_column"),

@@ -49,9 +49,9 @@ def load_arrays(
         - a ``.mat`` file (up to version 7) with a matrix per view, such as ``X1`` and ``X2``, or a cell array of them,
           and the labels as ``y``, ``Y``, ``gnd``, ``gt``, ``label`` or ``labels``. Samples are the rows, or else the
           columns, of which there are as many as labels;
-        - a folder with one ``.csv`` (commas, a line of names first, UTF-8) or ``.parquet`` file per view. Rows are
-          matched by their identity: where a view lacks one, or has no value for it, its row is NaN. A label in one of
-          the tables suffices. Parquet needs pyarrow;
+        - a folder with one ``.csv`` (commas or semicolons, a line of names first, UTF-8) or ``.parquet`` file per view.
+          Rows are matched by their identity: where a view lacks one, or has no value for it, its row is NaN. A label in
+          one of the tables suffices. Parquet needs pyarrow;
         - one ``.csv``, ``.parquet`` or ``.npy`` file, which gives one view.
     y_name : str
         Name of the array of labels.
