@@ -82,7 +82,7 @@ def load_folder(
         if pair_by is not None:
             chosen = _by_key(chosen, pair_by, root)
         if labelled:
-            _check_pairs(chosen, names)
+            _check_pairs(chosen, names, pair_by is not None)
         data = _read(chosen, names, root, wanted)
     if labelled:
         warn_of_single_samples(data)
@@ -161,7 +161,7 @@ def _by_key(found: Mapping[Place, File], pattern: str, root: str | Path) -> dict
     return renamed
 
 
-def _check_pairs(found: Mapping[Place, File], names: Sequence[str]) -> None:
+def _check_pairs(found: Mapping[Place, File], names: Sequence[str], by_pattern: bool) -> None:
     """Refuse or report files without a counterpart in another view."""
     keys = {view: {place[1:] for place in found if place[0] == view} for view in names}
     classes = {view: {label for label, _ in keys[view]} for view in names}
@@ -169,7 +169,7 @@ def _check_pairs(found: Mapping[Place, File], names: Sequence[str]) -> None:
     if len(names) > 1 and not set.intersection(*classes.values()):
         what, pattern = "Names of class folders and of files must match", r"(?P<class>\d+)/.*?(\d+)$"
     fix = f"{what}: rename them, or give a pattern for what they share, such as --pair-by '{pattern}' (pair_by=…)."
-    check_pairs(keys, lambda view, key: "/".join(found[(view, *key)][0]), "{}/", fix)
+    check_pairs(keys, lambda view, key: "/".join(found[(view, *key)][0]), "{}/", fix, by_pattern)
 
 
 def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None) -> Dataset:
