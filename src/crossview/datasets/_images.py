@@ -14,7 +14,7 @@ from crossview.datasets._files import File, listed, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
 
-_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 # Other formats are never tried: that of EPS would start Ghostscript.
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM", "GIF", "WEBP")
 _MAX_DECODED = 2**25  # pixels of an image in a file
@@ -25,7 +25,7 @@ _MAX_VALUES = 2**31  # of all images: 17 GB
 
 def is_image(name: str) -> bool:
     """Whether a file is an image, by its name."""
-    return name.lower().endswith(_SUFFIXES)
+    return name.lower().endswith(IMAGE_SUFFIXES)
 
 
 def check_size(size: Size) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from crossview.datasets._dataset import Dataset, as_labels, described, warn_of_single_samples
 from crossview.datasets._files import check_name, is_hidden, natural, one_line, unreadable
+from crossview.datasets._images import IMAGE_SUFFIXES
 from crossview.datasets._joined_tables import join_tables
 from crossview.datasets._matlab_views import read_views
 from crossview.datasets._npy import read_npy, read_npy_file
@@ -97,8 +98,13 @@ def load_arrays(
             arrays = {file.stem: read_npy_file(file) for file in files}
         elif suffixes == {".mat"}:
             arrays = read_views(source, y_name, id_column, labelled)
-        else:
+        elif suffixes == {".npz"} or zipfile.is_zipfile(source):
             arrays = _read_npz(source)
+        else:
+            raise ValueError(
+                f"{source} is of no kind that is read: pass a .npz, .npy, .mat, .csv or .parquet file, an image "
+                f"({', '.join(IMAGE_SUFFIXES)}), or a folder."
+            )
         data = _from_arrays(arrays, source, y_name, id_column, labelled)
     if labelled:
         warn_of_single_samples(data)
