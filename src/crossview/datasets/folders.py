@@ -1,5 +1,6 @@
 """Images, or vectors of features, in folders by view and class."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,10 @@ Place = tuple[str, str, str]
 _HELP = (
     "Arrange images as <view>/<class>/<sample>.png (or another image format, or .npy with a vector of features): those "
     "of the same class and name in two views are the same sample."
+)
+_PROBE_HELP = (
+    "Put images (or .npy files with a vector of features) directly into the folder, or into a folder per class, or "
+    "arrange them as <view>/<class>/<sample>.png."
 )
 
 
@@ -111,23 +116,34 @@ def _by_place(files: Sequence[File], root: str | Path, labelled: bool, view: str
     """Files of samples by place; if a view is given, it need not have a folder."""
     samples = [(path, read) for path, read in files if is_sample(path[-1])]
     if not samples:
-        raise FileNotFoundError(f"{root} has no images or .npy files. {_HELP}")
+        raise FileNotFoundError(f"{root} has no images or .npy files. {_HELP if view is None else _PROBE_HELP}")
     paths = [path for path, _ in samples]
     above = _n_folders_above(paths, root, view)
     lacks_view = view is not None and max(map(len, paths)) - above < 3 and all(p[above] != view for p in paths)
-    found: dict[Place, File] = {}
-    for path, read in samples:
-        parts = (str(view), *path[above:]) if lacks_view else path[above:]
-        if len(parts) == 2 and not labelled:
-            parts = (parts[0], "", parts[1])
-        if len(parts) != 3:
+    parts = [(str(view), *path[above:]) if lacks_view else path[above:] for path in paths]
+    for path, folders in zip(paths, parts, strict=True):
+        if len(folders) != 3 and (labelled or len(folders) != 2):
             raise ValueError(f"{root} has a file in the wrong place, {'/'.join(path)}. {_HELP}")
-        place = parts[0], parts[1], PurePosixPath(parts[2]).stem
+    # A folder next to samples of the view that is given is no class.
+    mixed = {len(folders) for folders in parts if folders[0] == view} == {2, 3}
+    places = [_place(folders, mixed) for folders in parts]
+    counts, found = Counter(places), dict[Place, File]()
+    for place, (path, read) in zip(places, samples, strict=True):
+        if view is not None and counts[place] > 1:
+            # Nothing is paired by these names.
+            place = (*place[:2], place[2] + PurePosixPath(path[-1]).suffix)
         if place in found:
             both = f"{'/'.join(path)} and {'/'.join(found[place][0])}"
             raise ValueError(f"{root} has {both}, which are the same sample: rename or remove one.")
         found[place] = path, read
     return found
+
+
+def _place(parts: tuple[str, ...], mixed: bool) -> Place:
+    """The place of a file; where depths are mixed, its class is unknown, and its folder is part of the name."""
+    view, *classes, file = parts
+    name = PurePosixPath(file).stem
+    return (view, "", "/".join((*classes, name))) if mixed or not classes else (view, classes[0], name)
 
 
 def _n_folders_above(paths: Sequence[tuple[str, ...]], root: str | Path, view: str | None) -> int:
