@@ -94,6 +94,16 @@ def test_a_view_is_taken_from_other_data(tmp_path):
         open_probes(tmp_path / "data.npz", "sketch")
 
 
+def test_images_for_a_model_that_knows_no_size(tmp_path, draw):
+    draw(tmp_path / "1.png", size=(6, 4))
+    assert open_probes(tmp_path, "sketch").image_shape == (6, 4)
+    draw(tmp_path / "2.png", size=(8, 4))
+    message = r"1\.png is 6 × 4 .* 2\.png is 8 × 4\. The model was not trained on images of a known size: pass a table"
+    with pytest.raises(ValueError, match=message) as caught:
+        open_probes(tmp_path, "sketch")
+    assert "--size" not in str(caught.value)
+
+
 def test_probes_that_are_wrong(tmp_path, draw):
     with pytest.raises(FileNotFoundError, match="nowhere is neither a data set"):
         open_probes(tmp_path / "nowhere", "sketch")

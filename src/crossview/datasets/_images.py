@@ -43,9 +43,12 @@ def check_size(size: Size) -> tuple[int, int] | None:
 
 
 def read_images(
-    files: Iterable[File], source: str | Path, size: tuple[int, int] | None
+    files: Iterable[File], source: str | Path, size: tuple[int, int] | None, fix: str = ""
 ) -> tuple[dict[tuple[str, ...], Array], tuple[int, int]]:
-    """Grey values from 0 to 1, row by row, by path, and their height and width; without a size, all must have one."""
+    """Grey values from 0 to 1, row by row, by path, and their height and width.
+
+    Without a size, all must have the same; otherwise the error ends in the fix, by default to choose a size.
+    """
     images: dict[tuple[str, ...], Array] = {}
     first: dict[tuple[int, int], str] = {}
     found = list(files)
@@ -70,8 +73,8 @@ def read_images(
         raise ValueError(f"{source}: {listed(damaged)} {what}.")
     if len(first) > 1:
         one, another, *_ = first.values()
-        fix = f"Resize all, for example with {_suggested(min(first))}."
-        raise ValueError(f"images differ in size: {one} (height × width), {another}. {fix}")
+        resize = f"Resize all, for example with {_suggested(min(first))}."
+        raise ValueError(f"images differ in size: {one} (height × width), {another}. {fix or resize}")
     return images, (height, width)
 
 

@@ -27,6 +27,10 @@ _PROBE_HELP = (
     "Put images (or .npy files with a vector of features) directly into the folder, or into a folder per class, or "
     "arrange them as <view>/<class>/<sample>.png."
 )
+_NO_SIZE = (
+    "The model was not trained on images of a known size: pass a table of this view's features, or images of the size "
+    "that it was trained on."
+)
 
 
 def load_folder(
@@ -101,10 +105,10 @@ def load_samples(path: str | Path, view: str, size: Size = None, *, labelled: bo
     source, wanted = Path(path), check_size(size)
     if source.is_file() and is_sample(source.name):
         found = _by_place([((source.name,), partial(read_file, source))], source.parent, labelled, view)
-        return _read(found, [view], source.parent, wanted)
+        return _read(found, [view], source.parent, wanted, _NO_SIZE)
     with open_files(source, _HELP) as files:
         found = _by_place(files, source, labelled, view)
-        return _read(_of_views(found, [view], source), [view], source, wanted)
+        return _read(_of_views(found, [view], source), [view], source, wanted, _NO_SIZE)
 
 
 def is_sample(name: str) -> bool:
@@ -188,13 +192,15 @@ def _check_pairs(found: Mapping[Place, File], names: Sequence[str], by_pattern: 
     check_pairs(keys, lambda view, key: "/".join(found[(view, *key)][0]), "{}/", fix, by_pattern)
 
 
-def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None) -> Dataset:
-    """The data set of the given files."""
+def _read(
+    found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None, fix: str = ""
+) -> Dataset:
+    """The data set of the given files; an error about sizes of images ends in the fix, if one is given."""
     images = {place: file for place, file in found.items() if is_image(file[0][-1])}
     samples: dict[str, dict[tuple[str, str], Array]] = {view: {} for view in names}
     shape = None
     if images:
-        pixels, shape = read_images(images.values(), root, size)
+        pixels, shape = read_images(images.values(), root, size, fix)
         for (view, label, name), (path, _) in images.items():
             samples[view][label, name] = pixels[path]
     first: dict[str, tuple[str, int]] = {}
