@@ -144,7 +144,7 @@ def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> N
         raise ValueError(f"{name} must be one {what} per sample, whole numbers or text, got {got}.")
     if len(values) != n_samples:
         raise ValueError(f"{name} has {len(values)} entries, but the views have {n_samples} rows.")
-    return np.char.strip(values) if values.dtype.kind == "U" else values
+    return np.char.strip(values, " ") if values.dtype.kind == "U" else values
 
 
 def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
