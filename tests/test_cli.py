@@ -357,7 +357,7 @@ def test_warnings_are_one_line(pictures, tmp_path):
     (pictures / "photo" / "c0" / "F2-0-0.png").unlink()
     printed = run("fit", pictures, "-o", tmp_path / "m", "--method", "MvDA", "--pair-by", r"(\d+)$")
     assert printed.stderr.startswith(
-        "warning: 1 of 12 samples is in one view only, for example sketch/c0/sk0.png: fits"
+        "warning: 1 of 12 samples is in one view only (first: sketch/c0/sk0.png); training"
     )
     assert "UserWarning" not in printed.stderr
 

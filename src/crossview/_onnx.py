@@ -28,7 +28,7 @@ from crossview.views import index_of_view
 _OPSET = 17
 _IR_VERSION = 8
 _LARGEST = 2**31 - 2**20
-_PIXELS = "grey values from 0 to 1 (ITU-R 601 luma), resized by Lanczos, row by row"
+_PIXELS = "grey values from 0 to 1 (ITU-R 601 luma, transparent pixels white), resized by Lanczos, row by row"
 _KERNELS = ("rbf", "linear", "poly", "polynomial", "cosine", "sigmoid", "laplacian")
 
 

@@ -1,7 +1,9 @@
 import io
 import os
+import re
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -86,7 +88,7 @@ def test_damaged_npz_is_named(tmp_path, keep):
     with pytest.raises(ValueError, match=r"data\.npz is not a readable \.npz file"):
         cv.datasets.load_arrays(path)
     (tmp_path / "one.dat").write_bytes(b"other")
-    with pytest.raises(ValueError, match=r"one\.dat is not a readable \.npz file.*numpy\.savez"):
+    with pytest.raises(ValueError, match=r"one\.dat is of no kind that is read: pass a \.npz, .* an image \(\.bmp, "):
         cv.datasets.load_arrays(tmp_path / "one.dat")
 
 
@@ -147,7 +149,9 @@ def test_identities_that_do_not_match(tables):
 
 def test_tables_are_joined_by_identity(tables):
     # A row without values, that of z, was not seen.
-    with pytest.warns(UserWarning, match=r"2 of 3 samples are in one view only, .* id 'x' of .*photo\.csv: fits leave"):
+    with pytest.warns(
+        UserWarning, match=r"2 of 3 samples are in one view only \(first: id 'x' of .*photo\.csv\); training"
+    ):
         data = cv.datasets.load_arrays(tables)
     assert data.view_names == ["photo", "sketch"]
     assert data.y.tolist() == ["cat", "dog", "cat", "owl"]
@@ -207,6 +211,51 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
     np.testing.assert_array_equal(data.views["b"], [[6], [5]])
 
 
+def test_semicolons_and_decimal_commas(tmp_path):
+    """As spreadsheet programs write CSV in many countries."""
+    (tmp_path / "a.csv").write_text("id;label;f;g\n1,5;x,y;-0,25;3\n2;z;1,5e-3;4\n")
+    (tmp_path / "b.csv").write_text("\ufeff\nid;h\n2;7.5\n1,5;8\n")
+    data = cv.datasets.load_arrays(tmp_path)
+    assert (data.ids.tolist(), data.y.tolist()) == (["1,5", "2"], ["x,y", "z"])
+    np.testing.assert_array_equal(data.views["a"], [[-0.25, 3], [1.5e-3, 4]])
+    np.testing.assert_array_equal(data.views["b"], [[8], [7.5]])
+
+
+def test_blanks_around_labels_and_identities_are_left_out(tmp_path):
+    pd.DataFrame({"id": ["x ", "y"], "label": ["Three", "Three "], "f": [1.0, 2.0]}).to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text('id,g\nx,3\n"y ",4\n')
+    data = cv.datasets.load_arrays(tmp_path)
+    assert (data.ids.tolist(), data.y.tolist(), data.views.mask.all()) == (["x", "y"], ["Three", "Three"], True)
+    np.savez(tmp_path / "c.npz", a=np.eye(2), b=np.eye(2), y=["Three", " Three"], id=["u ", "v"])
+    data = cv.datasets.load_arrays(tmp_path / "c.npz")
+    assert (data.ids.tolist(), data.class_names) == (["u", "v"], ["Three"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["six"] * 3 + ["seven"] * 4 + ["sevn"], r"a class with a single sample: 'sevn' \(check for typing errors\)"),
+        (np.r_[np.repeat(np.arange(38), 3), 98, 99], r"classes with a single sample: '98', '99' \(check"),
+        # One sample per class, or few, is how some data are.
+        (["six", "seven", "sevn"], None),
+        (["six"] * 2 + ["seven"] * 2 + ["sevn"], None),
+        (["six"] * 3 + ["seven"] * 3 + ["eight"] * 3 + ["sevn", "ate"], None),
+    ],
+)
+def test_classes_with_a_single_sample_may_be_typing_errors(tmp_path, labels, message):
+    X = np.random.default_rng(0).normal(size=(len(labels), 2))
+    np.savez(tmp_path / "data.npz", photo=X, sketch=X, y=labels)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cv.datasets.load_arrays(tmp_path / "data.npz")
+        cv.datasets.load_arrays(tmp_path / "data.npz", labelled=False)
+    assert len(caught) == (message is not None)
+    assert all(re.search(message, str(warning.message)) for warning in caught)
+    # Gallery images of one view have no folds.
+    np.savez(tmp_path / "data.npz", photo=X, y=labels)
+    assert len(cv.datasets.load_arrays(tmp_path / "data.npz").y) == len(labels)
+
+
 @pytest.mark.parametrize(
     ("sketch", "message"),
     [
@@ -223,7 +272,9 @@ def test_numbers_as_identities_and_labels_agree_between_formats(tmp_path):
         ("id,label,c\n", r"sketch\.csv has no rows"),
         ("id,label,c,c\nw,cat,1,2\n", r"sketch\.csv has two columns called 'c'"),
         (",id,label,c\n0,w,cat,1\n", r"sketch\.csv has a column without a name.*index=False"),
-        ("id;label;c\nw;cat;1\n", r"sketch\.csv has one column, 'id;label;c': save it with commas .*sep=';'"),
+        ("id\tlabel\tc\nw\tcat\t1\n", r"sketch\.csv has '\\t' between its columns: save it with commas or semicolons"),
+        ("id;label;c\nw;cat;1.5\nv;cat;1,5\n", r"sketch\.csv has .* '1,5' in row 2 of column 'c': write 1\.5"),
+        ("id;label;c\nw;cat;1,5\nv;cat;1,500,000\n", r"sketch\.csv has .* '1,5' in row 1 of column 'c'"),
         ("id,class,c\nw,cat,1\n", r"sketch\.csv has .* 'cat' in row 1 of column 'class': .*rename it to 'label' if it"),
         ("id,class,c\nw,7,1\n", r"sketch\.csv has no column 'label', only 'id', 'class', 'c': add .*label_column"),
         ("name,label,c\nw,cat,1\n", r"sketch\.csv has no column 'id', only 'name', 'label', 'c': add it.*id_column"),

@@ -18,7 +18,8 @@ def tree(tmp_path, draw):
 
 
 def test_pairs_by_class_and_name_and_leaves_gaps(tree):
-    with pytest.warns(UserWarning, match=r"1 of 3 samples is in one view only, .* photo/10/b\.png: fits leave"):
+    message = r"1 of 3 samples is in one view only \(first: photo/10/b\.png\); training leaves it out\. .*use --pair-by"
+    with pytest.warns(UserWarning, match=message):
         data = cv.datasets.load_folder(tree)
     assert data.view_names == ["photo", "sketch"]
     assert data.image_shape == (6, 4)
@@ -64,6 +65,14 @@ def test_classes_by_name(tmp_path, draw):
     assert data.y.tolist() == data.class_names == ["cup", "dog"]
 
 
+def test_a_class_folder_with_a_single_sample_may_be_a_typing_error(tmp_path, draw):
+    for view in ("photo", "sketch"):
+        for name in ("ada/1", "ada/2", "ada/3", "bob/1", "bob/2", "bob/3", "bbo/4"):
+            draw(tmp_path / view / f"{name}.png")
+    with pytest.warns(UserWarning, match="a class with a single sample: 'bbo'"):
+        cv.datasets.load_folder(tmp_path)
+
+
 def test_says_what_is_wrong(tree, tmp_path, draw):
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*<view>/<class>/<sample>"):
         cv.datasets.load_folder(tmp_path / "nowhere")
@@ -84,7 +93,7 @@ def test_says_what_is_wrong(tree, tmp_path, draw):
 def test_corrupt_images_are_named_not_skipped(tree, content):
     path = tree / "photo" / "10" / "b.png"
     path.write_bytes(path.read_bytes()[:50] if content is None else content)
-    with pytest.raises(ValueError, match=r"photo/10/b\.png is not a readable image"):
+    with pytest.raises(ValueError, match=r"photo/10/b\.png \(.*\) is not a readable image"):
         cv.datasets.load_folder(tree)
 
 
@@ -140,7 +149,9 @@ def test_a_small_view_may_belong_to_a_large_gallery(tmp_path, draw):
     for k in range(30):
         draw(tmp_path / "photo" / "ada" / f"{k}.png")
     draw(tmp_path / "sketch" / "ada" / "7.png")
-    with pytest.warns(UserWarning, match=r"29 of 30 samples are in one view only, .* photo/ada/0\.png"):
+    with pytest.warns(
+        UserWarning, match=r"29 of 30 samples are in one view only \(first: photo/ada/0\.png\); .*leaves them"
+    ):
         cv.datasets.load_folder(tmp_path)
     # But a third view that nothing matches is of no use.
     draw(tmp_path / "x-ray" / "ada" / "x7.png")
@@ -155,6 +166,9 @@ def test_files_are_paired_by_a_pattern(mismatched):
     np.testing.assert_allclose(data.views["sketch"][:, 0] - data.views["photo"][:, 0], 100 / 255, atol=0.02)
     data = cv.datasets.load_folder(mismatched, pair_by=r"(\d)[-_](0)(\d)$")
     assert data.ids[4] == "c1/1-0-1"
+    (mismatched / "photo" / "c0" / "F2-000-00.jpg").unlink()
+    with pytest.warns(UserWarning, match=r"1 of 12 samples is in one view only .*; training leaves it out\.$"):
+        cv.datasets.load_folder(mismatched, pair_by=r"(\d+)$")
 
 
 def test_class_folders_that_do_not_match(mismatched):

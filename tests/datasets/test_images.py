@@ -45,6 +45,42 @@ def test_sixteen_bits_are_not_cut_off(tmp_path, draw):
     np.testing.assert_allclose(images["deep.png"], RAMP.ravel() / 255, atol=1e-6)
 
 
+def black_line(mode):
+    """A black line on a transparent background, which is almost black as well, and what marks it as transparent."""
+    grey = np.array([[0, 0, 0], [1, 1, 1]], dtype=np.uint16 if mode == "I;16" else np.uint8)
+    image = Image.fromarray(grey)
+    if mode == "P":
+        image.putpalette(list(range(256)) * 3)
+    elif mode in ("RGBA", "LA"):
+        image.putalpha(Image.fromarray(np.uint8(255 * (grey == 0))))
+        return image.convert(mode), {}
+    return image.convert(mode), {"transparency": (1, 1, 1) if mode == "RGB" else 1}
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "L", "RGB", "I;16"])
+def test_transparent_pixels_are_white(tmp_path, mode):
+    image, options = black_line(mode)
+    image.save(tmp_path / "a.png", **options)
+    with Image.open(tmp_path / "a.png") as stored:
+        assert stored.mode == mode
+    images, _ = read(tmp_path)
+    np.testing.assert_allclose(images["a.png"], [0, 0, 0, 1, 1, 1], atol=1 / 255)
+
+
+def test_half_transparent_pixels_are_mixed_with_white(tmp_path):
+    Image.new("LA", (1, 1), (100, 51)).save(tmp_path / "a.png")
+    images, _ = read(tmp_path)
+    np.testing.assert_allclose(images["a.png"], (51 / 255 * 100 + 204 / 255 * 255) / 255, atol=0.5 / 255)
+
+
+def test_opaque_pixels_stay_as_they_are(tmp_path):
+    colours = np.random.default_rng(0).integers(0, 256, size=(5, 4, 3), dtype=np.uint8)
+    Image.fromarray(colours).save(tmp_path / "a.png")
+    Image.fromarray(np.dstack([colours, np.full((5, 4), 255, dtype=np.uint8)])).save(tmp_path / "b.png")
+    images, _ = read(tmp_path)
+    np.testing.assert_array_equal(images["a.png"], images["b.png"])
+
+
 def test_photos_are_turned_upright(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -56,8 +92,18 @@ def test_photos_are_turned_upright(tmp_path):
 
 def test_fractions_are_refused(tmp_path):
     Image.fromarray(np.zeros((3, 3), dtype=np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(ValueError, match=r"a\.tif is not a readable image \(its pixels are floating-point"):
+    with pytest.raises(ValueError, match=r"a\.tif \(its pixels are floating-point.*\) is not a readable image"):
         read(tmp_path)
+
+
+def test_all_images_that_cannot_be_read_are_reported_at_once(tmp_path, draw):
+    draw(tmp_path / "a.png")
+    for name in "bcdef":
+        (tmp_path / f"{name}.png").write_bytes(b"damaged")
+    message = r"b\.png \(.*\), c\.png .*, d\.png .* and 2 more are not readable images \(5 of 6\): replace or remove"
+    with pytest.raises(ValueError, match=message) as caught:
+        read(tmp_path)
+    assert "e.png" not in str(caught.value)
 
 
 def test_mixed_sizes_name_two_files(tmp_path, draw):
@@ -141,7 +187,7 @@ def test_other_formats_are_never_tried(tmp_path, kind, monkeypatch):
     stream = io.BytesIO()
     Image.new("RGB", (20, 20), "red").save(stream, kind)
     (tmp_path / "a.png").write_bytes(stream.getvalue())
-    with pytest.raises(ValueError, match=r"a\.png is not a readable image \(it is not one of PNG, .*\): replace it"):
+    with pytest.raises(ValueError, match=r"a\.png \(it is not one of PNG, .*\) is not a readable image: replace or"):
         read(tmp_path)
     assert not called
 
@@ -163,7 +209,7 @@ def test_images_with_too_many_pixels_are_not_decoded(tmp_path, size, monkeypatch
 
     (tmp_path / "a.png").write_bytes(png(*size))
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
-    with pytest.raises(ValueError, match=r"a\.png is not a readable image \((it has \d+ × \d+ pixels|Image size)"):
+    with pytest.raises(ValueError, match=r"a\.png \((it has \d+ × \d+ pixels|Image size).* is not a readable"):
         read(tmp_path, (8, 8))
 
 

@@ -21,8 +21,11 @@ def test_one_image_is_resized_to_what_the_model_has_seen(tmp_path, draw):
         (["bob/1.png", "ada/1.png"], ["ada/1", "bob/1"], ["ada", "bob"]),
         (["sketch/2.png", "photo/1.png"], ["2"], [""]),
         (["sketch/ada/2.png", "photo/bob/1.png", "photo/x.png"], ["ada/2"], ["ada"]),
-        (["sketch/ada/2.png", "sketch/3.png"], ["3", "ada/2"], ["", "ada"]),
-        (["ada/2.png", "3.png"], ["3", "ada/2"], ["", "ada"]),
+        (["sketch/ada/2.png", "sketch/3.png"], ["3", "ada/2"], ["", ""]),
+        (["sketch/ada/2.png", "sketch/bob/3.png", "photo/3.png"], ["ada/2", "bob/3"], ["ada", "bob"]),
+        (["a.png", "a.jpg", "b.png"], ["a.jpg", "a.png", "b"], ["", "", ""]),
+        (["ada/1.png", "ada/1.bmp"], ["ada/1.bmp", "ada/1.png"], ["ada", "ada"]),
+        (["ada/2.png", "3.png"], ["3", "ada/2"], ["", ""]),
     ],
 )
 def test_folders_of_images_with_and_without_views_and_classes(tmp_path, draw, pack, names, ids, labels):
@@ -91,9 +94,25 @@ def test_a_view_is_taken_from_other_data(tmp_path):
         open_probes(tmp_path / "data.npz", "sketch")
 
 
+def test_images_for_a_model_that_knows_no_size(tmp_path, draw):
+    draw(tmp_path / "1.png", size=(6, 4))
+    assert open_probes(tmp_path, "sketch").image_shape == (6, 4)
+    draw(tmp_path / "2.png", size=(8, 4))
+    message = r"1\.png is 6 × 4 .* 2\.png is 8 × 4\. The model was not trained on images of a known size: pass a table"
+    with pytest.raises(ValueError, match=message) as caught:
+        open_probes(tmp_path, "sketch")
+    assert "--size" not in str(caught.value)
+
+
 def test_probes_that_are_wrong(tmp_path, draw):
     with pytest.raises(FileNotFoundError, match="nowhere is neither a data set"):
         open_probes(tmp_path / "nowhere", "sketch")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"empty has no images or \.npy files\. Put images .* directly into"):
+        open_probes(tmp_path / "empty", "sketch")
+    (tmp_path / "Thumbs.db").write_bytes(b"of another program")
+    with pytest.raises(ValueError, match=r"Thumbs\.db is of no kind that is read: .*\.csv .* image \(.*\.png"):
+        open_probes(tmp_path / "Thumbs.db", "sketch")
     draw(tmp_path / "photo" / "ada" / "1.png")
     with pytest.raises(FileNotFoundError, match="no files of the view 'sketch', only photo"):
         open_probes(tmp_path, "sketch")

@@ -40,7 +40,8 @@ Folder = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder that contains coil-100/, cmu-pie/ and so on.")
 ]
 Size = Annotated[
-    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 48x48.")
+    str | None,
+    typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 64x48; 48 means 48x48."),
 ]
 PairBy = Annotated[
     str | None,

@@ -1,5 +1,6 @@
 """The data set that every loader returns, and how samples of several views become one."""
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,13 @@ from numpy.typing import NDArray
 
 from crossview._text import counted
 from crossview._types import Array
+from crossview.datasets._files import listed
 from crossview.views import Views
 
 Key = TypeVar("Key", bound=Hashable)
+
+_FEW = 0.1  # of the classes
+_SEVERAL = 3  # samples of a class
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,15 @@ def described(views: Views, y: NDArray[Any], ids: NDArray[Any] | None, source: s
     names, what = class_names(y), "Features" if views.image_shape is None else "Images"
     size = f"{counted(len(y), 'sample')} of {counted(len(names), 'class')}"
     return Dataset(views, y, names, description=f"{what} in {Path(source).name}: {size}.", ids=ids)
+
+
+def warn_of_single_samples(data: Dataset) -> None:
+    """Warn of the few classes with one sample where others have several: mistyped labels, which change the folds."""
+    classes, sizes = np.unique(data.y, return_counts=True)
+    single = [repr(str(label)) for label in classes[sizes == 1]]
+    if len(data.view_names) > 1 and 0 < len(single) <= max(1, _FEW * len(classes)) and np.median(sizes) >= _SEVERAL:
+        which = "a class" if len(single) == 1 else "classes"
+        warnings.warn(f"{which} with a single sample: {listed(single)} (check for typing errors).", stacklevel=3)
 
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:

@@ -10,11 +10,11 @@ import numpy as np
 
 from crossview._types import Array
 from crossview._validation import check_count
-from crossview.datasets._files import File, one_line
+from crossview.datasets._files import File, listed, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
 
-_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 # Other formats are never tried: that of EPS would start Ghostscript.
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM", "GIF", "WEBP")
 _MAX_DECODED = 2**25  # pixels of an image in a file
@@ -25,7 +25,7 @@ _MAX_VALUES = 2**31  # of all images: 17 GB
 
 def is_image(name: str) -> bool:
     """Whether a file is an image, by its name."""
-    return name.lower().endswith(_SUFFIXES)
+    return name.lower().endswith(IMAGE_SUFFIXES)
 
 
 def check_size(size: Size) -> tuple[int, int] | None:
@@ -43,25 +43,38 @@ def check_size(size: Size) -> tuple[int, int] | None:
 
 
 def read_images(
-    files: Iterable[File], source: str | Path, size: tuple[int, int] | None
+    files: Iterable[File], source: str | Path, size: tuple[int, int] | None, fix: str = ""
 ) -> tuple[dict[tuple[str, ...], Array], tuple[int, int]]:
-    """Grey values from 0 to 1, row by row, by path, and their height and width; without a size, all must have one."""
+    """Grey values from 0 to 1, row by row, by path, and their height and width.
+
+    Without a size, all must have the same; otherwise the error ends in the fix, by default to choose a size.
+    """
     images: dict[tuple[str, ...], Array] = {}
     first: dict[tuple[int, int], str] = {}
     found = list(files)
+    damaged: list[str] = []
     for path, read in found:
         label = f"{source}: {'/'.join(path)}"
-        image = _grey(read(), label, size)
+        try:
+            image = _grey(read(), size)
+        except _UnreadableError as error:
+            damaged.append(f"{'/'.join(path)} ({error})")
+            continue
         height, width = image.shape
         if len(found) * image.size > _MAX_VALUES:
             need = f"{len(found)} images of {height} × {width} pixels need {len(found) * image.nbytes >> 30} GB"
             raise ValueError(f"{source}: {need} of memory: choose a smaller size.")
         first.setdefault((height, width), f"{label} is {height} × {width}")
         images[path] = image.ravel()
+    if damaged:
+        what = "is not a readable image: replace or remove it"
+        if len(damaged) > 1:
+            what = f"are not readable images ({len(damaged)} of {len(found)}): replace or remove them"
+        raise ValueError(f"{source}: {listed(damaged)} {what}.")
     if len(first) > 1:
         one, another, *_ = first.values()
-        fix = f"Resize all, for example with {_suggested(min(first))}."
-        raise ValueError(f"images differ in size: {one} (height × width), {another}. {fix}")
+        resize = f"Resize all, for example with {_suggested(min(first))}."
+        raise ValueError(f"images differ in size: {one} (height × width), {another}. {fix or resize}")
     return images, (height, width)
 
 
@@ -99,7 +112,11 @@ def _pillow() -> Any:
     return PIL
 
 
-def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
+class _UnreadableError(ValueError):
+    """Says why an image cannot be read."""
+
+
+def _grey(content: bytes, size: tuple[int, int] | None) -> Array:
     """Grey values of one image, (height, width)."""
     pillow = _pillow()
     try:
@@ -112,15 +129,28 @@ def _grey(content: bytes, label: str, size: tuple[int, int] | None) -> Array:
                 raise ValueError("its pixels are floating-point numbers of unknown range")
             if image.mode.startswith("I"):
                 # Sixteen bits, which a conversion to eight would cut off at 255.
-                return _values(pillow, image.convert("F"), size, top=65535.0)
+                deep = image.convert("F")
+                if (clear := image.info.get("transparency")) is not None:
+                    deep = pillow.Image.fromarray(np.where(np.asarray(deep) == clear, np.float32(65535), deep))
+                return _values(pillow, deep, size, top=65535.0)
             # Cameras note which way up they were held rather than turn the picture.
             pillow.ImageOps.exif_transpose(image, in_place=True)
-            return _values(pillow, image.convert("L"), size)
+            return _values(pillow, _on_white(pillow, image), size)
     except Exception as error:
-        # A decoder raises any kind of error on damaged data; the user needs the file's name.
+        # A decoder raises any kind of error on damaged data.
         unknown = isinstance(error, pillow.UnidentifiedImageError)
         reason = f"it is not one of {', '.join(_FORMATS)}" if unknown else one_line(error)
-        raise ValueError(f"{label} is not a readable image ({reason}): replace it.") from error
+        raise _UnreadableError(reason) from error
+
+
+def _on_white(pillow: Any, image: Any) -> Any:
+    """An image in grey; transparent pixels, whose colour is arbitrary and often black, are white."""
+    if "transparency" not in image.info and image.mode not in ("RGBA", "RGBa", "LA", "La", "PA"):
+        return image.convert("L")
+    colours = image.convert("RGBA")
+    grey = pillow.Image.new("L", image.size, 255)
+    grey.paste(colours.convert("L"), mask=colours.getchannel("A"))
+    return grey
 
 
 def _values(pillow: Any, image: Any, size: tuple[int, int] | None, top: float = 255.0) -> Array:

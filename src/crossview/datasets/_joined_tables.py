@@ -36,7 +36,9 @@ def join_tables(
         }
         fix = f"The column {id_column!r} must match: correct it, or give a pattern for what ids share, such as "
         fix += r"--pair-by '(\d+)$' (pair_by=…)."
-        check_pairs(seen, lambda view, key: f"{id_column} {key!r} of {tables[view].file}", "{}", fix)
+        check_pairs(
+            seen, lambda view, key: f"{id_column} {key!r} of {tables[view].file}", "{}", fix, pair_by is not None
+        )
     views = paired({view: table.rows for view, table in tables.items()}, list(labels))
     columns = [table.columns for table in tables.values()]
     return Views(views, feature_names=columns), labels

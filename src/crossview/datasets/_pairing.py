@@ -34,7 +34,9 @@ def keys_by_pattern(pattern: str, names: Sequence[str]) -> list[tuple[str, str]]
     return [("" if named is None else texts.pop(named - 1), "-".join(texts)) for texts in groups]
 
 
-def check_pairs(keys: Mapping[str, Set[Key]], label: Callable[[str, Key], str], place: str, fix: str) -> None:
+def check_pairs(
+    keys: Mapping[str, Set[Key]], label: Callable[[str, Key], str], place: str, fix: str, by_pattern: bool
+) -> None:
     """Refuse views whose names do not match, and warn of samples that are in one view only.
 
     Parameters
@@ -47,6 +49,8 @@ def check_pairs(keys: Mapping[str, Set[Key]], label: Callable[[str, Key], str], 
         What to call a view, with braces for its name.
     fix : str
         What to do about names that do not match.
+    by_pattern : bool
+        Whether a pattern has found the names already.
     """
     if len(keys) < 2:
         return
@@ -64,9 +68,10 @@ def check_pairs(keys: Mapping[str, Set[Key]], label: Callable[[str, Key], str], 
             )
     if n_alone := sum(map(len, alone.values())):
         view, verb = next(name for name in alone if alone[name]), "is" if n_alone == 1 else "are"
+        hint = " If another view has them under other names, use --pair-by (pair_by= in Python)."
         warnings.warn(
-            f"{n_alone} of {len(set().union(*keys.values()))} samples {verb} in one view only, for example "
-            f"{min(label(view, key) for key in alone[view])}: fits leave them out. If another view has them under "
-            "other names, rename them or use pair_by.",
+            f"{n_alone} of {len(set().union(*keys.values()))} samples {verb} in one view only (first: "
+            f"{min(label(view, key) for key in alone[view])}); training leaves {'it' if n_alone == 1 else 'them'} out."
+            f"{'' if by_pattern else hint}",
             stacklevel=4,
         )

@@ -4,7 +4,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from crossview._types import Array
 from crossview.datasets._files import listed, one_line, unreadable
 
 _OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 
 
 class Table(NamedTuple):
@@ -28,7 +29,8 @@ class Table(NamedTuple):
 def read_table(file: Path, id_column: str, label_column: str) -> Table:
     """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
     try:
-        columns = _read_parquet(file) if file.suffix.lower() == ".parquet" else _read_csv(file)
+        is_parquet = file.suffix.lower() == ".parquet"
+        columns = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
     except OSError as error:
         raise unreadable(file, error) from error
     if id_column not in columns:
@@ -64,28 +66,38 @@ def _repeated(names: Sequence[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def _read_csv(file: Path) -> dict[str, Sequence[Any]]:
+def _read_csv(file: Path, names: Collection[str]) -> dict[str, list[str]]:
+    """The cells of a table; the given columns hold names rather than numbers."""
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
-            lines = [line for line in csv.reader(stream, strict=True) if line]
+            first = next((line for line in stream if line.strip()), "")
+            stream.seek(0)
+            mark = ";" if ";" in first and "," not in first else ","
+            lines = [line for line in csv.reader(stream, strict=True, delimiter=mark) if line]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{file} is not a readable table ({error}): save it as CSV in UTF-8.") from error
     if not lines:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
     header, *rows = [name.strip() for name in lines[0]], *lines[1:]
-    if len(header) == 1 and (marks := [mark for mark in ";\t|" if mark in header[0]]):
-        raise ValueError(
-            f"{file} has one column, {header[0]!r}: save it with commas between the columns and points in numbers, in "
-            f"Python with pandas.read_csv(file, sep={marks[0]!r}, decimal=',').to_csv(file, index=False)."
-        )
+    if len(header) == 1 and (others := [other for other in "\t|" if other in header[0]]):
+        raise ValueError(f"{file} has {others[0]!r} between its columns: save it with commas or semicolons.")
     _check_header(header, file)
     for k, row in enumerate(rows, start=1):
         if len(row) != len(header):
             raise ValueError(f"{file} has {len(row)} cells in row {k}, but {len(header)} columns: correct the row.")
-    return {name: [row[c].strip() for row in rows] for c, name in enumerate(header)}
+    columns = {name: [row[c].strip() for row in rows] for c, name in enumerate(header)}
+    return _with_points(columns, names) if mark == ";" else columns
 
 
-def _read_parquet(file: Path) -> dict[str, Sequence[Any]]:
+def _with_points(columns: dict[str, list[str]], names: Collection[str]) -> dict[str, list[str]]:
+    """Decimal commas replaced by points, unless some commas or points may separate thousands."""
+    cells = [cell for name, column in columns.items() if name not in names for cell in column]
+    if any("." in cell or ("," in cell and not _DECIMAL_COMMA.fullmatch(cell)) for cell in cells):
+        return columns
+    return {n: column if n in names else [cell.replace(",", ".") for cell in column] for n, column in columns.items()}
+
+
+def _read_parquet(file: Path) -> dict[str, list[Any]]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -116,10 +128,10 @@ def _check_header(header: Sequence[str], file: Path) -> None:
 
 
 def _text(value: Any) -> str:
-    """An identity or a label as text, the same from a table of text and from one of numbers."""
+    """An identity or a label as text without blanks around it, the same from text and from numbers."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
 def _numbers(values: Sequence[Any], column: str, file: Path, hint: str) -> Array:
@@ -132,7 +144,7 @@ def _numbers(values: Sequence[Any], column: str, file: Path, hint: str) -> Array
         except (TypeError, ValueError):
             number = math.inf
         if math.isinf(number) or not isinstance(value, int | float | str | None) or "_" in str(value):
-            comma = re.fullmatch(r"[+-]?\d+,\d+", str(value))
+            comma = _DECIMAL_COMMA.fullmatch(str(value))
             fix = "write 1.5 instead of 1,5" if comma else f"encode the column as numbers{hint}"
             raise ValueError(
                 f"{file} has a feature that is not a finite number, {value!r} in row {k + 1} of column {column!r}: "

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.datasets._dataset import Dataset, as_labels, described
+from crossview.datasets._dataset import Dataset, as_labels, described, warn_of_single_samples
 from crossview.datasets._files import check_name, is_hidden, natural, one_line, unreadable
+from crossview.datasets._images import IMAGE_SUFFIXES
 from crossview.datasets._joined_tables import join_tables
 from crossview.datasets._matlab_views import read_views
 from crossview.datasets._npy import read_npy, read_npy_file
@@ -49,9 +50,9 @@ def load_arrays(
         - a ``.mat`` file (up to version 7) with a matrix per view, such as ``X1`` and ``X2``, or a cell array of them,
           and the labels as ``y``, ``Y``, ``gnd``, ``gt``, ``label`` or ``labels``. Samples are the rows, or else the
           columns, of which there are as many as labels;
-        - a folder with one ``.csv`` (commas, a line of names first, UTF-8) or ``.parquet`` file per view. Rows are
-          matched by their identity: where a view lacks one, or has no value for it, its row is NaN. A label in one of
-          the tables suffices. Parquet needs pyarrow;
+        - a folder with one ``.csv`` (commas or semicolons, a line of names first, UTF-8) or ``.parquet`` file per view.
+          Rows are matched by their identity: where a view lacks one, or has no value for it, its row is NaN. A label in
+          one of the tables suffices. Parquet needs pyarrow;
         - one ``.csv``, ``.parquet`` or ``.npy`` file, which gives one view.
     y_name : str
         Name of the array of labels.
@@ -89,16 +90,25 @@ def load_arrays(
     suffixes = {file.suffix.lower() for file in files}
     if suffixes <= set(TABLE_SUFFIXES):
         views, labels = join_tables(files, id_column, label_column, labelled, pair_by)
-        return described(views, as_labels(list(labels.values())), np.array(list(labels)), source)
-    if pair_by is not None:
+        data = described(views, as_labels(list(labels.values())), np.array(list(labels)), source)
+    elif pair_by is not None:
         raise ValueError(f"{source} needs no pair_by: row k of every array is the same sample. Leave it out.")
-    if suffixes == {".npy"}:
-        arrays = {file.stem: read_npy_file(file) for file in files}
-    elif suffixes == {".mat"}:
-        arrays = read_views(source, y_name, id_column, labelled)
     else:
-        arrays = _read_npz(source)
-    return _from_arrays(arrays, source, y_name, id_column, labelled)
+        if suffixes == {".npy"}:
+            arrays = {file.stem: read_npy_file(file) for file in files}
+        elif suffixes == {".mat"}:
+            arrays = read_views(source, y_name, id_column, labelled)
+        elif suffixes == {".npz"} or zipfile.is_zipfile(source):
+            arrays = _read_npz(source)
+        else:
+            raise ValueError(
+                f"{source} is of no kind that is read: pass a .npz, .npy, .mat, .csv or .parquet file, an image "
+                f"({', '.join(IMAGE_SUFFIXES)}), or a folder."
+            )
+        data = _from_arrays(arrays, source, y_name, id_column, labelled)
+    if labelled:
+        warn_of_single_samples(data)
+    return data
 
 
 def _from_arrays(arrays: dict[str, NDArray[Any]], source: Path, y_name: str, id_name: str, labelled: bool) -> Dataset:
@@ -122,7 +132,7 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], source: Path, y_name: str, id_
 
 
 def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> NDArray[Any]:
-    """Labels or identities, one per sample."""
+    """Labels or identities, one per sample, as text without blanks around it."""
     if values.dtype.kind == "S":
         try:
             values = np.char.decode(values, "utf-8")
@@ -134,7 +144,7 @@ def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> N
         raise ValueError(f"{name} must be one {what} per sample, whole numbers or text, got {got}.")
     if len(values) != n_samples:
         raise ValueError(f"{name} has {len(values)} entries, but the views have {n_samples} rows.")
-    return values
+    return np.char.strip(values, " ") if values.dtype.kind == "U" else values
 
 
 def _read_npz(source: Path) -> dict[str, NDArray[Any]]:

@@ -1,5 +1,6 @@
 """Images, or vectors of features, in folders by view and class."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -7,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset, as_labels, described, paired
+from crossview.datasets._dataset import Dataset, as_labels, described, paired, warn_of_single_samples
 from crossview.datasets._files import File, listed, natural, open_files, read_file
 from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
 from crossview.datasets._npy import read_vector
@@ -21,6 +22,14 @@ Place = tuple[str, str, str]
 _HELP = (
     "Arrange images as <view>/<class>/<sample>.png (or another image format, or .npy with a vector of features): those "
     "of the same class and name in two views are the same sample."
+)
+_PROBE_HELP = (
+    "Put images (or .npy files with a vector of features) directly into the folder, or into a folder per class, or "
+    "arrange them as <view>/<class>/<sample>.png."
+)
+_NO_SIZE = (
+    "The model was not trained on images of a known size: pass a table of this view's features, or images of the size "
+    "that it was trained on."
 )
 
 
@@ -56,7 +65,8 @@ def load_folder(
     Returns
     -------
     data : Dataset
-        Grey values between 0 and 1. Classes are numbers if the names of all their folders are.
+        Grey values between 0 and 1; transparent pixels are white. Classes are numbers if the names of all their
+        folders are.
 
     Examples
     --------
@@ -81,8 +91,10 @@ def load_folder(
         if pair_by is not None:
             chosen = _by_key(chosen, pair_by, root)
         if labelled:
-            _check_pairs(chosen, names)
+            _check_pairs(chosen, names, pair_by is not None)
         data = _read(chosen, names, root, wanted)
+    if labelled:
+        warn_of_single_samples(data)
     if labelled and wanted is None and data.image_shape is not None:
         warn_of_large_images(data.image_shape)
     return data
@@ -93,10 +105,10 @@ def load_samples(path: str | Path, view: str, size: Size = None, *, labelled: bo
     source, wanted = Path(path), check_size(size)
     if source.is_file() and is_sample(source.name):
         found = _by_place([((source.name,), partial(read_file, source))], source.parent, labelled, view)
-        return _read(found, [view], source.parent, wanted)
+        return _read(found, [view], source.parent, wanted, _NO_SIZE)
     with open_files(source, _HELP) as files:
         found = _by_place(files, source, labelled, view)
-        return _read(_of_views(found, [view], source), [view], source, wanted)
+        return _read(_of_views(found, [view], source), [view], source, wanted, _NO_SIZE)
 
 
 def is_sample(name: str) -> bool:
@@ -108,23 +120,34 @@ def _by_place(files: Sequence[File], root: str | Path, labelled: bool, view: str
     """Files of samples by place; if a view is given, it need not have a folder."""
     samples = [(path, read) for path, read in files if is_sample(path[-1])]
     if not samples:
-        raise FileNotFoundError(f"{root} has no images or .npy files. {_HELP}")
+        raise FileNotFoundError(f"{root} has no images or .npy files. {_HELP if view is None else _PROBE_HELP}")
     paths = [path for path, _ in samples]
     above = _n_folders_above(paths, root, view)
     lacks_view = view is not None and max(map(len, paths)) - above < 3 and all(p[above] != view for p in paths)
-    found: dict[Place, File] = {}
-    for path, read in samples:
-        parts = (str(view), *path[above:]) if lacks_view else path[above:]
-        if len(parts) == 2 and not labelled:
-            parts = (parts[0], "", parts[1])
-        if len(parts) != 3:
+    parts = [(str(view), *path[above:]) if lacks_view else path[above:] for path in paths]
+    for path, folders in zip(paths, parts, strict=True):
+        if len(folders) != 3 and (labelled or len(folders) != 2):
             raise ValueError(f"{root} has a file in the wrong place, {'/'.join(path)}. {_HELP}")
-        place = parts[0], parts[1], PurePosixPath(parts[2]).stem
+    # A folder next to samples of the view that is given is no class.
+    mixed = {len(folders) for folders in parts if folders[0] == view} == {2, 3}
+    places = [_place(folders, mixed) for folders in parts]
+    counts, found = Counter(places), dict[Place, File]()
+    for place, (path, read) in zip(places, samples, strict=True):
+        if view is not None and counts[place] > 1:
+            # Nothing is paired by these names.
+            place = (*place[:2], place[2] + PurePosixPath(path[-1]).suffix)
         if place in found:
             both = f"{'/'.join(path)} and {'/'.join(found[place][0])}"
             raise ValueError(f"{root} has {both}, which are the same sample: rename or remove one.")
         found[place] = path, read
     return found
+
+
+def _place(parts: tuple[str, ...], mixed: bool) -> Place:
+    """The place of a file; where depths are mixed, its class is unknown, and its folder is part of the name."""
+    view, *classes, file = parts
+    name = PurePosixPath(file).stem
+    return (view, "", "/".join((*classes, name))) if mixed or not classes else (view, classes[0], name)
 
 
 def _n_folders_above(paths: Sequence[tuple[str, ...]], root: str | Path, view: str | None) -> int:
@@ -158,7 +181,7 @@ def _by_key(found: Mapping[Place, File], pattern: str, root: str | Path) -> dict
     return renamed
 
 
-def _check_pairs(found: Mapping[Place, File], names: Sequence[str]) -> None:
+def _check_pairs(found: Mapping[Place, File], names: Sequence[str], by_pattern: bool) -> None:
     """Refuse or report files without a counterpart in another view."""
     keys = {view: {place[1:] for place in found if place[0] == view} for view in names}
     classes = {view: {label for label, _ in keys[view]} for view in names}
@@ -166,16 +189,18 @@ def _check_pairs(found: Mapping[Place, File], names: Sequence[str]) -> None:
     if len(names) > 1 and not set.intersection(*classes.values()):
         what, pattern = "Names of class folders and of files must match", r"(?P<class>\d+)/.*?(\d+)$"
     fix = f"{what}: rename them, or give a pattern for what they share, such as --pair-by '{pattern}' (pair_by=…)."
-    check_pairs(keys, lambda view, key: "/".join(found[(view, *key)][0]), "{}/", fix)
+    check_pairs(keys, lambda view, key: "/".join(found[(view, *key)][0]), "{}/", fix, by_pattern)
 
 
-def _read(found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None) -> Dataset:
-    """The data set of the given files."""
+def _read(
+    found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None, fix: str = ""
+) -> Dataset:
+    """The data set of the given files; an error about sizes of images ends in the fix, if one is given."""
     images = {place: file for place, file in found.items() if is_image(file[0][-1])}
     samples: dict[str, dict[tuple[str, str], Array]] = {view: {} for view in names}
     shape = None
     if images:
-        pixels, shape = read_images(images.values(), root, size)
+        pixels, shape = read_images(images.values(), root, size, fix)
         for (view, label, name), (path, _) in images.items():
             samples[view][label, name] = pixels[path]
     first: dict[str, tuple[str, int]] = {}

@@ -105,8 +105,9 @@ def open_probes(
     Returns
     -------
     data : Dataset
-        The samples that were seen in this view. `ids` are names of files (``class/name``) or identities, as text, or
-        else the numbers of the rows. Labels are empty text where they are unknown.
+        The samples that were seen in this view. `ids` are names of files (``class/name``, with the ending if there are
+        several of that name) or identities, as text, or else the numbers of the rows. Labels are empty text where they
+        are unknown; a folder next to samples is no class.
 
     Examples
     --------
