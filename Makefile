@@ -33,7 +33,7 @@ format: .venv/test
 	$(RUN) -m ruff format .
 
 clean:
-	rm -rf .venv .venv-oldest build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 .venv/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crossview needs Python 3.11 or newer: make PYTHON=python3.11")'

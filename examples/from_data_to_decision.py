@@ -121,4 +121,6 @@ def read_probes(folder: Path, view: str, facts: dict[str, str]) -> tuple[list[st
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/from_data_to_decision.py FOLDER")
     main(Path(sys.argv[1]))

@@ -88,7 +88,7 @@ def test_the_gallery_of_a_matcher(matcher, tmp_path):
     assert "30 probes whose class is not in the gallery count as strangers" in printed.stdout
     found = json.loads((tmp_path / "here" / "evaluation.json").read_text())
     expected = cv.evaluate_probes(cv.load(matcher), NOISY[1], Y, "sketch", n_bootstrap=100)
-    assert found["at_threshold"]["false_match_rate"]["value"] == expected.at_threshold.false_match_rate.value
+    assert found["at_threshold"]["strangers_matched"]["value"] == expected.at_threshold.strangers_matched.value
     assert "strangers matched" in (tmp_path / "here" / "report.html").read_text()
     message = run("evaluate", matcher, tmp_path / "probes.npz", "--view", "drawing", *FEW, status=1).stderr
     assert "unknown view 'drawing': the views are 'photo', 'sketch'" in message

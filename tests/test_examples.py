@@ -21,3 +21,11 @@ def test_from_data_to_decision(tmp_path):
     for data in ("images", "tables"):
         for page in ("comparison", "evaluation"):
             assert (tmp_path / data / page / "report.html").is_file()
+
+
+def test_an_example_without_its_folder_says_how_to_run_it():
+    pytest.importorskip("onnxruntime")
+    command = [sys.executable, str(EXAMPLES / "from_data_to_decision.py")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "usage: python examples/from_data_to_decision.py FOLDER\n"

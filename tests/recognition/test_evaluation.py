@@ -31,7 +31,7 @@ def model(views):
 
 @pytest.fixture(scope="module")
 def evaluation(model, views):
-    return cv.evaluate(model, views, Y, n_bootstrap=200, false_match_rates=(0.2, 0.05, 0.001))
+    return cv.evaluate(model, views, Y, n_bootstrap=200, false_positive_rates=(0.2, 0.05, 0.001))
 
 
 def sides(latents, direction, y=Y):
@@ -205,7 +205,7 @@ def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):
     assert (one.gallery, one.probe, one.n_gallery) == ("gallery", "back", len(matcher.gallery_))
     assert (one.n_probes, one.n_skipped, at.n_strangers) == (mated.sum(), (~mated).sum(), (~mated).sum())
     assert found.mean.accuracy.value == pytest.approx(np.mean((nearest == y)[mated]))
-    assert at.false_match_rate.value == pytest.approx(accepted[~mated].mean())
+    assert at.strangers_matched.value == pytest.approx(accepted[~mated].mean())
     assert at.false_rejection_rate.value == pytest.approx(1 - accepted[mated].mean())
     assert at.accuracy_accepted.value == pytest.approx((nearest == y)[mated & accepted].mean())
     others = np.where(
@@ -223,7 +223,7 @@ def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):
 def test_a_matcher_without_strangers_threshold_or_gallery(matcher, model, views):
     known = Y < 16
     found = cv.evaluate_probes(matcher, views["back"][known], Y[known], "back", n_bootstrap=100)
-    assert found.at_threshold.false_match_rate is None
+    assert found.at_threshold.strangers_matched is None
     plain = cv.CrossViewClassifier(model).fit(views, Y).enroll(views["front"], Y, "front", replace=True)
     assert cv.evaluate_probes(plain, views["back"], Y, "back", n_bootstrap=100).at_threshold is None
     with pytest.raises(TypeError, match="Pipeline has no gallery"):
@@ -253,7 +253,7 @@ def test_a_gallery_of_one_class_tells_strangers_apart(model, views):
         ({"n_bootstrap": 10}, "n_bootstrap must be a whole number, 100 or more"),
         ({"confidence": 95}, "confidence must be between 0 and 1"),
         ({"resample": "rows"}, "resample must be one of"),
-        ({"false_match_rates": ()}, "false_match_rates must be shares"),
+        ({"false_positive_rates": ()}, "false_positive_rates must be shares"),
         ({"metric": "manhattan"}, "metric must be one of"),
     ],
 )

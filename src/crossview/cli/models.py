@@ -46,7 +46,9 @@ def datasets(data: opt.Folder = None, as_json: opt.Json = False) -> None:
         return
     out.print(table)
     if data is None:
-        out.print("Pass DIR with --data. You can also load an .npz file, a folder of tables, or a folder of images.")
+        out.print(
+            "Pass DIR with --data. You can also load an .npz or .mat file, or a folder of tables, .npy files or images."
+        )
 
 
 @app.command()

@@ -39,7 +39,7 @@ def evaluate(
     n_bootstrap: int = 1000,
     confidence: float = 0.95,
     resample: str = "auto",
-    false_match_rates: Sequence[float] = (0.1, 0.01),
+    false_positive_rates: Sequence[float] = (0.1, 0.01),
     random_state: int = 0,
     progress: bool = False,
 ) -> Evaluation:
@@ -66,9 +66,10 @@ def evaluate(
     resample : {"auto", "classes", "samples"}
         What is drawn. Samples of a class resemble each other, and intervals from samples are too narrow for other
         classes than these. "auto" draws classes if there are 20 or more.
-    false_match_rates : sequence of float
-        False match rates of verification, and false positive rates of identification, at which to give the other
-        error. Of n comparisons or searches, rates below 3 / n have no score.
+    false_positive_rates : sequence of float
+        Shares of false positives at which to score the rest: false positive identification rates (FPIR) for
+        `false_negative_rates`, and false match rates (FMR) of verification for `true_match_rates`. Of n searches or
+        comparisons, rates below 3 / n have no score.
     random_state : int
         Seed of the draws.
     progress : bool
@@ -91,7 +92,7 @@ def evaluate(
     True
     """
     chosen = metric or chosen_metric(model)
-    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_match_rates), random_state, progress)
+    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state, progress)
     latents = _latents(model, views)
     labels = _known_labels(y, len(latents))
     known = has_label(labels) & latents.mask.any(axis=1)
@@ -122,7 +123,7 @@ def evaluate_probes(
     n_bootstrap: int = 1000,
     confidence: float = 0.95,
     resample: str = "auto",
-    false_match_rates: Sequence[float] = (0.1, 0.01),
+    false_positive_rates: Sequence[float] = (0.1, 0.01),
     random_state: int = 0,
     progress: bool = False,
 ) -> Evaluation:
@@ -142,7 +143,7 @@ def evaluate_probes(
         out.
     view : int or str
         The view, by position or name.
-    metric, n_bootstrap, confidence, resample, false_match_rates, random_state, progress
+    metric, n_bootstrap, confidence, resample, false_positive_rates, random_state, progress
         As in `evaluate`.
 
     Returns
@@ -166,7 +167,7 @@ def evaluate_probes(
     if not len(getattr(matcher, "gallery_", ())):
         raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
     chosen = metric or chosen_metric(matcher)
-    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_match_rates), random_state, progress)
+    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state, progress)
     latent = map_view(matcher, X, view)
     labels = _known_labels(y, len(latent))
     known = has_label(labels) & ~np.isnan(latent).all(axis=1)
@@ -200,7 +201,7 @@ class _Settings:
             raise ValueError(f"confidence must be between 0 and 1, for example 0.95, got {self.confidence!r}.")
         check_choice(self.resample, "resample", ("auto", "classes", "samples"))
         if not self.rates or not all(0.0 < rate < 1.0 for rate in self.rates):
-            raise ValueError(f"false_match_rates must be shares between 0 and 1, got {self.rates!r}.")
+            raise ValueError(f"false_positive_rates must be shares between 0 and 1, got {self.rates!r}.")
 
     def estimate(self, values: Array, n_units: int, *, constant: bool = False) -> Estimate | None:
         """The first of some values with the interval of the others, as in `estimate`."""

@@ -70,7 +70,7 @@ class ThresholdScores:
 
     threshold: float
     n_strangers: int
-    false_match_rate: Estimate | None
+    strangers_matched: Estimate | None
     """Share of strangers, whose class is not in the gallery, that are taken for someone; None without strangers."""
     false_positive_rate: Estimate | None
     """FPIR: the same share with probes of enrolled classes too, each without the gallery samples of its class."""

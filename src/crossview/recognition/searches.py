@@ -101,7 +101,7 @@ class Searches:
             return {}
         accepted = np.minimum(self.own, self.other) <= threshold
         return {
-            "false_match_rate": (accepted, ~self.mated),
+            "strangers_matched": (accepted, ~self.mated),
             "false_positive_rate": (self.other <= threshold, np.isfinite(self.other)),
             "false_rejection_rate": (~accepted, self.mated),
             "accuracy_accepted": (self.hits, self.mated & accepted),

@@ -139,7 +139,7 @@ def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
     if at is None:
         return []
     columns = {
-        "strangers matched": _entry(at.false_match_rate, "There are no strangers among the probes."),
+        "strangers matched": _entry(at.strangers_matched, "There are no strangers among the probes."),
         "FPIR": _entry(at.false_positive_rate),
         "enrolled rejected": _entry(at.false_rejection_rate),
         "accuracy of the accepted": _entry(at.accuracy_accepted),
