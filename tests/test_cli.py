@@ -155,8 +155,7 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
 
 
 def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.recognition.tuning._N_LANDMARKS", 40)
-    monkeypatch.setattr("crossview.recognition.tuning._MIN_CLASS_SIZE", 5)
+    monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_SMALL", 40)
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--draws", 2, "--folds", 3)
     assert "kcca__n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")
@@ -374,3 +373,61 @@ def test_a_sample_has_no_row_for_a_view_that_has_not_seen_it(data, tmp_path):
     run("fit", data, "-o", tmp_path / "m", "--method", "PCA")
     run("embed", tmp_path / "m", tmp_path / "one.npz", "-o", tmp_path / "z.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "z.parquet").to_pydict()["view"] == ["photo"]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Writes samples as a folder of two tables, with the columns in a given order."""
+
+    def write(name, columns):
+        (tmp_path / name).mkdir()
+        for view, X in zip(("lab", "field"), ARRAYS, strict=True):
+            lines = [",".join(["id", "label", *(f"f{c}" for c in columns)])]
+            lines += [",".join(map(str, [k, f"c{Y[k]}", *X[k, columns]])) for k in range(len(Y))]
+            (tmp_path / name / f"{view}.csv").write_text("\n".join(lines))
+        return tmp_path / name
+
+    return write
+
+
+def test_columns_are_found_by_their_names(tables, tmp_path):
+    model, ordered, shuffled = (
+        tmp_path / "m",
+        tables("ordered", [*range(8)]),
+        tables("shuffled", [3, 7, 0, 1, 2, 6, 5, 4]),
+    )
+    run("fit", ordered, "-o", model, "--method", "MvDA")
+    written = []
+    for data in (ordered, shuffled):
+        run("embed", model, data, "-o", tmp_path / "z.csv")
+        run("enroll", model, data, "--view", "lab", "--replace", "-o", tmp_path / "e")
+        run("calibrate", tmp_path / "e", data, "--view", "field", "--false-match-rate", 0.2)
+        found = run("match", tmp_path / "e", data, "--view", "field").stdout
+        written.append([(tmp_path / "z.csv").read_text(), (tmp_path / "e").read_bytes(), found])
+        measured = run("evaluate", model, data, "-o", tmp_path / "r", "--overwrite", "--json", "--no-static").stdout
+        written[-1].append(json.loads(measured)["mean"])
+    assert written[0] == written[1]
+
+
+def test_other_columns_are_refused_without_python(tables, tmp_path):
+    model, narrow = tmp_path / "m", tables("narrow", [3, 7, 0, 1, 2, 6, 5])
+    run("fit", tables("ordered", [*range(8)]), "-o", model, "--method", "MvDA")
+    for command in (
+        ("embed", "-o", tmp_path / "z.csv"),
+        ("enroll", "--view", "lab"),
+        ("evaluate", "-o", tmp_path / "r"),
+    ):
+        told = run(command[0], model, narrow, *command[1:], status=1).stderr
+        assert re.search(r"columns of view '\w+' differ from those in fit \(missing 'f4'\): use the columns of", told)
+
+
+def test_images_of_another_size_are_refused(pictures, data, tmp_path):
+    model, pattern = tmp_path / "m", ("--pair-by", r"(\d+)$")
+    run("fit", pictures, "-o", model, "--method", "PCA", *pattern)
+    takes = "the model takes images of 6 × 5 pixels (height × width), got "
+    for size in ("12x10", "5x6"):
+        told = run("embed", model, pictures, "-o", tmp_path / "z.csv", *pattern, "--size", size, status=1).stderr
+        assert f"{takes}{size.replace('x', ' × ')}: leave out --size" in told
+    for command in ("enroll", "evaluate"):
+        options = ("--view", "photo") if command == "enroll" else ("-o", tmp_path / "r")
+        assert f"{takes}8 features: resize the images" in run(command, model, data, *options, status=1).stderr

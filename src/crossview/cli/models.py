@@ -164,7 +164,8 @@ def embed(
     """Map samples into the common space of a saved model. Labels are not needed."""
     fitted = load_fitted(model)
     loaded = DataOptions(folder, case, size, pair_by).open_for(fitted, data)
-    latents = {name: map_view(fitted, loaded.views[name], name) for name in loaded.view_names}
+    first = unwrap(fitted)[0]
+    latents = {name: map_view(fitted, first._take(loaded.views, name), name) for name in loaded.view_names}
     labels = loaded.y if any(map(str, loaded.y)) else None  # they are empty where unknown
     if output.suffix == ".npz":
         stream = io.BytesIO()
