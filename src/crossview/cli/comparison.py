@@ -77,9 +77,11 @@ def given_split(train_name: str, test_name: str, how: DataOptions, seed: int) ->
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cv.datasets.warn_about_shared_rows(train, test)
-    warning = " ".join(f"Warning: {one.message}" for one in caught)
+    remark = " ".join(str(one.message) for one in caught)
     options = {**how.of(train_name), TEST_DATA: test_name}
-    return SplitData(train_name, options, both, Split("given", len(train.y), 1, seed), warning, warning)
+    return SplitData(
+        train_name, options, both, Split("given", len(train.y), 1, seed), remark, f"warning: {remark}" if remark else ""
+    )
 
 
 def _check_comparable(data: Dataset, name: str) -> None:
