@@ -1,15 +1,18 @@
 """The data and models that commands read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import crossview as cv
 from crossview._transformer import MultiViewTransformer, other_columns, unwrap
 from crossview.datasets import Dataset
+from crossview.datasets._dataset import class_names
 from crossview.datasets.registry import SOURCES, is_resizable, loader_options, open_dataset, open_probes
 from crossview.views import FeatureNames, Views, index_of_view
 
@@ -60,6 +63,24 @@ class DataOptions:
         index_of_view(view, first.view_names_)
         shape, options = first.image_shape_, self.of(data)
         return self._as_in_fit(open_probes(data, view, image_shape=shape, folder=self.folder, **options), first)
+
+    def open_all(self, model: Any, sources: Sequence[str], view: str) -> Dataset:
+        """As `open_view`, but from several sources, which tell samples apart if their ids do not."""
+        parts = [self.open_view(model, source, view) for source in sources]
+        if len(parts) == 1:
+            return parts[0]
+        named = [range(len(part.y)) if part.ids is None else part.ids for part in parts]
+        ids = [str(name) for names in named for name in names]
+        if len(set(ids)) < len(ids):
+            ids = [
+                source if len(names) == 1 else f"{source}/{name}"
+                for source, names in zip(sources, named, strict=True)
+                for name in names
+            ]
+        text = any(part.y.dtype.kind == "U" for part in parts)
+        y = np.concatenate([part.y.astype(str) if text else part.y for part in parts])
+        X = np.concatenate([part.views[view] for part in parts])
+        return Dataset(Views({view: X}), y, class_names(y), ids=np.array(ids))
 
     def _as_in_fit(self, data: Dataset, first: MultiViewTransformer) -> Dataset:
         """Data with their columns in the order of fit; `first` knows it."""
