@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import crossview as cv
+from crossview._text import counted
 from crossview._transformer import MultiViewTransformer, other_columns, unwrap
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import class_names
@@ -120,6 +121,27 @@ def _order(view: str, columns: FeatureNames, known: FeatureNames) -> list[int] |
 
 def _size(shape: tuple[int, int]) -> str:
     return " × ".join(map(str, shape))
+
+
+def check_several_views(data: Dataset, name: str) -> None:
+    """Refuse data of one view."""
+    if len(data.views.names) < 2:
+        raise ValueError(f"matching needs two views or more, {name} has only {data.views.names[0]!r}.")
+
+
+def check_comparable(data: Dataset, name: str) -> None:
+    """Refuse data of one view or one class."""
+    check_several_views(data, name)
+    if len(np.unique(data.y)) < 2:
+        raise ValueError(f"all samples of {name} belong to one class: use data with two classes or more.")
+
+
+def describe_data(data: Dataset) -> str:
+    """Numbers of samples, classes and features."""
+    views = data.views
+    parts = [f"{name}: {counted(D, 'feature')}" for name, D in zip(views.names, views.n_features, strict=True)]
+    size = f"{counted(len(views), 'sample')} of {counted(len(np.unique(data.y)), 'class')}"
+    return f"{size}; {', '.join(parts)}"
 
 
 def load_fitted(path: Path) -> Any:
