@@ -269,6 +269,7 @@ def test_inspect_a_matcher(data, tmp_path):
         assert part in told
     cv.save(cv.CrossViewClassifier(matcher.embedding_), path)
     assert json.loads(run("inspect", path, "--json").stdout)["gallery"] == {}
+    assert re.search(r"gallery +empty", run("inspect", path).stdout)
 
 
 def test_fit_and_embed_report_json(data, tmp_path):
@@ -507,7 +508,7 @@ def test_output_that_cannot_be_written_is_refused_first(data, tmp_path, monkeypa
 
     monkeypatch.setattr("crossview.cli.options.TemporaryFile", refuse)  # as /proc does, whatever its permissions
     told = run("tune", "nowhere", "-o", tmp_path / "m", status=1).stderr
-    assert f"cannot write to folder {tmp_path} (No such file or directory): choose another --output" in told
+    assert f"cannot write to folder {tmp_path} (No such file or directory): choose another one" in told
 
 
 def test_a_file_cut_short_names_the_commands_that_write_models(model):

@@ -219,7 +219,7 @@ def inspect(model: opt.Model, as_json: opt.Json = False) -> None:
             for step, parameters in zip(facts["steps"], value, strict=True):
                 table.add_row(step, escape(_sentence(parameters)))
         elif value is not None:
-            table.add_row(_TITLES.get(name, name), escape(_sentence(value)))
+            table.add_row(_TITLES.get(name, name), escape(_sentence(value) or "empty"))
     out.print(table)
 
 

@@ -34,7 +34,7 @@ def _check_writable(folder: Path) -> None:
         with TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        fix = "choose another --output, or make it writable"
+        fix = "choose another one, or make it writable"
         raise OSError(f"cannot write to folder {folder} ({error.strerror or error}): {fix}.") from error
 
 
