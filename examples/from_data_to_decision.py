@@ -34,7 +34,7 @@ def follow(data: Path, gallery: str, probes: str, method: str) -> None:
     train, test, model = data / "train", data / "test", data / "my.model"
     quick = ["--methods", f"CCA,MvDA,{method}", "--draws", 4, "--workers", 1, "--no-static"]
     crossview("compare", "--train-data", train, "--test-data", test, *quick, "-o", data / "comparison")
-    crossview("tune", train, "--method", method, "--draws", 8, "-o", model)
+    crossview("tune", train, "--method", method, "--draws", 8, "--overwrite", "-o", model)
     crossview("evaluate", model, test, "--bootstrap", 200, "-o", data / "evaluation")
     crossview("enroll", model, data / "gallery", "--view", gallery)
     crossview("calibrate", model, test, "--view", probes, "--false-match-rate", 0.05)

@@ -149,7 +149,10 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
     monkeypatch.setattr("crossview.recognition.score_file.ScoreFile.append", interrupt)
     told = run("tune", data, "-o", tmp_path / "t.model", "--method", "mvda", "--draws", 2, status=130).stderr
     kept = tmp_path / "t.model.progress"
-    assert told == f"Stopped. Scores are kept in {kept}; run the same command again to resume.\n"
+    assert (
+        told.splitlines(keepends=True)[-1]
+        == f"Stopped. Scores are kept in {kept}; run the same command again to resume.\n"
+    )
     assert kept.exists()
     assert not (tmp_path / "t.model").exists()
 
@@ -159,7 +162,7 @@ def test_landmarks_are_shown(data, tmp_path, monkeypatch):
     monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 5)
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--draws", 2, "--folds", 3)
-    assert "kcca__n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")
+    assert " n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")
     assert json.loads(run("inspect", path, "--json").stdout)["parameters"][-1]["n_landmarks"] == 40
 
 
@@ -238,14 +241,17 @@ def test_images_are_brought_to_a_size(tmp_path):
         rows = list(csv.DictReader(run("match", model, probes, "--view", "sketch").stdout.splitlines()))
         assert {row["probe"] for row in rows} == {"new"}
         assert rows[0]["match"].startswith("p")
+    several = sorted((folder / "sketch" / "p1").iterdir())
+    rows = list(csv.DictReader(run("match", model, *several, "--view", "sketch", "-k", 1).stdout.splitlines()))
+    assert [row["probe"] for row in rows] == ["1", "2"]
     run("embed", model, folder, "-o", tmp_path / "z.npz")
     for size, message in (
         ("6y5", "--size must be HEIGHTxWIDTH, for example 48x48, got '6y5'"),
         ("0", "--size must be HEIGHTxWIDTH"),
         ("999999x999999", "size must be at most 8,388,608 pixels, got 999999 × 999999: make it smaller"),
     ):
-        assert message in run("fit", folder, "-o", model, "--size", size, status=1).stderr
-    assert "is not a folder of images" in run("fit", "digits", "-o", model, "--size", "6", status=1).stderr
+        assert message in run("fit", folder, "-o", tmp_path / "n", "--size", size, status=1).stderr
+    assert "is not a folder of images" in run("fit", "digits", "-o", tmp_path / "n", "--size", "6", status=1).stderr
 
 
 def test_inspect_a_matcher(data, tmp_path):
@@ -265,6 +271,7 @@ def test_inspect_a_matcher(data, tmp_path):
         assert part in told
     cv.save(cv.CrossViewClassifier(matcher.embedding_), path)
     assert json.loads(run("inspect", path, "--json").stdout)["gallery"] == {}
+    assert re.search(r"gallery +empty", run("inspect", path).stdout)
 
 
 def test_fit_and_embed_report_json(data, tmp_path):
@@ -331,7 +338,7 @@ def test_names_are_paired_by_a_pattern(pictures, tmp_path):
     assert "has no counterpart in sketch/; 12 of 12 unmatched" in failed.stderr
     assert r"--pair-by '(\d+)$'" in failed.stderr
     pattern = ("--pair-by", r"(\d+)$")
-    assert "12 samples; photo: 30 features" in run("fit", pictures, *output, *pattern).stderr
+    assert "12 samples of 4 classes; photo: 30 features" in run("fit", pictures, *output, *pattern).stderr
     run("tune", pictures, *output, *pattern, "--draws", 1, "--folds", 2)
     run("embed", tmp_path / "p.model", pictures, "-o", tmp_path / "z.npz", *pattern)
     assert len(cv.datasets.load_arrays(tmp_path / "z.npz").y) == 12
@@ -375,3 +382,144 @@ def test_a_sample_has_no_row_for_a_view_that_has_not_seen_it(data, tmp_path):
     run("fit", data, "-o", tmp_path / "m", "--method", "PCA")
     run("embed", tmp_path / "m", tmp_path / "one.npz", "-o", tmp_path / "z.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "z.parquet").to_pydict()["view"] == ["photo"]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Writes samples as a folder of two tables, with the columns in a given order."""
+
+    def write(name, columns):
+        (tmp_path / name).mkdir()
+        for view, X in zip(("lab", "field"), ARRAYS, strict=True):
+            lines = [",".join(["id", "label", *(f"f{c}" for c in columns)])]
+            lines += [",".join(map(str, [k, f"c{Y[k]}", *X[k, columns]])) for k in range(len(Y))]
+            (tmp_path / name / f"{view}.csv").write_text("\n".join(lines))
+        return tmp_path / name
+
+    return write
+
+
+def test_columns_are_found_by_their_names(tables, tmp_path):
+    model, ordered, shuffled = (
+        tmp_path / "m",
+        tables("ordered", [*range(8)]),
+        tables("shuffled", [3, 7, 0, 1, 2, 6, 5, 4]),
+    )
+    run("fit", ordered, "-o", model, "--method", "MvDA")
+    written = []
+    for data in (ordered, shuffled):
+        run("embed", model, data, "-o", tmp_path / "z.csv")
+        run("enroll", model, data, "--view", "lab", "--replace", "-o", tmp_path / "e")
+        run("calibrate", tmp_path / "e", data, "--view", "field", "--false-match-rate", 0.2)
+        found = run("match", tmp_path / "e", data, "--view", "field").stdout
+        written.append([(tmp_path / "z.csv").read_text(), (tmp_path / "e").read_bytes(), found])
+        measured = run("evaluate", model, data, "-o", tmp_path / "r", "--overwrite", "--json", "--no-static").stdout
+        written[-1].append(json.loads(measured)["mean"])
+    assert written[0] == written[1]
+
+
+def test_other_columns_are_refused_without_python(tables, tmp_path):
+    model, narrow = tmp_path / "m", tables("narrow", [3, 7, 0, 1, 2, 6, 5])
+    run("fit", tables("ordered", [*range(8)]), "-o", model, "--method", "MvDA")
+    for command in (
+        ("embed", "-o", tmp_path / "z.csv"),
+        ("enroll", "--view", "lab"),
+        ("evaluate", "-o", tmp_path / "r"),
+    ):
+        told = run(command[0], model, narrow, *command[1:], status=1).stderr
+        assert re.search(r"columns of view '\w+' differ from those in fit \(missing 'f4'\): use the columns of", told)
+
+
+def test_images_of_another_size_are_refused(pictures, data, tmp_path):
+    model, pattern = tmp_path / "m", ("--pair-by", r"(\d+)$")
+    run("fit", pictures, "-o", model, "--method", "PCA", *pattern)
+    takes = "the model takes images of 6 × 5 pixels (height × width), got "
+    for size in ("12x10", "5x6"):
+        told = run("embed", model, pictures, "-o", tmp_path / "z.csv", *pattern, "--size", size, status=1).stderr
+        assert f"{takes}{size.replace('x', ' × ')}: leave out --size" in told
+    for command in ("enroll", "evaluate"):
+        options = ("--view", "photo") if command == "enroll" else ("-o", tmp_path / "r")
+        assert f"{takes}8 features: resize the images" in run(command, model, data, *options, status=1).stderr
+
+
+def test_a_gallery_is_not_replaced_unasked(model, data, tmp_path, monkeypatch):
+    run("fit", data, "-o", model, "--method", "PCA")  # without a gallery, models are replaced
+    run("enroll", model, data, "--view", "photo")
+    before = model.read_bytes()
+    options = ("-o", model, "--method", "PCA")
+    for command in (("fit", "nowhere", *options), ("tune", "nowhere", *options), ("fit", data, *options, "--json")):
+        told = run(*command, status=1).stderr
+        assert f"{model} holds a gallery of 90 samples: choose another --output, or pass --overwrite" in told
+    monkeypatch.setattr("crossview.cli.reports._is_attended", lambda: True)
+    asked = []
+    monkeypatch.setattr("typer.confirm", lambda question, **_: asked.append(question))
+    run("fit", data, *options, status=1)
+    assert asked == [f"{model} holds a gallery of 90 samples. Replace the model?"]
+    assert model.read_bytes() == before
+    run("fit", data, *options, "--overwrite")
+    assert not hasattr(cv.load(model), "gallery_")
+    model.write_bytes(before[:3000])  # nothing that could be lost
+    run("tune", data, *options, "--draws", 1, "--folds", 2)
+
+
+def test_fit_and_tune_say_what_they_have_loaded(data, tmp_path):
+    what = "90 samples of 18 classes; photo: 8 features, sketch: 8 features\n"
+    output = ("-o", tmp_path / "m", "--method", "PCA")
+    assert run("fit", data, *output).stderr.startswith(what)
+    told = run("tune", data, *output, "--draws", 1, "--folds", 2, "--json")
+    assert told.stderr.startswith(what)
+    assert json.loads(told.stdout)["method"] == "PCA"
+
+
+def test_one_view_or_class_is_refused_before_the_work(tmp_path):
+    np.savez(tmp_path / "view.npz", photo=ARRAYS[0], y=Y)
+    np.savez(tmp_path / "class.npz", photo=ARRAYS[0], sketch=ARRAYS[1], y=0 * Y)
+    for command in ("fit", "tune"):
+        told = run(command, tmp_path / "view.npz", "-o", tmp_path / "m", status=1).stderr
+        assert "matching needs two views or more" in told
+    told = run("tune", tmp_path / "class.npz", "-o", tmp_path / "m", status=1).stderr
+    assert "belong to one class: use data with two classes or more" in told
+    assert not list(tmp_path.glob("m*"))
+
+
+def test_inspect_in_words(data, tmp_path):
+    path = tmp_path / "t.model"
+    run("tune", data, "-o", path, "--method", "MvDA", "--draws", 1, "--folds", 3)
+    told = run("inspect", path).stdout
+    assert "accuracy in cross-validation" in told
+    assert "None" not in re.sub(r"\w+=None", "", told)  # parameters may be None
+    assert "gallery" not in told
+    run("enroll", path, data, "--view", "photo")
+    run("calibrate", path, data, "--view", "sketch", "--false-match-rate", 0.2)
+    told, threshold = run("inspect", path).stdout, cv.load(path).threshold_
+    assert re.search(rf"threshold +{re.escape(f'{threshold:.6g}')} *\n", told)
+    assert re.search(r"threshold for view +sketch", told)
+    assert re.search(r"classes in the gallery +18", told)
+    assert json.loads(run("inspect", path, "--json").stdout)["threshold"] == threshold
+
+
+def test_settings_are_shown_without_the_names_of_steps(data, tmp_path):
+    told = run("tune", data, "-o", tmp_path / "m", "--method", "MvDA", "--draws", 2, "--folds", 3)
+    assert re.search(r"Best setting: scaling=\w+, pca=\w+, reg=", " ".join(told.stdout.split()))
+    assert "__" not in told.output
+
+
+def test_output_that_cannot_be_written_is_refused_first(data, tmp_path, monkeypatch):
+    def refuse(dir):
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr("crossview.cli.options.TemporaryFile", refuse)  # as /proc does, whatever its permissions
+    told = run("tune", "nowhere", "-o", tmp_path / "m", status=1).stderr
+    assert f"cannot write to folder {tmp_path} (No such file or directory): choose another one" in told
+
+
+def test_a_file_cut_short_names_the_commands_that_write_models(model):
+    model.write_bytes(model.read_bytes()[:200])
+    told = run("inspect", model, status=1).stderr
+    assert "load a file written by crossview.save or the commands fit, tune and enroll" in told
+
+
+def test_every_command_has_its_own_default_folder():
+    compare, reproduce = (" ".join(run(name, "--help").stdout.split()) for name in ("compare", "reproduce"))
+    assert "crossview-reproduce" not in compare
+    assert "crossview-reproduce" in reproduce

@@ -104,7 +104,7 @@ def test_calibration_sets_the_threshold_and_says_what_is_accepted(enrolled, data
     accepted = np.mean(matcher.kneighbors(ARRAYS[1])[0] <= matcher.threshold_)
     assert facts["accepted"] == accepted
     told = run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.1).stderr
-    assert "for a false match rate of 10.00%, from 90 probes" in told.replace("\n", " ")
+    assert "for a false match rate of 10.00%, from 90 probes of 18 classes" in told.replace("\n", " ")
     assert f"; accepted {accepted:.1%} of 90 probes of enrolled classes: " in told
     assert "run crossview calibrate again" in run("enroll", enrolled, data, "--view", "sketch").stderr
     assert cv.load(enrolled).threshold_ is None
@@ -136,7 +136,8 @@ def test_matches_are_the_nearest(enrolled, data, tmp_path):
     assert f"90 probes; first match right for {right:.1%} of 90\n" in printed.stderr
     facts = json.loads(run(*arguments, "--json").stdout)
     assert [str(row["match"]) for row in facts["matches"]] == [row["match"] for row in rows]
-    assert (facts["probes"], facts["right"], facts["threshold"]) == (90, round(90 * right), None)
+    assert (facts["probes"], facts["first_match_right"], facts["threshold"]) == (90, round(90 * right), None)
+    assert facts["accepted_right"] is facts["accepted_wrong"] is facts["rejected"] is None
     facts = json.loads(run(*arguments, "-o", tmp_path / "m.parquet", "--json").stdout)
     assert "matches" not in facts
     assert pyarrow.parquet.read_table(tmp_path / "m.parquet").num_rows == 270
@@ -166,20 +167,26 @@ def test_decisions_and_strangers(model, tmp_path):
     probes = write_data(tmp_path / "probes.npz", y=labels)
     result = run("match", model, probes, "--view", "sketch", "-k", 2)
     rows, matcher = read(result.stdout), cv.load(model)
-    for row in rows:
-        assert row["decision"] == ("accepted" if float(row["distance"]) <= matcher.threshold_ else "unknown")
+    for first, second in zip(rows[::2], rows[1::2], strict=True):  # all rows of a probe have its decision
+        expected = "accepted" if float(first["distance"]) <= matcher.threshold_ else "unknown"
+        assert first["decision"] == second["decision"] == expected
     predicted = matcher.predict(ARRAYS[1])
     known, strange = KNOWN & (labels != ""), ~KNOWN & (labels != "")
-    right, rejected = np.mean(predicted[known] == Y[known]), np.sum(predicted[known] == -1)
+    right, rejected = np.sum(predicted[known] == Y[known]), np.sum(predicted[known] == -1)
+    wrong = known.sum() - right - rejected
+    first_right = np.sum(Y[KNOWN][matcher.kneighbors(ARRAYS[1][known])[1][:, 0]] == Y[known])
+    assert right < first_right  # some rejected probes had the right match
     assert 0 < np.sum(predicted[strange] == -1) < strange.sum()
     assert result.stderr.strip().split("; ") == [
         "90 probes",
-        f"first match right for {right:.1%} of {known.sum()} ({rejected} rejected)",
+        f"{known.sum()} of enrolled classes: {right} accepted and right, {wrong} accepted and wrong, "
+        f"{rejected} rejected (first match right for {first_right / known.sum():.1%})",
         f"{strange.sum()} of classes that are not in the gallery, {np.sum(predicted[strange] == -1)} of them rejected",
         "18 without a label",
     ]
     facts = json.loads(run("match", model, probes, "--view", "sketch", "--json").stdout)
     assert (facts["of_gallery"], facts["strangers"], facts["unlabelled"]) == (known.sum(), strange.sum(), 18)
+    assert (facts["first_match_right"], facts["accepted_right"], facts["accepted_wrong"]) == (first_right, right, wrong)
     assert (facts["rejected"], facts["strangers_rejected"]) == (rejected, np.sum(predicted[strange] == -1))
 
 
@@ -262,3 +269,50 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     facts = json.loads(run("export", enrolled, "--view", "photo", "-o", graph, "--json").stdout)
     expected = {"output": str(graph), "view": "photo", "gallery": None, "distance": "cosine"}
     assert facts == {**expected, "threshold": matcher.threshold_}
+
+
+def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled, data):
+    calibrate = ("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate")
+    for rate, told in (
+        (
+            0.01,
+            "warning: a false match rate of 1 % needs 300 probes or more, got 90 probes of 18 classes: the threshold "
+            "is below the smallest distance of strangers; choose a higher rate, or calibrate with more samples",
+        ),
+        (0.03, "a false match rate of 3 % needs 100 probes or more"),
+        (0.03, "below all but the 2 smallest distances of strangers"),
+        (0.0, "a false match rate of 0 % cannot be measured, got 90 probes"),
+    ):
+        assert told in run(*calibrate, rate).stderr
+    assert "warning" not in run(*calibrate, 1 / 30).stderr
+    other = cv.load(enrolled).kneighbors(ARRAYS[1], "sketch", 90)
+    strangers = np.where(Y[other[1]] == Y[:, None], np.inf, other[0]).min(axis=1)
+    run(*calibrate, 0.03)
+    assert np.sum(strangers <= cv.load(enrolled).threshold_) == 2
+
+
+def test_thresholds_belong_to_a_view(enrolled, data):
+    rate = ("--false-match-rate", 0.2)
+    told = run("calibrate", enrolled, data, "--view", "photo", *rate).stderr
+    assert "warning: the gallery, too, is of view 'photo' only: probes of another view need their own threshold" in told
+    assert json.loads(run("inspect", enrolled, "--json").stdout)["threshold_view"] == "photo"
+    told = run("match", enrolled, data, "--view", "sketch").stderr
+    assert "warning: the threshold was calibrated for view 'photo': calibrate with --view sketch" in told
+    assert "warning" not in run("calibrate", enrolled, data, "--view", "sketch", *rate).stderr
+    assert "warning" not in run("match", enrolled, data, "--view", "sketch").stderr
+
+
+def test_probes_from_several_files(enrolled, tmp_path):
+    a = write_data(tmp_path / "a.npz", slice(0, 3), id=["x", "y", "z"])
+    b = write_data(tmp_path / "b.npz", slice(3, 4), y=np.array([f"c{label}" for label in Y]), id=["w"])
+    c = write_data(tmp_path / "c.npz", slice(4, 6), y=None, id=["x", "v"])
+    found = read(run("match", enrolled, a, b, "--view", "sketch", "-k", 1).stdout)
+    alone = [row for path in (a, b) for row in read(run("match", enrolled, path, "--view", "sketch", "-k", 1).stdout)]
+    for row, expected in zip(found, alone, strict=True):
+        assert float(row.pop("distance")) == pytest.approx(float(expected.pop("distance")), abs=1e-9)
+        assert row == expected
+    assert [row["probe"] for row in found] == ["x", "y", "z", "w"]
+    found = read(run("match", enrolled, b, a, c, "--view", "sketch", "-k", 1).stdout)
+    names = [str(b), f"{a}/x", f"{a}/y", f"{a}/z", f"{c}/x", f"{c}/v"]  # the ids alone are not unique
+    assert [row["probe"] for row in found] == names
+    assert [row["probe_label"] for row in found[4:]] == ["", ""]

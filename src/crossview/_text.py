@@ -1,5 +1,10 @@
 """Words of messages."""
 
+from collections.abc import Mapping
+from typing import Any
+
+_SHORT = {"viewscaler__by": "scaling", "viewpca__n_components": "pca"}
+
 
 def counted(count: int, noun: str) -> str:
     """A number and a noun, in the plural unless there is one.
@@ -9,3 +14,12 @@ def counted(count: int, noun: str) -> str:
     """
     ending = "" if count == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
     return f"{count} {noun}{ending}"
+
+
+def settings_text(params: Mapping[str, Any]) -> str:
+    """Parameters of a pipeline without the names of its steps, for people to read.
+
+    >>> settings_text({"viewscaler__by": "feature", "viewpca__n_components": 40, "kmvhe__gamma_scale": 0.5})
+    'scaling=feature, pca=40, gamma_scale=0.5'
+    """
+    return ", ".join(f"{_SHORT.get(name, name.rpartition('__')[2])}={value}" for name, value in params.items())

@@ -284,13 +284,19 @@ def _prefixed(names: Sequence[str], view: str) -> list[str]:
 
 def _difference(columns: list[str], known: list[str]) -> str:
     """How columns differ from those in fit, and what to do; to be followed by the selection of the right columns."""
+    other = other_columns(columns, known)
+    if not other and len(columns) == len(known):
+        return "are in another order than in fit: reorder them with"
+    return f"differ from those in fit ({other or 'some occur more than once'}): pass the columns of fit,"
+
+
+def other_columns(columns: Sequence[str], known: Sequence[str]) -> str:
+    """Names of columns that are missing, and of those that were not there in fit; empty if there are none."""
     given, fitted = set(columns), set(known)
     missing, unexpected = [c for c in known if c not in given], [c for c in columns if c not in fitted]
-    if not missing and not unexpected and len(columns) == len(known):
-        return "are in another order than in fit: reorder them with"
-    parts = [f"{what} {_listed(names)}" for what, names in (("missing", missing), ("unexpected", unexpected)) if names]
-    differ = "; ".join(parts) or "some occur more than once"
-    return f"differ from those in fit ({differ}): pass the columns of fit,"
+    return "; ".join(
+        f"{what} {_listed(names)}" for what, names in (("missing", missing), ("unexpected", unexpected)) if names
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

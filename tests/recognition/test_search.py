@@ -259,7 +259,7 @@ def test_progress_says_what_is_tried(told, n_jobs):
     assert sum(steps for steps, _, _ in calls) == total
     now = list(dict.fromkeys(now for _, now, _ in calls if now))
     committee = [f"scoring the committee, fold {fold} of 3" for fold in (1, 2, 3)]
-    assert now == ["mvda__reg=0.1", "mvda__reg=1.0", *committee, "fitting the best to all samples"]
+    assert now == ["reg=0.1", "reg=1.0", *committee, "fitting the best to all samples"]
 
 
 def test_progress_of_a_long_search_is_printed(monkeypatch, capsys):

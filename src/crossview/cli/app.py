@@ -40,8 +40,13 @@ class _Commands(TyperGroup):
             raise typer.Exit(1) from error
 
 
+def warn(text: str) -> None:
+    """Print a warning in one line."""
+    err.print(f"[bold yellow]warning:[/] {escape(' '.join(text.split()))}", soft_wrap=True)
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    err.print(f"[bold yellow]warning:[/] {escape(' '.join(str(message).split()))}", soft_wrap=True)
+    warn(str(message))
 
 
 app = typer.Typer(

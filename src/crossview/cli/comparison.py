@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import crossview as cv
 from crossview._text import counted
-from crossview.cli.data import DataOptions
+from crossview.cli.data import DataOptions, check_comparable
 from crossview.cli.reports import confirm_replacing
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Search, Split
@@ -40,7 +40,7 @@ class SplitData:
 def random_splits(name: str, how: DataOptions, kind: str, train: float | None, repeats: int, seed: int) -> SplitData:
     """Data to be split at random."""
     data = how.open(name)
-    _check_comparable(data, name)
+    check_comparable(data, name)
     labels = np.asarray(data.y)
     _, counts = np.unique(labels, return_counts=True)
     if kind == "auto":
@@ -72,21 +72,16 @@ def given_split(train_name: str, test_name: str, how: DataOptions, seed: int) ->
     """Training data and test data, as one data set; samples that are in both are warned of."""
     train, test = (how.open(name) for name in (train_name, test_name))
     for data, name in ((train, train_name), (test, test_name)):
-        _check_comparable(data, name)
+        check_comparable(data, name)
     both = concatenated(train, test, train_name, test_name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cv.datasets.warn_about_shared_rows(train, test)
-    warning = " ".join(f"Warning: {one.message}" for one in caught)
+    remark = " ".join(str(one.message) for one in caught)
     options = {**how.of(train_name), TEST_DATA: test_name}
-    return SplitData(train_name, options, both, Split("given", len(train.y), 1, seed), warning, warning)
-
-
-def _check_comparable(data: Dataset, name: str) -> None:
-    if len(data.views.names) < 2:
-        raise ValueError(f"matching needs two views or more, {name} has only {data.views.names[0]!r}.")
-    if len(np.unique(data.y)) < 2:
-        raise ValueError(f"all samples of {name} belong to one class: use data with two classes or more.")
+    return SplitData(
+        train_name, options, both, Split("given", len(train.y), 1, seed), remark, f"warning: {remark}" if remark else ""
+    )
 
 
 def check_folds(split: Split, search: Search, y: NDArray[Any]) -> None:

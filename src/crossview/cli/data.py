@@ -1,17 +1,21 @@
 """The data and models that commands read."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import crossview as cv
-from crossview._transformer import unwrap
+from crossview._text import counted
+from crossview._transformer import MultiViewTransformer, other_columns, unwrap
 from crossview.datasets import Dataset
+from crossview.datasets._dataset import class_names
 from crossview.datasets.registry import SOURCES, is_resizable, loader_options, open_dataset, open_probes
-from crossview.views import index_of_view
+from crossview.views import FeatureNames, Views, index_of_view
 
 
 @dataclass(frozen=True)
@@ -48,17 +52,96 @@ class DataOptions:
         return open_dataset(data, self.folder, **self.of(data))
 
     def open_for(self, model: Any, data: str) -> Dataset:
-        """Load data for a fitted model, in the size of its images; labels are optional."""
-        options, shape = self.of(data), unwrap(model)[0].image_shape_
-        if shape is not None and is_resizable(data):
-            options.setdefault("size", shape)
-        return open_dataset(data, self.folder, labelled=False, **options)
+        """Load data for a fitted model, in the size of its images and the order of its columns; labels are optional."""
+        options, first = self.of(data), unwrap(model)[0]
+        if first.image_shape_ is not None and is_resizable(data):
+            options.setdefault("size", first.image_shape_)
+        return self._as_in_fit(open_dataset(data, self.folder, labelled=False, **options), first)
 
     def open_view(self, model: Any, data: str, view: str) -> Dataset:
-        """Load samples of one view for a fitted model, in the size of its images; labels are optional."""
+        """As `open_for`, but samples of one view."""
         first = unwrap(model)[0]
         index_of_view(view, first.view_names_)
-        return open_probes(data, view, image_shape=first.image_shape_, folder=self.folder, **self.of(data))
+        shape, options = first.image_shape_, self.of(data)
+        return self._as_in_fit(open_probes(data, view, image_shape=shape, folder=self.folder, **options), first)
+
+    def open_all(self, model: Any, sources: Sequence[str], view: str) -> Dataset:
+        """As `open_view`, but from several sources, which tell samples apart if their ids do not."""
+        parts = [self.open_view(model, source, view) for source in sources]
+        if len(parts) == 1:
+            return parts[0]
+        named = [range(len(part.y)) if part.ids is None else part.ids for part in parts]
+        ids = [str(name) for names in named for name in names]
+        if len(set(ids)) < len(ids):
+            ids = [
+                source if len(names) == 1 else f"{source}/{name}"
+                for source, names in zip(sources, named, strict=True)
+                for name in names
+            ]
+        text = any(part.y.dtype.kind == "U" for part in parts)
+        y = np.concatenate([part.y.astype(str) if text else part.y for part in parts])
+        X = np.concatenate([part.views[view] for part in parts])
+        return Dataset(Views({view: X}), y, class_names(y), ids=np.array(ids))
+
+    def _as_in_fit(self, data: Dataset, first: MultiViewTransformer) -> Dataset:
+        """Data with their columns in the order of fit; `first` knows it."""
+        views = data.views
+        self._check_image_size(views, first)
+        known = dict(zip(first.view_names_, first.feature_names_, strict=True))
+        orders = [_order(*pair, known.get(pair[0])) for pair in zip(views.names, views.feature_names, strict=True)]
+        if all(order is None for order in orders):
+            return data
+        arrays = [X if order is None else X[:, order] for X, order in zip(views.arrays, orders, strict=True)]
+        names = [
+            columns if order is None else known[name]
+            for name, columns, order in zip(views.names, views.feature_names, orders, strict=True)
+        ]
+        return replace(data, views=Views(arrays, views.names, feature_names=names, image_shape=views.image_shape))
+
+    def _check_image_size(self, views: Views, first: MultiViewTransformer) -> None:
+        """Refuse features that cannot be images of the model's size, or images of another size."""
+        shape = first.image_shape_
+        if shape is None or (views.image_shape in (None, shape) and {*views.n_features} == {shape[0] * shape[1]}):
+            return
+        found = f"{views.n_features[0]} features" if views.image_shape is None else _size(views.image_shape)
+        fix = "resize the images" if self.size is None else "leave out --size"
+        raise ValueError(f"the model takes images of {_size(shape)} pixels (height × width), got {found}: {fix}.")
+
+
+def _order(view: str, columns: FeatureNames, known: FeatureNames) -> list[int] | None:
+    """Where the columns of fit are; None if the columns are those of fit, or have no names on either side."""
+    if columns is None or known is None or columns == known:
+        return None
+    if len(columns) != len(known) or set(columns) != set(known) or len(set(known)) < len(known):
+        differ = other_columns(columns, known) or "some occur more than once"
+        fix = "use the columns of the training data, in any order"
+        raise ValueError(f"columns of view {view!r} differ from those in fit ({differ}): {fix}.")
+    return [columns.index(name) for name in known]
+
+
+def _size(shape: tuple[int, int]) -> str:
+    return " × ".join(map(str, shape))
+
+
+def check_several_views(data: Dataset, name: str) -> None:
+    """Refuse data of one view."""
+    if len(data.views.names) < 2:
+        raise ValueError(f"matching needs two views or more, {name} has only {data.views.names[0]!r}.")
+
+
+def check_comparable(data: Dataset, name: str) -> None:
+    """Refuse data of one view or one class."""
+    check_several_views(data, name)
+    if len(np.unique(data.y)) < 2:
+        raise ValueError(f"all samples of {name} belong to one class: use data with two classes or more.")
+
+
+def describe_data(data: Dataset) -> str:
+    """Numbers of samples, classes and features."""
+    views = data.views
+    parts = [f"{name}: {counted(D, 'feature')}" for name, D in zip(views.names, views.n_features, strict=True)]
+    size = f"{counted(len(views), 'sample')} of {counted(len(np.unique(data.y)), 'class')}"
+    return f"{size}; {', '.join(parts)}"
 
 
 def load_fitted(path: Path) -> Any:

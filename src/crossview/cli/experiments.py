@@ -54,15 +54,12 @@ SchedulerOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Compute on the Dask cluster with this scheduler instead.")
 ]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Retry what failed before.")]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="Folder for results and the report; by default crossview-compare/DATA, or crossview-reproduce.",
-    ),
-]
+
+
+def _report_option(default: str) -> Any:
+    return typer.Option(
+        "--output", "-o", metavar="FOLDER", help=f"Folder for results and the report; by default {default}."
+    )
 
 
 @app.command()
@@ -76,7 +73,7 @@ def compare(
     test_data: Annotated[
         str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
     ] = None,
-    output: ReportOption = None,
+    output: Annotated[Path | None, _report_option("crossview-compare/DATA")] = None,
     methods: MethodsOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
     split: Annotated[
@@ -207,7 +204,7 @@ def reproduce(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"{', '.join(EXPERIMENTS)}, or 'all'.")],
     folder: opt.Folder = None,
-    output: ReportOption = None,
+    output: Annotated[Path | None, _report_option("crossview-reproduce")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids and fewer points.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; by default 10, as in the paper.")] = None,
     draws: Annotated[

@@ -1,6 +1,7 @@
 """Commands that recognise samples with a saved model: `enroll`, `calibrate`, `match` and `export`."""
 
 import io
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +13,14 @@ import crossview as cv
 from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview.cli import options as opt
-from crossview.cli.app import app, tell
+from crossview.cli.app import app, tell, warn
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, write_rows
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import as_labels
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
+from crossview.recognition.searches import LEAST_ERRORS, supported
 from crossview.views import index_of_view
 
 _MATCHES = 5
@@ -87,6 +89,7 @@ def calibrate(
     if not len(y):
         raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
     matcher.calibrate(X, y, view, false_match_rate).set_params(probe_view=view)
+    _warn_of_calibration(matcher, y, view, false_match_rate)
     path = output or model
     cv.save(matcher, path)
     threshold, of_gallery = float(matcher.threshold_ or 0.0), np.isin(y, matcher.gallery_labels_)
@@ -97,12 +100,11 @@ def calibrate(
         "temperature": matcher.temperature_,
         "false_match_rate": false_match_rate,
         "probes": len(y),
+        "classes": len(np.unique(y)),
         "probes_of_gallery": len(accepted),
         "accepted": float(accepted.mean()) if len(accepted) else None,
     }
-    told = (
-        f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {counted(len(y), 'probe')}"
-    )
+    told = f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {_counted_probes(y)}"
     if len(accepted):
         told += f"; accepted {accepted.mean():.1%} of {counted(len(accepted), 'probe')} of enrolled classes"
     tell(facts, f"{told}: {path}", as_json)
@@ -111,7 +113,9 @@ def calibrate(
 @app.command()
 def match(
     model: opt.Model,
-    probes: Annotated[str, typer.Argument(metavar="PROBES", help="Samples to look up, as DATA in `enroll`.")],
+    probes: Annotated[
+        list[str], typer.Argument(metavar="PROBES…", help="Samples to look up, each as DATA in `enroll`.")
+    ],
     view: ViewOption,
     gallery: Annotated[
         str | None, typer.Option(metavar="DATA", help="Samples to search instead of the model's gallery.")
@@ -127,9 +131,9 @@ def match(
 ) -> None:
     """Look probes up in the gallery of a model.
 
-    For every probe, the nearest samples of the gallery are listed. With a calibrated model, matches within the
-    threshold are accepted, and others are unknown. Labels of probes are optional; where there are some, they are used
-    to say how many probes were recognised.
+    For every probe, the nearest samples of the gallery are listed. With a calibrated model, probes whose first match
+    is within the threshold are accepted, and others are unknown. Labels of probes are optional; where there are some,
+    they are used to say how many probes were recognised.
     """
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
@@ -140,7 +144,12 @@ def match(
     size = len(matcher.gallery_)
     if k is not None and k > size:
         raise ValueError(f"-k {k} is more than the {counted(size, 'sample')} in the gallery: choose fewer.")
-    loaded = how.open_view(matcher, probes, view)
+    loaded = how.open_all(matcher, probes, view)
+    calibrated_for = threshold_view(matcher)
+    if calibrated_for not in (None, view):
+        warn(
+            f"the threshold was calibrated for view {calibrated_for!r}: calibrate with --view {view} for these probes."
+        )
     rows = _match_rows(matcher, loaded, view, min(k or _MATCHES, size))
     facts = _recognised(matcher, loaded, [row for row in rows if row["rank"] == 1])
     if output is not None:
@@ -187,8 +196,35 @@ def describe_gallery(matcher: Any) -> dict[str, Any]:
         "gallery": dict(zip(views.tolist(), counts.tolist(), strict=True)),
         "classes": len(matcher.classes_) if len(views) else 0,
         "threshold": getattr(matcher, "threshold_", None),
+        "threshold_view": threshold_view(matcher),
         "temperature": getattr(matcher, "temperature_", None),
     }
+
+
+def threshold_view(matcher: CrossViewClassifier) -> str | None:
+    """The view whose probes the threshold is for; None without a threshold."""
+    if getattr(matcher, "threshold_", None) is None:
+        return None
+    names: list[str] = unwrap(matcher)[0].view_names_
+    return names[index_of_view(matcher.probe_view, names)]
+
+
+def _warn_of_calibration(matcher: CrossViewClassifier, y: NDArray[Any], view: str, rate: float) -> None:
+    """Warn of a rate that the probes cannot support, and of a gallery that has their view only."""
+    if not supported(len(y), [rate]).all():
+        needs = f"needs {ceil(LEAST_ERRORS / rate - 1e-9)} probes or more" if rate else "cannot be measured"
+        strangers = int(rate * len(y) + 1e-9)
+        above = "the smallest distance" if strangers == 0 else f"all but the {strangers} smallest distances"
+        warn(
+            f"a false match rate of {100 * rate:.6g} % {needs}, got {_counted_probes(y)}: the threshold is below "
+            f"{above} of strangers; choose a higher rate, or calibrate with more samples."
+        )
+    if (matcher.gallery_views_ == view).all():
+        warn(f"the gallery, too, is of view {view!r} only: probes of another view need their own threshold.")
+
+
+def _counted_probes(y: NDArray[Any]) -> str:
+    return f"{counted(len(y), 'probe')} of {counted(len(np.unique(y)), 'class')}"
 
 
 def _load_matcher(path: Path, view: str) -> CrossViewClassifier:
@@ -248,7 +284,7 @@ def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int
         "distance": distances.ravel(),
     }
     if matcher.threshold_ is not None:
-        columns["decision"] = np.where(distances.ravel() <= matcher.threshold_, "accepted", "unknown")
+        columns["decision"] = np.repeat(np.where(distances[:, 0] <= matcher.threshold_, "accepted", "unknown"), k)
     for name, labels in (("probe_label", probes.y), ("match_label", matcher.gallery_labels_)):
         if not any(map(str, labels)):
             del columns[name]
@@ -261,29 +297,35 @@ def _recognised(matcher: CrossViewClassifier, probes: Dataset, first: list[dict[
     there = np.isin(labels, matcher.gallery_labels_.astype(str)) & (labels != "")
     strangers = (labels != "") & ~there
     accepted = np.array([row.get("decision", "accepted") == "accepted" for row in first])
-    right = accepted & [str(row.get("match_label", "")) == label for row, label in zip(first, labels, strict=True)]
-    calibrated = matcher.threshold_ is not None
+    right = np.array([str(row.get("match_label", "")) == label for row, label in zip(first, labels, strict=True)])
+    decided = {
+        "accepted_right": int((accepted & right & there).sum()),
+        "accepted_wrong": int((accepted & ~right & there).sum()),
+        "rejected": int((~accepted & there).sum()),
+        "strangers_rejected": int((~accepted & strangers).sum()),
+    }
     return {
         "probes": len(labels),
         "threshold": matcher.threshold_,
         "of_gallery": int(there.sum()),
-        "right": int(right[there].sum()),
-        "rejected": int((~accepted & there).sum()) if calibrated else None,
+        "first_match_right": int(right[there].sum()),
         "strangers": int(strangers.sum()),
-        "strangers_rejected": int((~accepted & strangers).sum()) if calibrated else None,
         "unlabelled": int((labels == "").sum()),
+        **(dict.fromkeys(decided) if matcher.threshold_ is None else decided),
     }
 
 
 def _told(facts: dict[str, Any]) -> str:
     """What `match` says in the end."""
-    told = [counted(facts["probes"], "probe")]
+    told, decided = [counted(facts["probes"], "probe")], facts["threshold"] is not None
     if facts["of_gallery"]:
-        told.append(f"first match right for {facts['right'] / facts['of_gallery']:.1%} of {facts['of_gallery']}")
-        told[-1] += "" if facts["rejected"] is None else f" ({facts['rejected']} rejected)"
+        first = f"first match right for {facts['first_match_right'] / facts['of_gallery']:.1%}"
+        numbers = "{accepted_right} accepted and right, {accepted_wrong} accepted and wrong, {rejected} rejected"
+        of_gallery = "{of_gallery} of enrolled classes: " + numbers
+        told.append(f"{of_gallery.format(**facts)} ({first})" if decided else f"{first} of {facts['of_gallery']}")
     if facts["strangers"]:
         told.append(f"{facts['strangers']} of classes that are not in the gallery")
-        told[-1] += "" if facts["rejected"] is None else f", {facts['strangers_rejected']} of them rejected"
+        told[-1] += f", {facts['strangers_rejected']} of them rejected" if decided else ""
     if 0 < facts["unlabelled"] < facts["probes"]:
         told.append(f"{facts['unlabelled']} without a label")
     return "; ".join(told)

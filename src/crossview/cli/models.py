@@ -14,18 +14,28 @@ from rich.table import Table
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview._text import counted
+from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
 from crossview.cli import options as opt
 from crossview.cli.app import app, err, out, print_json, tell
-from crossview.cli.data import DataOptions, load_fitted
+from crossview.cli.data import DataOptions, check_comparable, check_several_views, describe_data, load_fitted
 from crossview.cli.files import write_rows
 from crossview.cli.matching import describe_gallery
+from crossview.cli.reports import confirm_replacing
 from crossview.datasets.registry import SOURCES
-from crossview.persistence import write_atomically
+from crossview.persistence import ModelFileError, write_atomically
 from crossview.recognition.matcher import chosen_metric
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
+_TITLES = {
+    "image_shape": "image size",
+    "folds_of": "folds of",
+    "accuracy": "accuracy in cross-validation",
+    "average_precision": "average precision in cross-validation",
+    "classes": "classes in the gallery",
+    "threshold_view": "threshold for view",
+}
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a model that has a gallery.")]
 
 
 @app.command()
@@ -67,16 +77,20 @@ def fit(
     case: opt.Case = None,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
+    overwrite: OverwriteOption = False,
     as_json: opt.Json = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
     model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
+    _check_replaceable(output, overwrite, as_json)
     loaded = DataOptions(folder, case, size, pair_by).open(data)
+    err.print(describe_data(loaded), markup=False, soft_wrap=True)
+    check_several_views(loaded, data)
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
     cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
-    tell(facts, f"{method} fitted on {loaded.views!r}: {output}", as_json)
+    tell(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
 
 
 @app.command()
@@ -104,13 +118,17 @@ def tune(
     case: opt.Case = None,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
+    overwrite: OverwriteOption = False,
     as_json: opt.Json = False,
 ) -> None:
     """Choose a method's parameters by cross-validation and save the best model.
 
     If interrupted, run the same command again to resume: scores are kept in FILE.progress until the model is saved.
     """
+    _check_replaceable(output, overwrite, as_json)
     loaded = DataOptions(folder, case, size, pair_by).open(data)
+    err.print(describe_data(loaded), markup=False, soft_wrap=True)
+    check_comparable(loaded, data)
     scores = output.with_name(f"{output.name}.progress")
     try:
         search = cv.tune(
@@ -146,7 +164,7 @@ def tune(
     who = method if members == 1 else f"{method} × {len(search.members_)}"
     out.print(
         f"{who}: accuracy {search.best_score_:.1%} in cross-validation over {search.n_splits_} folds of "
-        f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {_sentence(search.best_params_)}\n"
+        f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {settings_text(search.best_params_)}\n"
         f"saved as {output}",
         markup=False,
     )
@@ -166,7 +184,8 @@ def embed(
     """Map samples into the common space of a saved model. Labels are not needed."""
     fitted = load_fitted(model)
     loaded = DataOptions(folder, case, size, pair_by).open_for(fitted, data)
-    latents = {name: map_view(fitted, loaded.views[name], name) for name in loaded.view_names}
+    first = unwrap(fitted)[0]
+    latents = {name: map_view(fitted, first._take(loaded.views, name), name) for name in loaded.view_names}
     labels = loaded.y if any(map(str, loaded.y)) else None  # they are empty where unknown
     if output.suffix == ".npz":
         stream = io.BytesIO()
@@ -198,9 +217,24 @@ def inspect(model: opt.Model, as_json: opt.Json = False) -> None:
         return
     table = Table(show_header=False, box=None)
     for name, value in facts.items():
-        for step, shown in enumerate(value if name == "parameters" else [value]):
-            table.add_row(facts["steps"][step] if name == "parameters" else name, escape(_sentence(shown)))
+        if name == "parameters":
+            for step, parameters in zip(facts["steps"], value, strict=True):
+                table.add_row(step, escape(_sentence(parameters)))
+        elif value is not None:
+            table.add_row(_TITLES.get(name, name), escape(_sentence(value) or "empty"))
     out.print(table)
+
+
+def _check_replaceable(path: Path, overwrite: bool, as_json: bool) -> None:
+    """Ask before a gallery is lost, or fail if there is no one to answer."""
+    if overwrite or not path.exists():
+        return
+    try:
+        size = len(getattr(cv.load(path), "gallery_", ()))
+    except ModelFileError:  # nothing that could be used any more
+        return
+    if size:
+        confirm_replacing(path, f"a gallery of {counted(size, 'sample')}", as_json, thing="model")
 
 
 def _describe(model: Any) -> dict[str, Any]:
@@ -246,4 +280,6 @@ def _sentence(value: Any) -> str:
         return ", ".join(f"{name}={one}" for name, one in value.items())
     if isinstance(value, tuple):
         return " × ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return " → ".join(value) if isinstance(value, list) else str(value)

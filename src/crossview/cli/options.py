@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
@@ -20,9 +21,21 @@ def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--out
             raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")
         if path is not None and path.is_dir():
             raise IsADirectoryError(f"{path} is a folder: add the name of a file.")
+        if path is not None:
+            _check_writable(path.resolve().parent)
         return path
 
     return typer.Option(*names, metavar="FILE", callback=check, help=help_text)
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder in which no file can be created; permissions alone do not tell."""
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        fix = "choose another one, or make it writable"
+        raise OSError(f"cannot write to folder {folder} ({error.strerror or error}): {fix}.") from error
 
 
 Unit = StrEnum("Unit", ["auto", "classes", "samples"])

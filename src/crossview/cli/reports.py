@@ -36,11 +36,11 @@ def output_folder(path: Path) -> Path:
     return path
 
 
-def confirm_replacing(folder: Path, what: str, as_json: bool) -> None:
-    """Ask whether to replace the report in a folder, or fail if there is no one to answer."""
-    found = f"{folder} holds {what}"
-    if as_json or not _is_attended() or not typer.confirm(f"{found}. Replace the report?", err=True):
-        raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the report.")
+def confirm_replacing(path: Path, what: str, as_json: bool, *, thing: str = "report") -> None:
+    """Ask whether to replace the report in a folder, or the thing in a file, or fail if there is no one to answer."""
+    found = f"{path} holds {what}"
+    if as_json or not _is_attended() or not typer.confirm(f"{found}. Replace the {thing}?", err=True):
+        raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the {thing}.")
 
 
 def _is_attended() -> bool:

@@ -23,6 +23,7 @@ from crossview._version import __version__
 PathLike: TypeAlias = str | os.PathLike[str]
 
 AGAIN = "Restore it from a copy, or save the model again with crossview.save."
+WRITTEN_BY = "written by crossview.save or the commands fit, tune and enroll"
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What content of an unexpected form leads to."""
 
@@ -95,7 +96,7 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
         mark = _MARK.fullmatch(header.pop("__metadata__")["crossview"])
     if mark is None:
         raise ModelFileError(
-            f"{name} is not a model of crossview, or its beginning is damaged: load a file written by crossview.save. "
+            f"{name} is not a model of crossview, or its beginning is damaged: load a file {WRITTEN_BY}. "
             "Pickles are never loaded."
         )
     number, version, major, stated, model = mark.groups()

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import kernel_metrics
 
-from crossview.persistence._files import AGAIN, MALFORMED, ModelFileError, PathLike, pack, unpack, write_atomically
+from crossview.persistence._files import (
+    AGAIN,
+    MALFORMED,
+    WRITTEN_BY,
+    ModelFileError,
+    PathLike,
+    pack,
+    unpack,
+    write_atomically,
+)
 from crossview.persistence._table import TABLE, check
 
 _UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
@@ -95,7 +104,7 @@ def load(path: PathLike) -> Any:
     if not os.path.exists(path):
         raise FileNotFoundError(f"file {name} does not exist: check the name.")
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ModelFileError(f"{name} is not a file: pass a file written by crossview.save.")
+        raise ModelFileError(f"{name} is not a file: pass a file {WRITTEN_BY}.")
     try:
         with open(path, "rb") as file:
             return _decode(*unpack(file, name))

@@ -16,6 +16,7 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import Advance, progress, silent
+from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_labels
@@ -312,7 +313,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _candidate(self, params: Params) -> Candidate:
         current = self.estimator.get_params()[self._components_name]
         value = params.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
-        others = ", ".join(f"{name}={item}" for name, item in params.items() if name != self._components_name)
+        others = settings_text({name: item for name, item in params.items() if name != self._components_name})
         return Candidate(params, list(value) if isinstance(value, tuple) else [value], others)
 
     def _search(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> None:

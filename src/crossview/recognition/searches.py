@@ -112,14 +112,14 @@ class Searches:
         found = np.array(
             [np.interp(rates, np.append(0.0, f), np.append(0.0, t)) for f, t in zip(false, true, strict=True)]
         )
-        return np.where(_supported(n_pairs, rates), found, np.nan)
+        return np.where(supported(n_pairs, rates), found, np.nan)
 
     def _false_negative_rates(self, drawn: Array, rates: Sequence[float]) -> Array:
         found = np.column_stack([false_negative_rate(self.own, self.other, rate, drawn) for rate in rates])
-        return np.where(_supported(self.n_nonmated, rates), found, np.nan)
+        return np.where(supported(self.n_nonmated, rates), found, np.nan)
 
 
-def _supported(n: int, rates: Sequence[float]) -> Mask:
+def supported(n: int, rates: Sequence[float]) -> Mask:
     """Which error rates can be told from 0 by n trials."""
     return np.asarray(rates) * n >= LEAST_ERRORS * (1 - 1e-12)
 
