@@ -328,3 +328,48 @@ def test_one_class_says_nothing_about_others(matcher, views):
     found = cv.evaluate_probes(matcher, X, [1] * 5, "front", n_bootstrap=100, resample="classes")
     accuracy = found.mean.accuracy
     assert (accuracy.value, accuracy.low, accuracy.high) == (pytest.approx(0.6), 0.0, 1.0)
+
+
+def test_accuracy_without_the_counterpart(evaluation, model, views):
+    """A slow transcription: every probe by itself, in the gallery without its own row."""
+    latents = model.transform(views)
+    found = []
+    for one in evaluation.directions:
+        G, P = latents[one.gallery], latents[one.probe]
+        first, hits, probes = 0, [], 0
+        for row in np.flatnonzero(~np.isnan(P[:, 0])):
+            seen = [k for k in range(len(Y)) if not np.isnan(G[k, 0])]
+            if Y[row] not in Y[seen]:
+                continue
+            probes += 1
+            first += min(seen, key=lambda k: np.linalg.norm(G[k] - P[row])) == row
+            others = [k for k in seen if k != row]
+            if Y[row] in Y[others]:
+                hits.append(Y[min(others, key=lambda k: np.linalg.norm(G[k] - P[row]))] == Y[row])
+        assert one.scores.counterpart_first.value == pytest.approx(first / probes)
+        without = one.scores.accuracy_without_counterpart
+        assert without.value == pytest.approx(np.mean(hits))
+        assert without.low < without.value < without.high
+        found.append(np.mean(hits))
+    mean = evaluation.mean
+    assert mean.accuracy_without_counterpart.value == pytest.approx(np.mean(found))
+    assert mean.accuracy_without_counterpart.value < mean.accuracy.value
+
+
+def test_probes_whose_class_has_no_other_sample_are_left_out_without_the_counterpart():
+    G, P, y = np.array([[0.0], [1.0], [5.0]]), np.array([[0.1], [1.1], [5.1]]), np.array([0, 0, 1])
+    found = search(("a", G, y), ("b", P, y), np.arange(3), 3, "euclidean", np.arange(3))
+    scores = found.statistics(np.ones((1, 3)), [0.1], None)
+    assert scores["accuracy_without_counterpart"] == 1.0
+    assert scores["counterpart_first"] == 1.0
+    assert found.n_other_units == 2
+
+
+def test_with_one_sample_per_class_the_counterpart_is_the_only_match(matcher, views):
+    pair = {name: views[name][20:44] for name in ("front", "back")}
+    model = cv.MvDA(n_components=4, reg=0.1).fit({name: views[name] for name in ("front", "back")}, Y)
+    mean = cv.evaluate(model, pair, np.arange(24), n_bootstrap=100).mean
+    assert (mean.counterpart_first, mean.accuracy_without_counterpart) == (None, None)
+    # The probes of a matcher are no rows of its gallery.
+    mean = cv.evaluate_probes(matcher, views["back"], Y, "back", n_bootstrap=100).mean
+    assert (mean.counterpart_first, mean.accuracy_without_counterpart) == (None, None)

@@ -48,6 +48,20 @@ def test_summary_in_words(evaluation):
     assert "5 probes whose class is not in the gallery count as strangers" in words
     assert f"random matches would score {100 * evaluation.mean.chance:.1f} %" in words
     assert "bootstrap draws of classes" in words
+    without, first = evaluation.mean.accuracy_without_counterpart, evaluation.mean.counterpart_first
+    assert (
+        "The gallery holds each probe's own counterpart, as in the paper; it is the first match of "
+        f"{100 * first.value:.1f} % of probes. Without it, accuracy is {100 * without.value:.1f} %"
+    ) in words
+    (column,) = (k for k, name in enumerate(evaluation_tables(evaluation)[0].columns) if "without own" in name)
+    assert evaluation_tables(evaluation)[0].rows["mean"][column].mean == 100 * without.value
+
+
+def test_counterparts_are_not_mentioned_if_they_are_the_only_matches():
+    views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
+    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, np.arange(3), n_bootstrap=100)
+    assert "counterpart" not in evaluation_summary(found)
+    assert "counterpart" not in " ".join(evaluation_tables(found)[0].columns) + evaluation_tables(found)[0].caption
 
 
 def test_curves_have_the_rates(evaluation, page):

@@ -359,6 +359,7 @@ def test_methods_that_did_not_run_are_not_counted():
     assert summary.startswith("The best of 2 methods (1 not applicable, 1 failed) is MvDA, with 90.0 %.")
     assert "With fewer than 5 splits, differences may be noise." in summary
     assert "in 2 random splits. A remark. Parameters" in summary
+    assert "the gallery holds each probe's own counterpart" in summary
     assert "over folds of classes, although the test is on new samples" in summary
     facts = comparison_facts(panel, results)
     assert facts["not_applicable"] == {"CCA": "CCA takes 2 views, got 3"}
@@ -375,6 +376,7 @@ def test_numbers_of_one_are_singular():
     assert "in 1 random split." in summary
     assert "Not scored: 1 probe of 1, whose class the gallery lacks." in summary
     assert "The only method is PCA" in summary
+    assert "counterpart" not in summary
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, check_same_kind, has_label
-from crossview.metrics import identification_curve
+from crossview.metrics import identification_curve, place_of_class
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.recognition.searches import Searches, Side, search
@@ -44,6 +44,10 @@ def evaluate(
     progress: bool = False,
 ) -> Evaluation:
     """Score a fitted model on test samples: every view is looked up in every other.
+
+    As in the paper, the gallery is all samples of a view, including each probe's counterpart: the same row in the other
+    view. If classes have several samples, the accuracy without it is given too. Use that to predict how well new
+    samples of enrolled classes are recognised.
 
     Intervals are percentiles of the bootstrap. It draws probes, always with all their views, while galleries stay as
     they are: an interval tells how much a score would vary with other probes of this kind.
@@ -103,7 +107,7 @@ def evaluate(
     rows = {name: np.flatnonzero(seen) for name, seen in zip(samples.names, samples.mask.T, strict=True)}
     sides = {name: (name, samples[name][seen], classes[seen]) for name, seen in rows.items()}
     pairs = [
-        (sides[g], sides[p], rows[p])
+        (sides[g], sides[p], rows[p], place_of_class(rows[g], rows[p]))
         for g, p in permutations(samples.names, 2)
         if np.isin(classes[rows[p]], classes[rows[g]]).any()
     ]
@@ -177,7 +181,7 @@ def evaluate_probes(
     names = unwrap(matcher)[0].view_names_
     enrolled = has_label(matcher.gallery_labels_)
     gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
-    pair = (gallery, (names[index_of_view(view, names)], probes, classes), np.arange(len(probes)))
+    pair = (gallery, (names[index_of_view(view, names)], probes, classes), np.arange(len(probes)), None)
     return _evaluate([pair], classes, labels, settings, getattr(matcher, "threshold_", None))
 
 
@@ -244,19 +248,23 @@ class _Scored(NamedTuple):
     statistics: dict[str, Array]  # of the data, then of every draw, each of shape (1 + draws, k)
     n_classes: int
     n_units: int  # with a mated probe
+    n_other_units: int  # with a probe that is scored without its counterpart
     probes: Counter[str]  # by class
     confusions: Counter[tuple[str, str]]
     at_threshold: ThresholdScores | None
 
 
 def _evaluate(
-    pairs: Sequence[tuple[Side, Side, Indices]],
+    pairs: Sequence[tuple[Side, Side, Indices, Indices | None]],
     classes: Labels,
     labels: Labels,
     settings: _Settings,
     threshold: float | None = None,
 ) -> Evaluation:
-    """Scores of every gallery and its probes, given with their rows among the classes; `labels` are all that exist."""
+    """Scores of every gallery and its probes; `labels` are all that exist.
+
+    Probes are given with their rows among the classes, and with their counterparts as in `search`.
+    """
     names, units = np.unique(classes, return_inverse=True)
     resample = settings.resample
     if resample == "auto":
@@ -265,17 +273,18 @@ def _evaluate(
         units = np.arange(len(classes))
     done = []
     with show_progress("Evaluating", 2 * len(pairs), settings.progress) as advance:
-        for gallery, probes, rows in pairs:
+        for gallery, probes, rows, counterparts in pairs:
             advance(0, f"{probes[0]} in {gallery[0]}")
-            found = search(gallery, probes, units[rows], int(units.max()) + 1, settings.metric)
+            found = search(gallery, probes, units[rows], int(units.max()) + 1, settings.metric, counterparts)
             advance(1, f"intervals of {probes[0]} in {gallery[0]}")
             done.append(_score(found, settings, threshold))
             advance(1)
     mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
     chance = float(np.mean([one.direction.scores.chance for one in done]))
     n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
+    n_other_units = min((one.n_other_units for one in done if one.n_other_units), default=0)
     return Evaluation(
-        mean=_scores(mean, chance, n_classes, n_units, settings),
+        mean=_scores(mean, chance, n_classes, n_units, n_other_units, settings),
         directions=tuple(one.direction for one in done),
         metric=settings.metric,
         n_samples=len(classes),
@@ -303,7 +312,7 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         n_probes=n_probes,
         n_skipped=len(found.own) - n_probes,
         n_nonmated=found.n_nonmated,
-        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, settings),
+        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, found.n_other_units, settings),
         roc=_curve(false, true, np.append(found.thresholds, np.inf)),
         identification=_curve(*open_set) if found.n_nonmated else ((), (), ()),
     )
@@ -312,6 +321,7 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         statistics,
         found.n_classes,
         found.n_mated_units,
+        found.n_other_units,
         Counter(_texts(found.labels[found.mated])),
         Counter(zip(_texts(found.labels[missed]), _texts(found.nearest[missed]), strict=True)),
         None if threshold is None else _threshold_scores(found, statistics, threshold, settings),
@@ -329,9 +339,14 @@ def _threshold_scores(
 
 
 def _scores(
-    statistics: Mapping[str, Array], chance: float, n_classes: int, n_units: int, settings: _Settings
+    statistics: Mapping[str, Array],
+    chance: float,
+    n_classes: int,
+    n_units: int,
+    n_other_units: int,
+    settings: _Settings,
 ) -> Scores:
-    def single(name: str) -> Estimate | None:
+    def single(name: str, n_units: int = n_units) -> Estimate | None:
         return settings.estimate(statistics[name][:, 0], n_units)
 
     def at_rates(name: str) -> dict[float, Estimate | None]:
@@ -351,6 +366,8 @@ def _scores(
         chance=chance,
         accuracy=accuracy,
         average_precision=precision,
+        counterpart_first=single("counterpart_first"),
+        accuracy_without_counterpart=single("accuracy_without_counterpart", n_other_units),
         cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True) if rank),
         equal_error_rate=single("equal_error_rate"),
         true_match_rates=at_rates("true_match_rates"),

@@ -34,6 +34,12 @@ class Scores:
     """Share of probes whose nearest gallery sample has their class."""
     average_precision: Estimate
     """Mean average precision."""
+    counterpart_first: Estimate | None
+    """Share of probes whose nearest gallery sample is their counterpart, the same sample in the other view."""
+    accuracy_without_counterpart: Estimate | None
+    """Accuracy in the gallery without the counterpart; None if no class has another gallery sample.
+
+    Probes whose class has no other gallery sample are left out."""
     cmc: tuple[Estimate, ...]
     """Shares of probes whose class is among the 1, 2, … nearest classes."""
     equal_error_rate: Estimate | None

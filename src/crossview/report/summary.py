@@ -18,6 +18,11 @@ def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
         return " ".join(filter(None, ["No method could be run.", *reasons, remark]))
     protocol = [_sizes(panel, result), remark, _folds(panel, result)]
     protocol.append(f"Random matches would score {100 * result['chance']:.1f} %.")
+    if result["n_test"] > result["n_test_classes"]:
+        protocol.append(
+            "As in the paper, the gallery holds each probe's own counterpart, the same sample in the other view; "
+            "evaluate also measures accuracy without it."
+        )
     if result["skipped"]:
         where = "" if panel.places[0].cell.split.n_repeats == 1 else " in the first split"
         skipped = f"{counted(result['skipped'], 'probe')} of {result['probes']}"
