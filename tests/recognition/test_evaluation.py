@@ -373,3 +373,15 @@ def test_with_one_sample_per_class_the_counterpart_is_the_only_match(matcher, vi
     # The probes of a matcher are no rows of its gallery.
     mean = cv.evaluate_probes(matcher, views["back"], Y, "back", n_bootstrap=100).mean
     assert (mean.counterpart_first, mean.accuracy_without_counterpart) == (None, None)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-12])
+def test_views_that_collapse_to_a_point_are_warned_of(model, views, scale):
+    middle = views["back"].mean(axis=0)
+    flat = {"front": views["front"], "back": middle + scale * (views["back"] - middle)}
+    with pytest.warns(UserWarning, match="all samples of view 'back' map to the same point: check the columns") as told:
+        cv.evaluate(model, flat, Y, n_bootstrap=100)
+    assert len(told) == 1
+    matcher = cv.CrossViewClassifier(model).enroll(flat["back"], Y, "back")
+    with pytest.warns(UserWarning, match="all samples of the gallery are the same point"):
+        cv.evaluate_probes(matcher, views["front"], Y, "front", n_bootstrap=100)

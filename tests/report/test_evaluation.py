@@ -150,3 +150,20 @@ def test_a_gallery_and_probes_of_one_class_have_a_page():
     page = report_on(cv.evaluate_probes(matcher, np.eye(3)[:1], [0], "b", n_bootstrap=100), np.zeros(1))
     assert {"roc", "det", "open-set"}.isdisjoint(item.key for item in page.items)
     assert "There are no pairs of two classes." in render(page)
+
+
+def test_accuracy_at_chance_is_marked():
+    rng = np.random.default_rng(0)
+    views = {name: rng.normal(size=(120, 8)) for name in "ab"}
+    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, Y, n_bootstrap=100)
+    assert ", no better than chance; random matches would score" in evaluation_summary(found)
+    rows = evaluation_tables(found)[0].rows
+    assert {row: entries[0].note for row, entries in rows.items()} == dict.fromkeys(
+        ["b in a", "a in b", "mean"], "no better than chance"
+    )
+    assert {entry.note for entries in rows.values() for entry in entries[1:]} == {""}
+
+
+def test_accuracy_above_chance_is_not_marked(evaluation):
+    assert "no better" not in evaluation_summary(evaluation)
+    assert {entry.note for entry in evaluation_tables(evaluation)[0].entries} == {""}

@@ -102,7 +102,7 @@ def evaluate(
         print_json(result)
         return
     tables = evaluation_tables(found)
-    notes = (entry.note for table in tables for entry in table.entries)
+    notes = (entry.note for table in tables for entry in table.entries if entry.mean is None)
     reports.print_results(tables, [*notes, summary], page)
 
 

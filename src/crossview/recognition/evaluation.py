@@ -1,5 +1,6 @@
 """How good a fitted model is on test samples, with confidence intervals."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _MANY_CLASSES = 20  # from which on classes are drawn
 _POINTS = 200  # of a curve
 _CONFUSIONS = 10
 _LEAST_DRAWS = 100
+_ROUNDING = 1e-8  # of distances, relative to the largest value: their squares have 16 digits
 _WEIGHTS = 4_000_000  # held at a time
 
 
@@ -104,6 +106,7 @@ def evaluate(
         raise ValueError(f"matching needs two views or more, got one: {samples.names[0]!r}.")
     if len(np.unique(classes)) < 2:
         raise ValueError("all samples belong to one class: use test samples of two classes or more.")
+    _warn_if_collapsed({name: samples[name][seen] for name, seen in zip(samples.names, samples.mask.T, strict=True)})
     rows = {name: np.flatnonzero(seen) for name, seen in zip(samples.names, samples.mask.T, strict=True)}
     sides = {name: (name, samples[name][seen], classes[seen]) for name, seen in rows.items()}
     pairs = [
@@ -179,9 +182,11 @@ def evaluate_probes(
         raise ValueError("every probe is missing or has no label.")
     check_same_kind(classes, matcher.gallery_labels_)
     names = unwrap(matcher)[0].view_names_
+    name = names[index_of_view(view, names)]
     enrolled = has_label(matcher.gallery_labels_)
     gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
-    pair = (gallery, (names[index_of_view(view, names)], probes, classes), np.arange(len(probes)), None)
+    _warn_if_collapsed({name: probes, "gallery": gallery[1]})
+    pair = (gallery, (name, probes, classes), np.arange(len(probes)), None)
     return _evaluate([pair], classes, labels, settings, getattr(matcher, "threshold_", None))
 
 
@@ -391,6 +396,14 @@ def _latents(model: Any, views: ViewInput) -> Views:
         what = f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}"
         raise ValueError(f"{what}. Give the views these names.")
     return Views({name: map_view(model, first._take(checked, name), name) for name in checked.names})
+
+
+def _warn_if_collapsed(latents: Mapping[str, Array]) -> None:
+    """Warn of views whose samples are one point of the common space, up to rounding: their matches mean nothing."""
+    rounding = _ROUNDING * max(np.abs(X).max() for X in latents.values())
+    for name in (name for name, X in latents.items() if len(X) > 1 and np.ptp(X, axis=0).max() <= rounding):
+        what = "all samples of the gallery are" if name == "gallery" else f"all samples of view {name!r} map to"
+        warnings.warn(f"{what} the same point: check the columns and scaling.", UserWarning, stacklevel=3)
 
 
 def _known_labels(y: ArrayLike, n: int) -> Labels:

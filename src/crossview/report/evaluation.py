@@ -1,6 +1,7 @@
 """The report of an evaluation of one model on test samples."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import ceil
 from typing import TypeAlias
 
@@ -9,9 +10,10 @@ import numpy as np
 from crossview.datasets import Dataset
 from crossview.recognition.scores import Direction, Estimate, Evaluation, Scores
 from crossview.recognition.searches import LEAST_ERRORS
-from crossview.report.compose import environment_section
+from crossview.report.compose import AT_CHANCE, environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.formatting import counted
+from crossview.report.results import no_better
 
 Values: TypeAlias = Callable[[Scores], Mapping[str, Estimate | None]]
 
@@ -63,10 +65,11 @@ def evaluation_summary(evaluation: Evaluation) -> str:
     """What was evaluated and how good it is, in a few sentences."""
     mean, skipped = evaluation.mean, sum(one.n_skipped for one in evaluation.directions)
     directions = len(evaluation.directions)
+    verdict = f", {AT_CHANCE}" if _at_chance(mean, evaluation.n_samples) else ""
     sentences = [
         f"{counted(evaluation.n_samples, 'test sample')} of {counted(evaluation.n_classes, 'class')}, matched in "
         f"{counted(directions, 'direction')}.",
-        f"Accuracy is {_percent(mean.accuracy)}; random matches would score {100 * mean.chance:.1f} %.",
+        f"Accuracy is {_percent(mean.accuracy)}{verdict}; random matches would score {100 * mean.chance:.1f} %.",
         f"In brackets: {_how_intervals(evaluation)}.",
     ]
     if mean.counterpart_first and mean.accuracy_without_counterpart:
@@ -112,7 +115,7 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     def searches(scores: Scores) -> dict[str, Estimate | None]:
         return {f"FNIR at FPIR {rate:.10g}": value for rate, value in scores.false_negative_rates.items()}
 
-    tables = [_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption)]
+    tables = [_marked(_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption), evaluation)]
     caption = f"The share of probes whose class is among the nearest classes, up to the rank. {_BY_DIRECTION}"
     tables.append(_table(evaluation, "ranks", "Matches by rank", ranks, caption))
     rates = list(evaluation.mean.true_match_rates)
@@ -140,6 +143,21 @@ def _table(
     missing = notes or [""] * len(columns)
     rows = {row: [*map(_entry, values(one).values(), missing)] for row, one in scores.items()}
     return ResultTable(key, title, columns, rows, caption, row_head="direction", best="")
+
+
+def _marked(table: ResultTable, evaluation: Evaluation) -> ResultTable:
+    """The table with a note on every accuracy, its first column, that is no better than chance."""
+    chance = {_name(one): _at_chance(one.scores, one.n_probes) for one in evaluation.directions}
+    chance[_MEAN] = _at_chance(evaluation.mean, evaluation.n_samples)
+    rows = {
+        row: [replace(first, note=AT_CHANCE) if chance[row] else first, *others]
+        for row, (first, *others) in table.rows.items()
+    }
+    return replace(table, rows=rows)
+
+
+def _at_chance(scores: Scores, n: int) -> bool:
+    return no_better(scores.accuracy.value, scores.chance, n)
 
 
 def _too_few(what: str, rate: float) -> str:
