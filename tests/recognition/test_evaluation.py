@@ -230,10 +230,28 @@ def test_a_matcher_without_strangers_threshold_or_gallery(matcher, model, views)
         cv.evaluate_probes(model, views["back"], Y, "back")
     with pytest.raises(ValueError, match="must be of the same kind"):
         cv.evaluate_probes(matcher, views["back"], Y.astype(str), "back")
-    with pytest.raises(ValueError, match="no probe of back has its class in the gallery"):
-        cv.evaluate_probes(matcher, views["back"][~known], Y[~known], "back")
+    plain.enroll(views["front"][known], Y[known], "front", replace=True)
+    with pytest.raises(ValueError, match="none of these classes is enrolled, and the model is not calibrated: enrol"):
+        cv.evaluate_probes(plain, views["back"][~known], Y[~known], "back")
     with pytest.raises(ValueError, match="every probe is missing"):
         cv.evaluate_probes(matcher, np.full((2, 8), np.nan), Y[:2], "back")
+
+
+def test_strangers_alone_are_scored_at_the_threshold(matcher, views):
+    strangers = Y >= 16
+    X = views["back"][strangers]
+    found = cv.evaluate_probes(matcher, X, Y[strangers], "back", n_bootstrap=100)
+    accepted = matcher.kneighbors(X, "back", 1)[0][:, 0] <= matcher.threshold_
+    rate = found.at_threshold.false_match_rate
+    assert rate.value == found.at_threshold.false_positive_rate.value == pytest.approx(accepted.mean())
+    assert rate.low < rate.value < rate.high
+    assert (found.at_threshold.false_rejection_rate, found.at_threshold.accuracy_accepted) == (None, None)
+    assert (found.mean.accuracy, found.mean.average_precision, found.mean.cmc) == (None, None, ())
+    assert (found.mean.equal_error_rate, *found.mean.true_match_rates.values()) == (None, None, None)
+    assert set(found.mean.false_negative_rates.values()) == {None}
+    assert (found.directions[0].n_probes, found.directions[0].n_skipped) == (0, strangers.sum())
+    assert found.directions[0].roc == found.directions[0].identification == ((), (), ())
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["mean"]["chance"] is None
 
 
 def test_a_gallery_of_one_class_tells_strangers_apart(model, views):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from methods import make
@@ -55,6 +57,14 @@ def test_summary_in_words(evaluation):
     ) in words
     (column,) = (k for k, name in enumerate(evaluation_tables(evaluation)[0].columns) if "without own" in name)
     assert evaluation_tables(evaluation)[0].rows["mean"][column].mean == 100 * without.value
+
+
+def test_one_is_singular(evaluation):
+    first, second = evaluation.directions
+    one = replace(evaluation, directions=(replace(first, n_skipped=1), replace(second, n_skipped=0)), n_unlabelled=1)
+    words = evaluation_summary(one)
+    assert "1 probe whose class is not in the gallery counts as a stranger, and not in accuracy." in words
+    assert "1 sample without a label was left out." in words
 
 
 def test_counterparts_are_not_mentioned_if_they_are_the_only_matches():

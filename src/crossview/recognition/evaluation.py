@@ -145,8 +145,8 @@ def evaluate_probes(
     X : array-like of shape (t, D_v)
         Probes; rows of NaN are left out.
     y : array-like of shape (t,)
-        Their classes. Probes of classes that are not in the gallery are strangers. Those with the label "" are left
-        out.
+        Their classes. Probes of classes that are not in the gallery are strangers; if all are, only the scores at the
+        threshold are given. Those with the label "" are left out.
     view : int or str
         The view, by position or name.
     metric, n_bootstrap, confidence, resample, false_match_rates, random_state, progress
@@ -185,9 +185,15 @@ def evaluate_probes(
     name = names[index_of_view(view, names)]
     enrolled = has_label(matcher.gallery_labels_)
     gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
+    threshold = getattr(matcher, "threshold_", None)
+    if threshold is None and not np.isin(classes, gallery[2]).any():
+        raise ValueError(
+            "none of these classes is enrolled, and the model is not calibrated: enrol some of them, or run crossview "
+            "calibrate."
+        )
     _warn_if_collapsed({name: probes, "gallery": gallery[1]})
     pair = (gallery, (name, probes, classes), np.arange(len(probes)), None)
-    return _evaluate([pair], classes, labels, settings, getattr(matcher, "threshold_", None))
+    return _evaluate([pair], classes, labels, settings, threshold)
 
 
 @dataclass(frozen=True)
@@ -308,7 +314,7 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
     parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]
     statistics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
-    open_set = identification_curve(found.own, found.other, _POINTS)
+    nothing: tuple[Line, Line, Line] = ((), (), ())
     n_probes, missed = int(found.mated.sum()), found.mated & ~found.hits
     direction = Direction(
         gallery=found.gallery,
@@ -318,8 +324,10 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         n_skipped=len(found.own) - n_probes,
         n_nonmated=found.n_nonmated,
         scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, found.n_other_units, settings),
-        roc=_curve(false, true, np.append(found.thresholds, np.inf)),
-        identification=_curve(*open_set) if found.n_nonmated else ((), (), ()),
+        roc=_curve(false, true, np.append(found.thresholds, np.inf)) if n_probes else nothing,
+        identification=(
+            _curve(*identification_curve(found.own, found.other, _POINTS)) if n_probes and found.n_nonmated else nothing
+        ),
     )
     return _Scored(
         direction,
@@ -358,22 +366,18 @@ def _scores(
         found = [settings.estimate(values, n_units) for values in statistics[name].T]
         return dict(zip(settings.rates, found, strict=True))
 
-    ranks = [
-        settings.estimate(values, n_units, constant=rank >= n_classes)
-        for rank, values in enumerate(statistics["cmc"].T, 1)
-    ]
+    shares = enumerate(statistics["cmc"].T, 1)
+    found = (settings.estimate(values, n_units, constant=rank >= n_classes) for rank, values in shares)
+    ranks = [rank for rank in found if rank is not None]
     # What is found up to a rank is also found up to the next.
-    lows = np.maximum.accumulate([rank.low for rank in ranks if rank])
-    accuracy, precision = single("accuracy"), single("average_precision")
-    assert accuracy is not None  # every direction has a mated probe
-    assert precision is not None
+    lows = np.maximum.accumulate([rank.low for rank in ranks])
     return Scores(
         chance=chance,
-        accuracy=accuracy,
-        average_precision=precision,
+        accuracy=single("accuracy"),
+        average_precision=single("average_precision"),
         counterpart_first=single("counterpart_first"),
         accuracy_without_counterpart=single("accuracy_without_counterpart", n_other_units),
-        cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True) if rank),
+        cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True)),
         equal_error_rate=single("equal_error_rate"),
         true_match_rates=at_rates("true_match_rates"),
         false_negative_rates=at_rates("false_negative_rates"),

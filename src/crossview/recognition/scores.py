@@ -26,13 +26,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of matching, as shares; None if there are too few comparisons."""
+    """Scores of matching, as shares; None if there are too few comparisons, or only strangers."""
 
     chance: float
-    """Expected accuracy of random matches."""
-    accuracy: Estimate
+    """Expected accuracy of random matches; nan if there are only strangers."""
+    accuracy: Estimate | None
     """Share of probes whose nearest gallery sample has their class."""
-    average_precision: Estimate
+    average_precision: Estimate | None
     """Mean average precision."""
     counterpart_first: Estimate | None
     """Share of probes whose nearest gallery sample is their counterpart, the same sample in the other view."""

@@ -156,8 +156,6 @@ def search(
     (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers
-    if (p < 0).all():
-        raise ValueError(f"no probe of {probe_name} has its class in the gallery, {gallery_name}: check the labels.")
     found, genuine = _compare(G, g, P, p, metric, np.full(len(P), -1) if counterparts is None else counterparts)
     thresholds = _thresholds(genuine)
     of_one, of_two = count_pairs(G, g, P, p, thresholds, units, n_units, metric)
@@ -166,7 +164,7 @@ def search(
         probe=probe_name,
         n_gallery=len(G),
         n_classes=len(classes),
-        chance=float(counts[p[p >= 0]].mean() / len(G)),
+        chance=float(counts[p[p >= 0]].mean() / len(G)) if (p >= 0).any() else np.nan,
         units=units,
         own=found["own"],
         other=found["other"],
@@ -236,5 +234,7 @@ def _sum_scores(found: dict[str, NDArray[Any]], p: Indices, units: Indices, n_un
 def _thresholds(genuine: Array) -> Array:
     """Distances of pairs of one class at levels of the false non-match rate, small ones as exactly as large ones."""
     n = len(genuine)
+    if not n:
+        return genuine
     beyond = np.concatenate([np.geomspace(1, n, _LEVELS), np.linspace(1, n, _LEVELS)]).round().astype(np.intp)
     return np.unique(genuine[n - beyond])
