@@ -122,6 +122,23 @@ def test_strangers_alone(matcher, tmp_path):
     assert "none of these classes is enrolled, and the model is not calibrated" in message
 
 
+def test_intervals_stay_on_one_line(matcher, model, data, tmp_path):
+    """Also those of tables that are wider than the 80 columns of a terminal."""
+    write(tmp_path / "probes.npz", sketch=NOISY[1])
+    printed = run("evaluate", matcher, tmp_path / "probes.npz", "--view", "sketch", *FEW).stdout
+    at = cv.evaluate_probes(cv.load(matcher), NOISY[1], Y, "sketch", n_bootstrap=100).at_threshold
+    for one in (at.false_match_rate, at.false_positive_rate, at.false_rejection_rate, at.accuracy_accepted):
+        assert f"{100 * one.value:.1f} [{100 * one.low:.1f}, {100 * one.high:.1f}]" in printed
+    titles = [line.strip() for line in printed.splitlines()]
+    assert titles.count("At the threshold") == 2
+    assert titles.count("Accuracy by direction") == 1
+    printed += run("evaluate", model, data, *FEW).stdout
+    tables = [line for line in printed.splitlines() if "  " in line]
+    assert all(line.count("[") == line.count("]") for line in tables)
+    assert max(map(len, tables)) <= 80
+    assert "…" not in printed
+
+
 def test_rates_are_explained(model, matcher, data, tmp_path):
     printed = run("evaluate", model, data, *FEW).stdout
     for term in (
