@@ -77,7 +77,7 @@ def evaluation_summary(evaluation: Evaluation) -> str:
     intervals = f"In brackets: {_how_intervals(evaluation)}."
     at = evaluation.at_threshold
     if evaluation.mean.accuracy is None and at is not None and at.false_match_rate is not None:
-        found = f"At the threshold, {_percent(at.false_match_rate)} of them are taken for someone."
+        found = f"At the threshold, {_percent(at.false_match_rate)} are taken for someone."
         sentences = [f"{samples}, none of which is enrolled.", found, intervals]
     else:
         matched = f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."
@@ -131,18 +131,18 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     if evaluation.mean.accuracy is None:
         return _threshold_table(evaluation)
     has_others = evaluation.mean.accuracy_without_counterpart is not None
-    without = (
+    explained = (
         "Without own counterpart: the accuracy if the gallery lacks the sample of the probe's own row. Probes whose "
         "class has no other gallery sample are left out. "
     )
     caption = (
         "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
-        f"counts the ranks of the other samples of the class. {without * has_others}{_BY_DIRECTION}"
+        f"counts the ranks of the other samples of the class. {explained * has_others}{_BY_DIRECTION}"
     )
 
     def accuracy(scores: Scores) -> dict[str, Estimate | None]:
-        found = {"accuracy": scores.accuracy, "mean average precision": scores.average_precision}
-        return found | ({_WITHOUT: scores.accuracy_without_counterpart} if has_others else {})
+        without = {_WITHOUT: scores.accuracy_without_counterpart} if has_others else {}
+        return {"accuracy": scores.accuracy, **without, "mean average precision": scores.average_precision}
 
     def ranks(scores: Scores) -> dict[str, Estimate | None]:
         # Up to the number of classes, everything is found.
