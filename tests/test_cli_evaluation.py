@@ -103,6 +103,58 @@ def test_the_gallery_of_a_matcher(matcher, tmp_path):
     assert "photo in sketch" in run("evaluate", matcher, tmp_path / "data.npz", *FEW).stdout
 
 
+def test_strangers_alone(matcher, tmp_path):
+    write(tmp_path / "strangers.npz", y=Y[Y >= 12], sketch=NOISY[1][Y >= 12])
+    printed = run("evaluate", matcher, tmp_path / "strangers.npz", "--view", "sketch", *FEW, "-o", "here").stdout
+    expected = cv.evaluate_probes(cv.load(matcher), NOISY[1][Y >= 12], Y[Y >= 12], "sketch", n_bootstrap=100)
+    one = expected.at_threshold.strangers_matched
+    shown = f"{100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}]"
+    assert f"30 test samples of 6 classes, none of which is enrolled. At the threshold, {shown} are taken" in printed
+    assert "strangers matched" in printed
+    assert "FNIR" not in printed
+    page = (tmp_path / "here" / "report.html").read_text()
+    assert "Unknown probes" in page
+    assert 'id="accuracy"' not in page
+    plain = cv.load(matcher)
+    plain.threshold_ = None
+    cv.save(plain, tmp_path / "plain.model")
+    message = run("evaluate", "plain.model", "strangers.npz", "--view", "sketch", *FEW, status=1).stderr
+    assert "none of these classes is enrolled, and the model is not calibrated" in message
+
+
+def test_intervals_stay_on_one_line(matcher, model, data, tmp_path):
+    """Also those of tables that are wider than the 80 columns of a terminal."""
+    write(tmp_path / "probes.npz", sketch=NOISY[1])
+    printed = run("evaluate", matcher, tmp_path / "probes.npz", "--view", "sketch", *FEW).stdout
+    at = cv.evaluate_probes(cv.load(matcher), NOISY[1], Y, "sketch", n_bootstrap=100).at_threshold
+    for one in (at.strangers_matched, at.false_positive_rate, at.false_rejection_rate, at.accuracy_accepted):
+        assert f"{100 * one.value:.1f} [{100 * one.low:.1f}, {100 * one.high:.1f}]" in printed
+    titles = [line.strip() for line in printed.splitlines()]
+    assert titles.count("At the threshold") == 2
+    assert titles.count("Accuracy by direction") == 1
+    printed += run("evaluate", model, data, *FEW).stdout
+    tables = [line for line in printed.splitlines() if "  " in line]
+    assert all(line.count("[") == line.count("]") for line in tables)
+    assert max(map(len, tables)) <= 80
+    assert "…" not in printed
+
+
+def test_rates_are_explained(model, matcher, data, tmp_path):
+    printed = run("evaluate", model, data, *FEW).stdout
+    for term in (
+        "The false match rate (FMR) is the share of pairs of two classes that match",
+        "The false positive identification rate (FPIR) is the share of searches for strangers",
+        "The false negative identification rate (FNIR) is the share of searches for enrolled classes",
+    ):
+        assert printed.count(term) == 1
+    write(tmp_path / "known.npz", y=Y[Y < 12], sketch=NOISY[1][Y < 12])
+    printed = run("evaluate", matcher, "known.npz", "--view", "sketch", *FEW).stdout
+    assert "There are no strangers among the probes." in printed
+    assert "Strangers matched: of the 0 probes whose class is not in the gallery" in printed
+    assert "FPIR: the same share of 60 searches, in which probes of enrolled classes are strangers too" in printed
+    assert "Enrolled rejected: of the 60 probes of enrolled classes" in printed
+
+
 def test_a_report_on_something_else_is_not_replaced(model, data, tmp_path):
     run("evaluate", model, data, *FEW, "-o", "here")
     first = (tmp_path / "here" / "report.html").read_text()

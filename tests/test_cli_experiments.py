@@ -44,6 +44,8 @@ def test_compare_writes_a_report_and_prints_a_table(data, tmp_path):
     result = run("compare", data, "-o", tmp_path / "out", *SMALL)
     assert "MvHE" in result.stdout
     assert "±" in result.stdout
+    assert "MvHE × 8 is a committee of the 8 best settings of the search; here of 2" in result.stdout
+    assert "the gallery holds each probe's own counterpart" in result.stdout
     page = re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())
     assert f"crossview compare {data} --output" in page
     assert {path.name for path in (tmp_path / "out" / "tables").iterdir()} >= {"comparison.csv", "comparison.tex"}

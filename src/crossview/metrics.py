@@ -77,6 +77,9 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
 def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
     """Mean of `cross_view_accuracy` over all ordered pairs of views that have one: the paper's mACC.
 
+    The gallery includes the counterpart of each probe, the same row in the other view. `crossview.evaluate` also gives
+    the accuracy without it, which is usually lower if classes have several samples.
+
     Parameters
     ----------
     latents, y, metric

@@ -418,3 +418,13 @@ def test_scores_of_samples_are_shares_of_their_probes(metric, missing):
 def test_a_sample_without_a_probe_has_no_score():
     latents = cv.Views([[[0.0], [1.0], [2.0]], [[0.1], [1.1], [np.nan]]])
     np.testing.assert_array_equal(sample_scores(latents, np.array([0, 1, 2]), "euclidean"), [1.0, 1.0, np.nan])
+
+
+def test_training_samples_in_one_view_only_are_counted(turntable):
+    cell = small()
+    train, _ = cell.split.rows(turntable.y, 0)
+    mask = np.ones((len(turntable.y), turntable.views.shape[1]), dtype=bool)
+    mask[train[:2], 1:] = False
+    partly = dataclasses.replace(turntable, views=cv.Views(turntable.views, mask=mask))
+    assert run_cell(cell, partly)["n_train_single"] == 2
+    assert run_cell(cell, turntable)["n_train_single"] == 0

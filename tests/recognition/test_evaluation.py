@@ -230,10 +230,28 @@ def test_a_matcher_without_strangers_threshold_or_gallery(matcher, model, views)
         cv.evaluate_probes(model, views["back"], Y, "back")
     with pytest.raises(ValueError, match="must be of the same kind"):
         cv.evaluate_probes(matcher, views["back"], Y.astype(str), "back")
-    with pytest.raises(ValueError, match="no probe of back has its class in the gallery"):
-        cv.evaluate_probes(matcher, views["back"][~known], Y[~known], "back")
+    plain.enroll(views["front"][known], Y[known], "front", replace=True)
+    with pytest.raises(ValueError, match="none of these classes is enrolled, and the model is not calibrated: enrol"):
+        cv.evaluate_probes(plain, views["back"][~known], Y[~known], "back")
     with pytest.raises(ValueError, match="every probe is missing"):
         cv.evaluate_probes(matcher, np.full((2, 8), np.nan), Y[:2], "back")
+
+
+def test_strangers_alone_are_scored_at_the_threshold(matcher, views):
+    strangers = Y >= 16
+    X = views["back"][strangers]
+    found = cv.evaluate_probes(matcher, X, Y[strangers], "back", n_bootstrap=100)
+    accepted = matcher.kneighbors(X, "back", 1)[0][:, 0] <= matcher.threshold_
+    rate = found.at_threshold.strangers_matched
+    assert rate.value == found.at_threshold.false_positive_rate.value == pytest.approx(accepted.mean())
+    assert rate.low < rate.value < rate.high
+    assert (found.at_threshold.false_rejection_rate, found.at_threshold.accuracy_accepted) == (None, None)
+    assert (found.mean.accuracy, found.mean.average_precision, found.mean.cmc) == (None, None, ())
+    assert (found.mean.equal_error_rate, *found.mean.true_match_rates.values()) == (None, None, None)
+    assert set(found.mean.false_negative_rates.values()) == {None}
+    assert (found.directions[0].n_probes, found.directions[0].n_skipped) == (0, strangers.sum())
+    assert found.directions[0].roc == found.directions[0].identification == ((), (), ())
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["mean"]["chance"] is None
 
 
 def test_a_gallery_of_one_class_tells_strangers_apart(model, views):
@@ -328,3 +346,60 @@ def test_one_class_says_nothing_about_others(matcher, views):
     found = cv.evaluate_probes(matcher, X, [1] * 5, "front", n_bootstrap=100, resample="classes")
     accuracy = found.mean.accuracy
     assert (accuracy.value, accuracy.low, accuracy.high) == (pytest.approx(0.6), 0.0, 1.0)
+
+
+def test_accuracy_without_the_counterpart(evaluation, model, views):
+    """A slow transcription: every probe by itself, in the gallery without its own row."""
+    latents = model.transform(views)
+    found = []
+    for one in evaluation.directions:
+        G, P = latents[one.gallery], latents[one.probe]
+        first, hits, probes = 0, [], 0
+        for row in np.flatnonzero(~np.isnan(P[:, 0])):
+            seen = [k for k in range(len(Y)) if not np.isnan(G[k, 0])]
+            if Y[row] not in Y[seen]:
+                continue
+            probes += 1
+            first += min(seen, key=lambda k: np.linalg.norm(G[k] - P[row])) == row
+            others = [k for k in seen if k != row]
+            if Y[row] in Y[others]:
+                hits.append(Y[min(others, key=lambda k: np.linalg.norm(G[k] - P[row]))] == Y[row])
+        assert one.scores.counterpart_first.value == pytest.approx(first / probes)
+        without = one.scores.accuracy_without_counterpart
+        assert without.value == pytest.approx(np.mean(hits))
+        assert without.low < without.value < without.high
+        found.append(np.mean(hits))
+    mean = evaluation.mean
+    assert mean.accuracy_without_counterpart.value == pytest.approx(np.mean(found))
+    assert mean.accuracy_without_counterpart.value < mean.accuracy.value
+
+
+def test_probes_whose_class_has_no_other_sample_are_left_out_without_the_counterpart():
+    G, P, y = np.array([[0.0], [1.0], [5.0]]), np.array([[0.1], [1.1], [5.1]]), np.array([0, 0, 1])
+    found = search(("a", G, y), ("b", P, y), np.arange(3), 3, "euclidean", np.arange(3))
+    scores = found.statistics(np.ones((1, 3)), [0.1], None)
+    assert scores["accuracy_without_counterpart"] == 1.0
+    assert scores["counterpart_first"] == 1.0
+    assert found.n_other_units == 2
+
+
+def test_with_one_sample_per_class_the_counterpart_is_the_only_match(matcher, views):
+    pair = {name: views[name][20:44] for name in ("front", "back")}
+    model = cv.MvDA(n_components=4, reg=0.1).fit({name: views[name] for name in ("front", "back")}, Y)
+    mean = cv.evaluate(model, pair, np.arange(24), n_bootstrap=100).mean
+    assert (mean.counterpart_first, mean.accuracy_without_counterpart) == (None, None)
+    # The probes of a matcher are no rows of its gallery.
+    mean = cv.evaluate_probes(matcher, views["back"], Y, "back", n_bootstrap=100).mean
+    assert (mean.counterpart_first, mean.accuracy_without_counterpart) == (None, None)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-12])
+def test_views_that_collapse_to_a_point_are_warned_of(model, views, scale):
+    middle = views["back"].mean(axis=0)
+    flat = {"front": views["front"], "back": middle + scale * (views["back"] - middle)}
+    with pytest.warns(UserWarning, match="all samples of view 'back' map to the same point: check the columns") as told:
+        cv.evaluate(model, flat, Y, n_bootstrap=100)
+    assert len(told) == 1
+    matcher = cv.CrossViewClassifier(model).enroll(flat["back"], Y, "back")
+    with pytest.warns(UserWarning, match="all samples of the gallery are the same point"):
+        cv.evaluate_probes(matcher, views["front"], Y, "front", n_bootstrap=100)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from methods import make
@@ -48,6 +50,28 @@ def test_summary_in_words(evaluation):
     assert "5 probes whose class is not in the gallery count as strangers" in words
     assert f"random matches would score {100 * evaluation.mean.chance:.1f} %" in words
     assert "bootstrap draws of classes" in words
+    without, first = evaluation.mean.accuracy_without_counterpart, evaluation.mean.counterpart_first
+    assert (
+        "The gallery holds each probe's own counterpart, as in the paper; it is the first match of "
+        f"{100 * first.value:.1f} % of probes. Without it, accuracy is {100 * without.value:.1f} %"
+    ) in words
+    (column,) = (k for k, name in enumerate(evaluation_tables(evaluation)[0].columns) if "without own" in name)
+    assert evaluation_tables(evaluation)[0].rows["mean"][column].mean == 100 * without.value
+
+
+def test_one_is_singular(evaluation):
+    first, second = evaluation.directions
+    one = replace(evaluation, directions=(replace(first, n_skipped=1), replace(second, n_skipped=0)), n_unlabelled=1)
+    words = evaluation_summary(one)
+    assert "1 probe whose class is not in the gallery counts as a stranger, and not in accuracy." in words
+    assert "1 sample without a label was left out." in words
+
+
+def test_counterparts_are_not_mentioned_if_they_are_the_only_matches():
+    views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
+    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, np.arange(3), n_bootstrap=100)
+    assert "counterpart" not in evaluation_summary(found)
+    assert "counterpart" not in " ".join(evaluation_tables(found)[0].columns) + evaluation_tables(found)[0].caption
 
 
 def test_curves_have_the_rates(evaluation, page):
@@ -136,3 +160,20 @@ def test_a_gallery_and_probes_of_one_class_have_a_page():
     page = report_on(cv.evaluate_probes(matcher, np.eye(3)[:1], [0], "b", n_bootstrap=100), np.zeros(1))
     assert {"roc", "det", "open-set"}.isdisjoint(item.key for item in page.items)
     assert "There are no pairs of two classes." in render(page)
+
+
+def test_accuracy_at_chance_is_marked():
+    rng = np.random.default_rng(0)
+    views = {name: rng.normal(size=(120, 8)) for name in "ab"}
+    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, Y, n_bootstrap=100)
+    assert ", no better than chance; random matches would score" in evaluation_summary(found)
+    rows = evaluation_tables(found)[0].rows
+    assert {row: entries[0].note for row, entries in rows.items()} == dict.fromkeys(
+        ["b in a", "a in b", "mean"], "no better than chance"
+    )
+    assert {entry.note for entries in rows.values() for entry in entries[1:]} == {""}
+
+
+def test_accuracy_above_chance_is_not_marked(evaluation):
+    assert "no better" not in evaluation_summary(evaluation)
+    assert {entry.note for entry in evaluation_tables(evaluation)[0].entries} == {""}

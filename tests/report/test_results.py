@@ -19,7 +19,7 @@ from crossview.report.formatting import absent
 from crossview.report.results import direction_maps
 from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches, spread_out
 from crossview.report.standing import standing
-from crossview.report.summary import comparison_facts, comparison_summary
+from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 
 
 def record(cell, result=None, error=None):
@@ -359,12 +359,53 @@ def test_methods_that_did_not_run_are_not_counted():
     assert summary.startswith("The best of 2 methods (1 not applicable, 1 failed) is MvDA, with 90.0 %.")
     assert "With fewer than 5 splits, differences may be noise." in summary
     assert "in 2 random splits. A remark. Parameters" in summary
+    assert "the gallery holds each probe's own counterpart" in summary
     assert "over folds of classes, although the test is on new samples" in summary
     facts = comparison_facts(panel, results)
     assert facts["not_applicable"] == {"CCA": "CCA takes 2 views, got 3"}
     assert facts["failures"] == {"LDA": "singular"}
     assert (facts["best"], facts["tied"]) == (["MvDA"], [])
     assert facts["sizes"] == {"train": {"samples": 100, "classes": 10}, "test": {"samples": 90, "classes": 9}}
+
+
+def committees(n_members, methods=("PCA", "MvHE", "KMvHE")):
+    """A panel with committees of eight, and results in which they have some number of members."""
+    panel = comparison("digits", {}, methods, Split("samples", 20, 2), Search(members=8), ["MvHE", "KMvHE"])
+    members = result(0.9, members=[{}] * n_members)
+    return panel, recorded(panel, lambda p: result(0.8, **({} if p.row == "PCA" else {"committee": members})))
+
+
+def test_committees_are_counted_and_explained():
+    panel, results = committees(8)
+    summary = comparison_summary(panel, results)
+    assert summary.startswith("The best of 3 methods and 2 committees are MvHE × 8 and KMvHE × 8")
+    note = "MvHE × 8 is a committee of the 8 best settings of the search."
+    assert committee_note(panel, results) == note
+    assert comparison_tables(panel, results)[0].caption.endswith(note)
+    panel, results = committees(8, methods=("MvHE",))
+    assert "The best of 1 method and 1 committee is MvHE × 8" in comparison_summary(panel, results)
+    alone = few()
+    assert committee_note(alone, recorded(alone, lambda p: result(0.5))) == ""
+    assert "committee" not in comparison_summary(alone, recorded(alone, lambda p: result(0.5)))
+
+
+def test_committees_with_fewer_members_say_so():
+    note = committee_note(*committees(6))
+    assert (
+        note == "MvHE × 8 is a committee of the 8 best settings of the search; here of 6, as the search found no more."
+    )
+    panel, results = committees(6)
+    cell = panel.places[-1].cell
+    results[cell] = record(cell, result(0.8, committee=result(0.9, members=[{}] * 4)))
+    assert "; here of 4 to 6, as" in committee_note(panel, results)
+
+
+def test_training_samples_in_one_view_only_are_counted():
+    panel = few()
+    summary = comparison_summary(panel, recorded(panel, lambda p: result(0.5, n_train_single=3)))
+    assert "Trained on 100 samples of 10 classes (3 of the samples in one view only), tested on" in summary
+    for more in ({}, {"n_train_single": 0}):  # also results that were stored before these were counted
+        assert "in one view only" not in comparison_summary(panel, recorded(panel, lambda p, m=more: result(0.5, **m)))
 
 
 def test_numbers_of_one_are_singular():
@@ -375,6 +416,7 @@ def test_numbers_of_one_are_singular():
     assert "in 1 random split." in summary
     assert "Not scored: 1 probe of 1, whose class the gallery lacks." in summary
     assert "The only method is PCA" in summary
+    assert "counterpart" not in summary
 
 
 @pytest.mark.parametrize(

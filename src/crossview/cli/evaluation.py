@@ -15,7 +15,7 @@ from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.matching import comparable_labels
 from crossview.experiments.cells import fingerprint
 from crossview.persistence import write_atomically
-from crossview.report.evaluation import evaluation_report, evaluation_summary, evaluation_tables
+from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
 
 _RECORD = "evaluation.json"
 
@@ -101,9 +101,7 @@ def evaluate(
     if as_json:
         print_json(result)
         return
-    tables = evaluation_tables(found)
-    notes = (entry.note for table in tables for entry in table.entries)
-    reports.print_results(tables, [*notes, summary], page)
+    reports.print_results(evaluation_tables(found), [*evaluation_notes(found), summary], page)
 
 
 def _other_report(folder: Path, subject: dict[str, Any]) -> str:

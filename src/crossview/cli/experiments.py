@@ -37,7 +37,7 @@ from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import listed
 from crossview.report.results import not_applicable
-from crossview.report.summary import comparison_facts, comparison_summary
+from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 
 _CORES = int(cpu_count())
 
@@ -171,7 +171,9 @@ def compare(
     page = reports.write_page(report, output, static)
     shown.save(output)
     summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results)
-    _finish(comparison_tables(panel, results), results, page, as_json, summary, facts)
+    _finish(
+        comparison_tables(panel, results), results, page, as_json, summary, facts, note=committee_note(panel, results)
+    )
 
 
 def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
@@ -351,6 +353,7 @@ def _finish(
     as_json: bool,
     summary: str = "",
     facts: dict[str, Any] | None = None,
+    note: str = "",
 ) -> None:
     """Print the results and the path of the report."""
     unfinished = [record for record in results.values() if record.status == "failed"]
@@ -365,7 +368,7 @@ def _finish(
         ]
         print_json({"report": str(page), "failed": len(failed), "summary": summary, **known, "entries": rows})
     else:
-        lines = [summary]
+        lines = [note, summary]
         if not summary or len(unfinished) < len(results):  # otherwise the summary has the reasons
             absent = reasons(record for record in unfinished if record not in failed)
             lines += [f"Not applicable: {reason}" for reason in absent]

@@ -2,13 +2,17 @@
 
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 from rich.box import HEAVY_HEAD, SIMPLE
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from crossview.cli.app import err, out
 from crossview.report import Entry, Report, ResultTable, write_report
@@ -17,6 +21,7 @@ from crossview.report.formatting import absent, best_two, finite, measured, numb
 from crossview.report.results import direction_names
 
 _MOST_COLUMNS = 6  # the page has wider ones
+_ANY_WIDTH = 10_000  # wider than any table
 
 
 def check_folder(path: Path) -> None:
@@ -98,21 +103,37 @@ def console_tables(
     """Tables for a terminal; other wide ones than those by direction of these views are left to the page."""
     for table in tables:
         if len(table.columns) <= _MOST_COLUMNS:
-            yield _table(table)
+            yield from _fitting(table)
         elif list(table.columns) == direction_names(views):
             yield _extremes(table)
             yield from (_matrix(table, row, views) for row in best[:1])
 
 
-def _table(table: ResultTable) -> Table:
+def _fitting(table: ResultTable) -> Iterator[Table]:
+    """A table, with wrapped heads if it is wider than the terminal, or several with some of its columns each."""
+    n, unlimited = len(table.columns), out.options.update(max_width=_ANY_WIDTH)
+    for wrap_heads in (False, True):
+        shown = _table(table, wrap_heads)
+        if Measurement.get(out, unlimited, shown).maximum <= out.width or (wrap_heads and n == 1):
+            yield shown
+            return
+    for part in (slice(0, (n + 1) // 2), slice((n + 1) // 2, n)):
+        rows = {row: found[part] for row, found in table.rows.items()}
+        yield from _fitting(replace(table, columns=table.columns[part], rows=rows))
+
+
+def _table(table: ResultTable, wrap_heads: bool) -> Table:
     box = SIMPLE if table.has("low") else HEAVY_HEAD  # intervals need room
     shown = Table(title=escape(table.title), caption=f"± {table.spread}" if table.spread else None, box=box)
     shown.add_column(table.row_head)
-    for column in table.columns:
-        shown.add_column(escape(column), justify="right")
     best = best_two(table)
-    for row, found in table.rows.items():
-        shown.add_row(escape(row), *(_cell(entry, table, best[k].get(row)) for k, entry in enumerate(found)))
+    cells = {row: [_cell(entry, table, best[k].get(row)) for k, entry in enumerate(e)] for row, e in table.rows.items()}
+    for k, column in enumerate(table.columns):
+        widest = max((Text.from_markup(found[k]).cell_len for found in cells.values()), default=1)
+        head = textwrap.fill(column, widest, break_long_words=False) if wrap_heads else column
+        shown.add_column(escape(head), justify="right", no_wrap=True)
+    for row, found in cells.items():
+        shown.add_row(escape(row), *found)
     return shown
 
 

@@ -36,7 +36,8 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     ``committee`` the scores of the committee and the parameters of its ``members``, if these were tried. ``by_pca``
     has, for each number of principal components that the cell lists, the ``score`` of the best parameters: the paper
     chose the number by these scores on test samples. ``chance`` is the score of random matches, ``skipped`` the number
-    of ``probes`` whose class the gallery lacks. ``seconds`` has the times of the ``search``, final fit included, and of
+    of ``probes`` whose class the gallery lacks. Of the ``n_train`` training samples, ``n_train_single`` are in one view
+    only. ``seconds`` has the times of the ``search``, final fit included, and of
     a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of correct matches of
     every test sample, None without a probe, ``sample_classes`` their classes as numbers, ``tests_on`` what is new in
     the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that were not trained on.
@@ -145,6 +146,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
         "views": list(data.views.names),
         "n_train": len(tuned.train),
+        "n_train_single": int((tuned.views[tuned.train].mask.sum(axis=1) == 1).sum()),
         "n_test": len(tuned.test),
         "n_train_classes": len(np.unique(tuned.labels[tuned.train])),
         "n_test_classes": len(np.unique(tuned.tested)),

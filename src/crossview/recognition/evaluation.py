@@ -1,5 +1,6 @@
 """How good a fitted model is on test samples, with confidence intervals."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, check_same_kind, has_label
-from crossview.metrics import identification_curve
+from crossview.metrics import identification_curve, place_of_class
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.recognition.searches import Searches, Side, search
@@ -27,6 +28,7 @@ _MANY_CLASSES = 20  # from which on classes are drawn
 _POINTS = 200  # of a curve
 _CONFUSIONS = 10
 _LEAST_DRAWS = 100
+_ROUNDING = 1e-8  # of distances, relative to the largest value: their squares have 16 digits
 _WEIGHTS = 4_000_000  # held at a time
 
 
@@ -44,6 +46,10 @@ def evaluate(
     progress: bool = False,
 ) -> Evaluation:
     """Score a fitted model on test samples: every view is looked up in every other.
+
+    As in the paper, the gallery is all samples of a view, including each probe's counterpart: the same row in the other
+    view. If classes have several samples, the accuracy without it is given too. Use that to predict how well new
+    samples of enrolled classes are recognised.
 
     Intervals are percentiles of the bootstrap. It draws probes, always with all their views, while galleries stay as
     they are: an interval tells how much a score would vary with other probes of this kind.
@@ -101,10 +107,11 @@ def evaluate(
         raise ValueError(f"matching needs two views or more, got one: {samples.names[0]!r}.")
     if len(np.unique(classes)) < 2:
         raise ValueError("all samples belong to one class: use test samples of two classes or more.")
+    _warn_if_collapsed({name: samples[name][seen] for name, seen in zip(samples.names, samples.mask.T, strict=True)})
     rows = {name: np.flatnonzero(seen) for name, seen in zip(samples.names, samples.mask.T, strict=True)}
     sides = {name: (name, samples[name][seen], classes[seen]) for name, seen in rows.items()}
     pairs = [
-        (sides[g], sides[p], rows[p])
+        (sides[g], sides[p], rows[p], place_of_class(rows[g], rows[p]))
         for g, p in permutations(samples.names, 2)
         if np.isin(classes[rows[p]], classes[rows[g]]).any()
     ]
@@ -139,8 +146,8 @@ def evaluate_probes(
     X : array-like of shape (t, D_v)
         Probes; rows of NaN are left out.
     y : array-like of shape (t,)
-        Their classes. Probes of classes that are not in the gallery are strangers. Those with the label "" are left
-        out.
+        Their classes. Probes of classes that are not in the gallery are strangers; if all are, only the scores at the
+        threshold are given. Those with the label "" are left out.
     view : int or str
         The view, by position or name.
     metric, n_bootstrap, confidence, resample, false_positive_rates, random_state, progress
@@ -176,10 +183,18 @@ def evaluate_probes(
         raise ValueError("every probe is missing or has no label.")
     check_same_kind(classes, matcher.gallery_labels_)
     names = unwrap(matcher)[0].view_names_
+    name = names[index_of_view(view, names)]
     enrolled = has_label(matcher.gallery_labels_)
     gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
-    pair = (gallery, (names[index_of_view(view, names)], probes, classes), np.arange(len(probes)))
-    return _evaluate([pair], classes, labels, settings, getattr(matcher, "threshold_", None))
+    threshold = getattr(matcher, "threshold_", None)
+    if threshold is None and not np.isin(classes, gallery[2]).any():
+        raise ValueError(
+            "none of these classes is enrolled, and the model is not calibrated: enrol some of them, or run crossview "
+            "calibrate."
+        )
+    _warn_if_collapsed({name: probes, "gallery": gallery[1]})
+    pair = (gallery, (name, probes, classes), np.arange(len(probes)), None)
+    return _evaluate([pair], classes, labels, settings, threshold)
 
 
 @dataclass(frozen=True)
@@ -245,19 +260,23 @@ class _Scored(NamedTuple):
     statistics: dict[str, Array]  # of the data, then of every draw, each of shape (1 + draws, k)
     n_classes: int
     n_units: int  # with a mated probe
+    n_other_units: int  # with a probe that is scored without its counterpart
     probes: Counter[str]  # by class
     confusions: Counter[tuple[str, str]]
     at_threshold: ThresholdScores | None
 
 
 def _evaluate(
-    pairs: Sequence[tuple[Side, Side, Indices]],
+    pairs: Sequence[tuple[Side, Side, Indices, Indices | None]],
     classes: Labels,
     labels: Labels,
     settings: _Settings,
     threshold: float | None = None,
 ) -> Evaluation:
-    """Scores of every gallery and its probes, given with their rows among the classes; `labels` are all that exist."""
+    """Scores of every gallery and its probes; `labels` are all that exist.
+
+    Probes are given with their rows among the classes, and with their counterparts as in `search`.
+    """
     names, units = np.unique(classes, return_inverse=True)
     resample = settings.resample
     if resample == "auto":
@@ -266,17 +285,18 @@ def _evaluate(
         units = np.arange(len(classes))
     done = []
     with show_progress("Evaluating", 2 * len(pairs), settings.progress) as advance:
-        for gallery, probes, rows in pairs:
+        for gallery, probes, rows, counterparts in pairs:
             advance(0, f"{probes[0]} in {gallery[0]}")
-            found = search(gallery, probes, units[rows], int(units.max()) + 1, settings.metric)
+            found = search(gallery, probes, units[rows], int(units.max()) + 1, settings.metric, counterparts)
             advance(1, f"intervals of {probes[0]} in {gallery[0]}")
             done.append(_score(found, settings, threshold))
             advance(1)
     mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
     chance = float(np.mean([one.direction.scores.chance for one in done]))
     n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
+    n_other_units = min((one.n_other_units for one in done if one.n_other_units), default=0)
     return Evaluation(
-        mean=_scores(mean, chance, n_classes, n_units, settings),
+        mean=_scores(mean, chance, n_classes, n_units, n_other_units, settings),
         directions=tuple(one.direction for one in done),
         metric=settings.metric,
         n_samples=len(classes),
@@ -295,7 +315,7 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
     parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]
     statistics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
-    open_set = identification_curve(found.own, found.other, _POINTS)
+    nothing: tuple[Line, Line, Line] = ((), (), ())
     n_probes, missed = int(found.mated.sum()), found.mated & ~found.hits
     direction = Direction(
         gallery=found.gallery,
@@ -304,15 +324,18 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         n_probes=n_probes,
         n_skipped=len(found.own) - n_probes,
         n_nonmated=found.n_nonmated,
-        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, settings),
-        roc=_curve(false, true, np.append(found.thresholds, np.inf)),
-        identification=_curve(*open_set) if found.n_nonmated else ((), (), ()),
+        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, found.n_other_units, settings),
+        roc=_curve(false, true, np.append(found.thresholds, np.inf)) if n_probes else nothing,
+        identification=(
+            _curve(*identification_curve(found.own, found.other, _POINTS)) if n_probes and found.n_nonmated else nothing
+        ),
     )
     return _Scored(
         direction,
         statistics,
         found.n_classes,
         found.n_mated_units,
+        found.n_other_units,
         Counter(_texts(found.labels[found.mated])),
         Counter(zip(_texts(found.labels[missed]), _texts(found.nearest[missed]), strict=True)),
         None if threshold is None else _threshold_scores(found, statistics, threshold, settings),
@@ -330,29 +353,32 @@ def _threshold_scores(
 
 
 def _scores(
-    statistics: Mapping[str, Array], chance: float, n_classes: int, n_units: int, settings: _Settings
+    statistics: Mapping[str, Array],
+    chance: float,
+    n_classes: int,
+    n_units: int,
+    n_other_units: int,
+    settings: _Settings,
 ) -> Scores:
-    def single(name: str) -> Estimate | None:
+    def single(name: str, n_units: int = n_units) -> Estimate | None:
         return settings.estimate(statistics[name][:, 0], n_units)
 
     def at_rates(name: str) -> dict[float, Estimate | None]:
         found = [settings.estimate(values, n_units) for values in statistics[name].T]
         return dict(zip(settings.rates, found, strict=True))
 
-    ranks = [
-        settings.estimate(values, n_units, constant=rank >= n_classes)
-        for rank, values in enumerate(statistics["cmc"].T, 1)
-    ]
+    shares = enumerate(statistics["cmc"].T, 1)
+    found = (settings.estimate(values, n_units, constant=rank >= n_classes) for rank, values in shares)
+    ranks = [rank for rank in found if rank is not None]
     # What is found up to a rank is also found up to the next.
-    lows = np.maximum.accumulate([rank.low for rank in ranks if rank])
-    accuracy, precision = single("accuracy"), single("average_precision")
-    assert accuracy is not None  # every direction has a mated probe
-    assert precision is not None
+    lows = np.maximum.accumulate([rank.low for rank in ranks])
     return Scores(
         chance=chance,
-        accuracy=accuracy,
-        average_precision=precision,
-        cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True) if rank),
+        accuracy=single("accuracy"),
+        average_precision=single("average_precision"),
+        counterpart_first=single("counterpart_first"),
+        accuracy_without_counterpart=single("accuracy_without_counterpart", n_other_units),
+        cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True)),
         equal_error_rate=single("equal_error_rate"),
         true_match_rates=at_rates("true_match_rates"),
         false_negative_rates=at_rates("false_negative_rates"),
@@ -375,6 +401,14 @@ def _latents(model: Any, views: ViewInput) -> Views:
         what = f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}"
         raise ValueError(f"{what}. Give the views these names.")
     return Views({name: map_view(model, first._take(checked, name), name) for name in checked.names})
+
+
+def _warn_if_collapsed(latents: Mapping[str, Array]) -> None:
+    """Warn of views whose samples are one point of the common space, up to rounding: their matches mean nothing."""
+    rounding = _ROUNDING * max(np.abs(X).max() for X in latents.values())
+    for name in (name for name, X in latents.items() if len(X) > 1 and np.ptp(X, axis=0).max() <= rounding):
+        what = "all samples of the gallery are" if name == "gallery" else f"all samples of view {name!r} map to"
+        warnings.warn(f"{what} the same point: check the columns and scaling.", UserWarning, stacklevel=3)
 
 
 def _known_labels(y: ArrayLike, n: int) -> Labels:

@@ -26,14 +26,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of matching, as shares; None if there are too few comparisons."""
+    """Scores of matching, as shares; None if there are too few comparisons, or only strangers."""
 
     chance: float
-    """Expected accuracy of random matches."""
-    accuracy: Estimate
+    """Expected accuracy of random matches; nan if there are only strangers."""
+    accuracy: Estimate | None
     """Share of probes whose nearest gallery sample has their class."""
-    average_precision: Estimate
+    average_precision: Estimate | None
     """Mean average precision."""
+    counterpart_first: Estimate | None
+    """Share of probes whose nearest gallery sample is their counterpart, the same sample in the other view."""
+    accuracy_without_counterpart: Estimate | None
+    """Accuracy in the gallery without the counterpart; None if no class has another gallery sample.
+
+    Probes whose class has no other gallery sample are left out."""
     cmc: tuple[Estimate, ...]
     """Shares of probes whose class is among the 1, 2, … nearest classes."""
     equal_error_rate: Estimate | None

@@ -46,7 +46,7 @@ class Searches:
     hits: Mask  # whether the nearest of all is of the probe's class
     labels: Labels  # of the probes
     nearest: Labels  # the class of the nearest gallery sample
-    scores: Array  # (units, 3 + ranks): mated probes, hits, average precision, and found up to each rank
+    scores: Array  # (units, 6 + ranks): see `_sum_scores`
     thresholds: Array
     genuine: Array  # (units, thresholds + 1): pairs of one class within each threshold, and all
     impostor: Array  # the same of pairs of two classes
@@ -62,17 +62,25 @@ class Searches:
         return int(np.count_nonzero(self.scores[:, 0]))
 
     @property
+    def n_other_units(self) -> int:
+        """Number of units with a probe that is scored without its counterpart."""
+        return int(np.count_nonzero(self.scores[:, 4]))
+
+    @property
     def n_nonmated(self) -> int:
         """Number of non-mated searches."""
         return int(np.isfinite(self.other).sum())
 
     def statistics(self, weights: Array, rates: Sequence[float], threshold: float | None) -> dict[str, Array]:
         """Scores for every row of weights of the units, (b, units), each of shape (b, k); nan where there is none."""
-        mated, *scores = np.split(weights @ self.scores, [1, 2, 3], axis=1)
+        mated, hits, precision, first, others, other_hits, cmc = np.split(
+            weights @ self.scores, [1, 2, 3, 4, 5, 6], axis=1
+        )
         false, true = self.match_rates(weights)
         drawn = weights[:, self.units]
         with np.errstate(invalid="ignore"):
-            accuracy, precision, cmc = (sums / mated for sums in scores)
+            accuracy, precision, cmc, first = (sums / mated for sums in (hits, precision, cmc, first))
+            without = other_hits / others
             at_threshold = {
                 name: (drawn @ (some & among) / (drawn @ among))[:, None]
                 for name, (some, among) in self.shares_at(threshold).items()
@@ -80,6 +88,8 @@ class Searches:
         return {
             "accuracy": accuracy,
             "average_precision": precision,
+            "counterpart_first": first if self.n_other_units else np.full_like(first, np.nan),
+            "accuracy_without_counterpart": without,
             "cmc": cmc,
             "equal_error_rate": _equal_error_rate(false, true)[:, None],
             "true_match_rates": self._true_match_rates(false, true, rates),
@@ -136,14 +146,17 @@ def _equal_error_rate(false: Array, true: Array) -> Array:
     return rate
 
 
-def search(gallery: Side, probes: Side, units: Indices, n_units: int, metric: str) -> Searches:
-    """Compare all probes with all of a gallery, a part of them at a time; `units` are those of the probes."""
+def search(
+    gallery: Side, probes: Side, units: Indices, n_units: int, metric: str, counterparts: Indices | None = None
+) -> Searches:
+    """Compare all probes with all of a gallery, a part of them at a time; `units` are those of the probes.
+
+    `counterparts` are the places in the gallery of the probes' own samples, -1 for a probe that has none there.
+    """
     (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers
-    if (p < 0).all():
-        raise ValueError(f"no probe of {probe_name} has its class in the gallery, {gallery_name}: check the labels.")
-    found, genuine = _compare(G, g, P, p, metric)
+    found, genuine = _compare(G, g, P, p, metric, np.full(len(P), -1) if counterparts is None else counterparts)
     thresholds = _thresholds(genuine)
     of_one, of_two = count_pairs(G, g, P, p, thresholds, units, n_units, metric)
     return Searches(
@@ -151,7 +164,7 @@ def search(gallery: Side, probes: Side, units: Indices, n_units: int, metric: st
         probe=probe_name,
         n_gallery=len(G),
         n_classes=len(classes),
-        chance=float(counts[p[p >= 0]].mean() / len(G)),
+        chance=float(counts[p[p >= 0]].mean() / len(G)) if (p >= 0).any() else np.nan,
         units=units,
         own=found["own"],
         other=found["other"],
@@ -165,10 +178,13 @@ def search(gallery: Side, probes: Side, units: Indices, n_units: int, metric: st
     )
 
 
-def _compare(G: Array, g: Indices, P: Array, p: Indices, metric: str) -> tuple[dict[str, NDArray[Any]], Array]:
+def _compare(
+    G: Array, g: Indices, P: Array, p: Indices, metric: str, counterparts: Indices
+) -> tuple[dict[str, NDArray[Any]], Array]:
     """What every probe finds, and the distances of all pairs of one class, ascending."""
     order = np.argsort(g, kind="stable")
     starts = np.flatnonzero(np.diff(g[order], prepend=-1))
+    counts, paired = np.bincount(g), counterparts >= 0
     _, members = members_by_class(g)
     genuine, parts = [], []
     for rows, distances in distances_in_chunks(G, P, metric):
@@ -178,26 +194,38 @@ def _compare(G: Array, g: Indices, P: Array, p: Indices, metric: str) -> tuple[d
         wanted = members[p[rows][mated]]
         precision[mated] = probe_precision(distances[mated], wanted)
         genuine.append(np.take_along_axis(distances[mated], wanted, axis=1)[wanted >= 0])
+        nearest = distances.argmin(axis=1)
+        distances[paired[rows], counterparts[rows][paired[rows]]] = np.inf
         parts.append(
             {
                 "own": own,
                 "other": other,
-                "nearest": g[distances.argmin(axis=1)],
+                "nearest": g[nearest],
+                "counterpart_first": nearest == counterparts[rows],
+                "nearest_other": g[distances.argmin(axis=1)],
                 "precision": precision,
                 "rank": (by_class <= own[:, None]).sum(axis=1),
             }
         )
     pairs = np.concatenate(genuine)
     pairs.sort()
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, pairs
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    # Without any counterpart, there is nothing to leave out.
+    found["has_other"] = (p >= 0) & (counts[p] > paired) & paired.any()
+    return found, pairs
 
 
 def _sum_scores(found: dict[str, NDArray[Any]], p: Indices, units: Indices, n_units: int, n_ranks: int) -> Array:
-    """Sums over the mated probes of every unit: their number, hits, average precision, and found up to each rank."""
-    mated = p >= 0
+    """Sums over the mated probes of every unit, (units, 6 + ranks).
+
+    Their number, hits, average precision, how often the counterpart is the first match, the number of probes whose
+    class has a gallery sample other than the counterpart, their hits without it, and found up to each rank.
+    """
+    mated, other = p >= 0, found["has_other"]
     of = units[mated]
-    columns = [np.ones(len(of)), (found["nearest"] == p)[mated], found["precision"][mated]]
-    sums = np.column_stack([np.bincount(of, weights=column, minlength=n_units) for column in columns])
+    columns = [np.ones(len(p)), found["nearest"] == p, found["precision"]]
+    columns += [found["counterpart_first"], other, other & (found["nearest_other"] == p)]
+    sums = np.column_stack([np.bincount(of, weights=column[mated], minlength=n_units) for column in columns])
     ranks = np.minimum(found["rank"][mated], n_ranks + 1) - 1
     at_rank = np.bincount(of * (n_ranks + 1) + ranks, minlength=n_units * (n_ranks + 1)).reshape(n_units, -1)
     return np.hstack([sums, np.cumsum(at_rank, axis=1)[:, :n_ranks]])
@@ -206,5 +234,7 @@ def _sum_scores(found: dict[str, NDArray[Any]], p: Indices, units: Indices, n_un
 def _thresholds(genuine: Array) -> Array:
     """Distances of pairs of one class at levels of the false non-match rate, small ones as exactly as large ones."""
     n = len(genuine)
+    if not n:
+        return genuine
     beyond = np.concatenate([np.geomspace(1, n, _LEVELS), np.linspace(1, n, _LEVELS)]).round().astype(np.intp)
     return np.unique(genuine[n - beyond])

@@ -28,7 +28,7 @@ from crossview.report.results import (
 )
 from crossview.report.samples import embeddings, map_test_samples, matches
 from crossview.report.standing import standard_error, standing
-from crossview.report.summary import comparison_summary, failures
+from crossview.report.summary import committee_note, comparison_summary, failures
 
 _BROWSED = 2  # methods whose matches are shown
 _MAPPED = 4  # methods whose directions are shown as heat maps
@@ -86,8 +86,8 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
         "ordered pairs of views. All parameters, including the distance, were "
         "chosen on training samples only, by their score in cross-validation (last column). That score ranks "
         "parameters but does not predict accuracy, since folds have fewer samples to match with. Euclidean only: the "
-        "accuracy with that distance. A row such as MvHE × 8 is a committee of the eight best settings of the search."
-    )
+        f"accuracy with that distance. {committee_note(panel, results)}"
+    ).strip()
     over = (
         RANDOM_SPLITS if panel.places[0].cell.split.n_repeats > 1 else standing(panel, results, panel.columns[0]).over
     )

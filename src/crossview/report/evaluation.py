@@ -1,6 +1,7 @@
 """The report of an evaluation of one model on test samples."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import ceil
 from typing import TypeAlias
 
@@ -9,9 +10,10 @@ import numpy as np
 from crossview.datasets import Dataset
 from crossview.recognition.scores import Direction, Estimate, Evaluation, Scores
 from crossview.recognition.searches import LEAST_ERRORS
-from crossview.report.compose import environment_section
+from crossview.report.compose import AT_CHANCE, environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.formatting import counted
+from crossview.report.results import no_better
 
 Values: TypeAlias = Callable[[Scores], Mapping[str, Estimate | None]]
 
@@ -19,6 +21,7 @@ _MEAN = "mean"
 _RANKS = (1, 5, 10)
 _MOST_RANKS = 20  # of a curve
 _STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
+_WITHOUT = "accuracy without own counterpart"
 _BY_DIRECTION = "A row is a direction: probes of one view in a gallery of another."
 
 
@@ -26,13 +29,16 @@ def evaluation_report(
     evaluation: Evaluation, data: Dataset, model: str, facts: Mapping[str, str], command: str
 ) -> Report:
     """The page of an evaluation; the facts name the model and the data."""
-    accuracy, ranks, verification, identification, *at_threshold = evaluation_tables(evaluation)
-    sections = [
-        Section("Accuracy", [accuracy]),
-        Section("How soon a match is found", [ranks, _match_curves(evaluation)]),
-        Section("Unknown probes", [identification, *at_threshold, *_identification_curves(evaluation)], _OPEN_SET),
-        Section("Verification", [verification, *_verification_curves(evaluation)], _VERIFICATION),
-    ]
+    tables = {table.key: table for table in evaluation_tables(evaluation)}
+    unknown = [tables[key] for key in ("identification", "threshold") if key in tables]
+    sections = [Section("Unknown probes", [*unknown, *_identification_curves(evaluation)], _OPEN_SET)]
+    if evaluation.mean.accuracy is not None:
+        sections = [
+            Section("Accuracy", [tables["accuracy"]]),
+            Section("How soon a match is found", [tables["ranks"], _match_curves(evaluation)]),
+            *sections,
+            Section("Verification", [tables["verification"], *_verification_curves(evaluation)], _VERIFICATION),
+        ]
     if evaluation.confusions:
         sections.append(Section("Errors", [_confusions(evaluation, data)]))
     about = {**facts, "distance": evaluation.metric, "intervals": _how_intervals(evaluation)}
@@ -43,11 +49,18 @@ def evaluation_report(
     return Report(f"Evaluation of {model}", summary, sections, command)
 
 
+_FPIR = (
+    "The false positive identification rate (FPIR) is the share of searches for strangers, whose class is not in the "
+    "gallery, that return a class."
+)
+_FNIR = (
+    "The false negative identification rate (FNIR) is the share of searches for enrolled classes that do not return "
+    "the right one."
+)
+_FMR = "The false match rate (FMR) is the share of pairs of two classes that match."
 _OPEN_SET = (
-    "A search returns the nearest class if it is within a threshold. The false positive identification rate (FPIR) is "
-    "the share of searches for strangers, whose class is not in the gallery, that return a class. The false negative "
-    "identification rate (FNIR) is the share of searches for enrolled classes that do not return the right one. A "
-    "lower threshold trades false positives for false negatives.\n\n"
+    f"A search returns the nearest class if it is within a threshold. {_FPIR} {_FNIR} A lower threshold "
+    "trades false positives for false negatives.\n\n"
     "Every probe is searched in the gallery as it is, and once more without the samples of its class, as a stranger."
 )
 _VERIFICATION = (
@@ -60,32 +73,76 @@ _VERIFICATION = (
 
 def evaluation_summary(evaluation: Evaluation) -> str:
     """What was evaluated and how good it is, in a few sentences."""
-    mean, skipped = evaluation.mean, sum(one.n_skipped for one in evaluation.directions)
-    directions = len(evaluation.directions)
-    sentences = [
-        f"{counted(evaluation.n_samples, 'test sample')} of {counted(evaluation.n_classes, 'class')}, matched in "
-        f"{counted(directions, 'direction')}.",
-        f"Accuracy is {_percent(mean.accuracy)}; random matches would score {100 * mean.chance:.1f} %.",
-        f"In brackets: {_how_intervals(evaluation)}.",
-    ]
-    if skipped:
-        sentences.append(
-            f"{counted(skipped, 'probe')} whose class is not in the gallery count as strangers, and not in accuracy."
-        )
+    samples = f"{counted(evaluation.n_samples, 'test sample')} of {counted(evaluation.n_classes, 'class')}"
+    intervals = f"In brackets: {_how_intervals(evaluation)}."
+    at = evaluation.at_threshold
+    if evaluation.mean.accuracy is None and at is not None and at.strangers_matched is not None:
+        found = f"At the threshold, {_percent(at.strangers_matched)} are taken for someone."
+        sentences = [f"{samples}, none of which is enrolled.", found, intervals]
+    else:
+        matched = f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."
+        sentences = [matched, *_accuracy_sentences(evaluation), intervals, *_counterpart_sentences(evaluation)]
     if evaluation.n_unlabelled:
-        sentences.append(f"{counted(evaluation.n_unlabelled, 'sample')} without a label were left out.")
+        were = "was" if evaluation.n_unlabelled == 1 else "were"
+        sentences.append(f"{counted(evaluation.n_unlabelled, 'sample')} without a label {were} left out.")
     return " ".join(sentences)
 
 
+def _accuracy_sentences(evaluation: Evaluation) -> list[str]:
+    """Accuracy next to chance, and who does not count in it."""
+    mean, skipped = evaluation.mean, sum(one.n_skipped for one in evaluation.directions)
+    sentences = []
+    if mean.accuracy is not None:
+        verdict = f", {AT_CHANCE}" if _at_chance(mean, evaluation.n_samples) else ""
+        chance = f"random matches would score {100 * mean.chance:.1f} %"
+        sentences.append(f"Accuracy is {_percent(mean.accuracy)}{verdict}; {chance}.")
+    if skipped:
+        probes = f"{counted(skipped, 'probe')} whose class is not in the gallery"
+        count = "counts as a stranger" if skipped == 1 else "count as strangers"
+        sentences.append(f"{probes} {count}, and not in accuracy.")
+    return sentences
+
+
+def _counterpart_sentences(evaluation: Evaluation) -> list[str]:
+    """What the counterparts of the probes do to accuracy; empty if they are the only right matches."""
+    first, without = evaluation.mean.counterpart_first, evaluation.mean.accuracy_without_counterpart
+    if first is None or without is None:
+        return []
+    return [
+        "The gallery holds each probe's own counterpart, as in the paper; it is the first match of "
+        f"{100 * first.value:.1f} % of probes. Without it, accuracy is {_percent(without)}."
+    ]
+
+
+def evaluation_notes(evaluation: Evaluation) -> list[str]:
+    """What tables alone do not say: why values are missing, and what the rates are shares of."""
+    tables = evaluation_tables(evaluation)
+    notes = [entry.note for table in tables for entry in table.entries if entry.mean is None]
+    terms = {"verification": _FMR, "identification": f"{_FPIR} {_FNIR}"}
+    terms |= {table.key: table.caption for table in tables if table.key == "threshold"}
+    return [*notes, *(terms[table.key] for table in tables if table.key in terms)]
+
+
 def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
-    """Accuracy, verification and identification by direction, and what a matcher does at its threshold."""
+    """Accuracy, verification and identification by direction, and what a matcher does at its threshold.
+
+    If all probes are strangers, there is only the last.
+    """
+    if evaluation.mean.accuracy is None:
+        return _threshold_table(evaluation)
+    has_others = evaluation.mean.accuracy_without_counterpart is not None
+    explained = (
+        "Without own counterpart: the accuracy if the gallery lacks the sample of the probe's own row. Probes whose "
+        "class has no other gallery sample are left out. "
+    )
     caption = (
         "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
-        f"counts the ranks of the other samples of the class. {_BY_DIRECTION}"
+        f"counts the ranks of the other samples of the class. {explained * has_others}{_BY_DIRECTION}"
     )
 
     def accuracy(scores: Scores) -> dict[str, Estimate | None]:
-        return {"accuracy": scores.accuracy, "mean average precision": scores.average_precision}
+        without = {_WITHOUT: scores.accuracy_without_counterpart} if has_others else {}
+        return {"accuracy": scores.accuracy, **without, "mean average precision": scores.average_precision}
 
     def ranks(scores: Scores) -> dict[str, Estimate | None]:
         # Up to the number of classes, everything is found.
@@ -99,12 +156,13 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     def searches(scores: Scores) -> dict[str, Estimate | None]:
         return {f"FNIR at FPIR {rate:.10g}": value for rate, value in scores.false_negative_rates.items()}
 
-    tables = [_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption)]
+    tables = [_marked(_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption), evaluation)]
     caption = f"The share of probes whose class is among the nearest classes, up to the rank. {_BY_DIRECTION}"
     tables.append(_table(evaluation, "ranks", "Matches by rank", ranks, caption))
     rates = list(evaluation.mean.true_match_rates)
     notes = ["There are no pairs of two classes.", *(_too_few("pairs of two classes", rate) for rate in rates)]
-    tables.append(_table(evaluation, "verification", "Verification by direction", pairs, _BY_DIRECTION, notes))
+    caption = f"{_FMR} {_BY_DIRECTION}"
+    tables.append(_table(evaluation, "verification", "Verification by direction", pairs, caption, notes))
     notes = [_too_few("searches for strangers", rate) for rate in rates]
     caption = f"The share of searches for enrolled classes that fail, by that of strangers who match. {_BY_DIRECTION}"
     tables.append(_table(evaluation, "identification", "Open-set identification", searches, caption, notes))
@@ -129,6 +187,21 @@ def _table(
     return ResultTable(key, title, columns, rows, caption, row_head="direction", best="")
 
 
+def _marked(table: ResultTable, evaluation: Evaluation) -> ResultTable:
+    """The table with a note on every accuracy, its first column, that is no better than chance."""
+    chance = {_name(one): _at_chance(one.scores, one.n_probes) for one in evaluation.directions}
+    chance[_MEAN] = _at_chance(evaluation.mean, evaluation.n_samples)
+    rows = {
+        row: [replace(first, note=AT_CHANCE) if chance[row] else first, *others]
+        for row, (first, *others) in table.rows.items()
+    }
+    return replace(table, rows=rows)
+
+
+def _at_chance(scores: Scores, n: int) -> bool:
+    return scores.accuracy is not None and no_better(scores.accuracy.value, scores.chance, n)
+
+
 def _too_few(what: str, rate: float) -> str:
     return f"Too few {what}: a rate of {rate:.10g} needs {ceil(LEAST_ERRORS / rate - 1e-9)} or more."
 
@@ -138,18 +211,25 @@ def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
     at = evaluation.at_threshold
     if at is None:
         return []
-    columns = {
-        "strangers matched": _entry(at.strangers_matched, "There are no strangers among the probes."),
-        "FPIR": _entry(at.false_positive_rate),
-        "enrolled rejected": _entry(at.false_rejection_rate),
-        "accuracy of the accepted": _entry(at.accuracy_accepted),
-    }
+    (direction,) = evaluation.directions
+    columns = {"strangers matched": _entry(at.strangers_matched, "There are no strangers among the probes.")}
     caption = (
-        f"At the model's threshold, {at.threshold:.4g}: the share of {counted(at.n_strangers, 'stranger')} that are "
-        "taken for someone, that of all searches without the class of the probe (FPIR), that of probes of enrolled "
-        "classes that are turned away, and the accuracy of those that are not."
+        f"At the model's threshold, {at.threshold:.4g}. Strangers matched: of the {counted(at.n_strangers, 'probe')} "
+        "whose class is not in the gallery, the share that is taken for someone."
     )
-    rows = {_name(evaluation.directions[0]): list(columns.values())}
+    if direction.n_probes:
+        columns |= {
+            "FPIR": _entry(at.false_positive_rate),
+            "enrolled rejected": _entry(at.false_rejection_rate),
+            "accuracy of the accepted": _entry(at.accuracy_accepted),
+        }
+        caption += (
+            f" FPIR: the same share of {counted(direction.n_nonmated, 'search')}, in which probes of enrolled classes "
+            "are strangers too: each is searched in the gallery without its class. Enrolled rejected: of the "
+            f"{counted(direction.n_probes, 'probe')} of enrolled classes, the share that is turned away. Accuracy of "
+            "the accepted: of the others, the share whose nearest gallery sample is of their class."
+        )
+    rows = {_name(direction): list(columns.values())}
     return [ResultTable("threshold", "At the threshold", list(columns), rows, caption, row_head="direction", best="")]
 
 
@@ -182,7 +262,7 @@ def _verification_curves(evaluation: Evaluation) -> list[Curves]:
 def _identification_curves(evaluation: Evaluation) -> list[Curves]:
     """The trade-off of every direction that has searches for strangers; empty if none has."""
     curves = {}
-    for one in (one for one in evaluation.directions if one.n_nonmated):
+    for one in (one for one in evaluation.directions if one.identification[0]):
         fpir, fnir = np.array(one.identification[0]), np.array(one.identification[1])
         rates = _levels(one.n_nonmated)
         least = [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]

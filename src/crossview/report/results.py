@@ -89,8 +89,12 @@ def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
         return False
     chance, score = (float(np.mean([r[name] for r in done])) for name in ("chance", "score"))
     # Splits share their samples, so that several say little more than one.
-    error = np.sqrt(chance * (1 - chance) / np.mean([r["n_test"] for r in done]))
-    return bool(score <= chance + 2 * error)
+    return no_better(score, chance, float(np.mean([r["n_test"] for r in done])))
+
+
+def no_better(score: float, chance: float, n: float) -> bool:
+    """Whether the accuracy of n samples is within two standard errors of what random matches score."""
+    return bool(score <= chance + 2 * np.sqrt(chance * (1 - chance) / n))
 
 
 def cmc_curves(panel: Panel, results: Results) -> list[Item]:

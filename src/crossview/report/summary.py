@@ -18,11 +18,31 @@ def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
         return " ".join(filter(None, ["No method could be run.", *reasons, remark]))
     protocol = [_sizes(panel, result), remark, _folds(panel, result)]
     protocol.append(f"Random matches would score {100 * result['chance']:.1f} %.")
+    if result["n_test"] > result["n_test_classes"]:
+        protocol.append(
+            "As in the paper, the gallery holds each probe's own counterpart, the same sample in the other view; "
+            "evaluate also measures accuracy without it."
+        )
     if result["skipped"]:
         where = "" if panel.places[0].cell.split.n_repeats == 1 else " in the first split"
         skipped = f"{counted(result['skipped'], 'probe')} of {result['probes']}"
         protocol.append(f"Not scored{where}: {skipped}, whose class the gallery lacks.")
     return "\n\n".join([" ".join(_best(panel, results)), " ".join(filter(None, protocol))])
+
+
+def committee_note(panel: Panel, results: Results) -> str:
+    """What the rows of committees are, and how many members they have if fewer settings were tried; may be empty."""
+    rows = [row for row in panel.rows if row != method_of(row)]
+    if not rows:
+        return ""
+    wanted = max(place.cell.search.members for place in panel.places)
+    done = [result for row in rows for result in finished(records(panel, results, row, panel.columns[0]))]
+    fewest, most = (f((len(result["members"]) for result in done), default=wanted) for f in (min, max))
+    note = f"{rows[0]} is a committee of the {wanted} best settings of the search"
+    if fewest == wanted:
+        return f"{note}."
+    had = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    return f"{note}; here of {had}, as the search found no more."
 
 
 def comparison_facts(panel: Panel, results: Results) -> dict[str, Any]:
@@ -74,6 +94,8 @@ def _sizes(panel: Panel, result: Mapping[str, Any]) -> str:
         seen = f"{new} of them not seen in training"
     where = "in the given test set" if split.kind == "given" else f"in {counted(split.n_repeats, 'random split')}"
     trained = f"{counted(result['n_train'], 'sample')} of {counted(result['n_train_classes'], 'class')}"
+    if single := result.get("n_train_single"):
+        trained += f" ({single} of the samples in one view only)"
     tested = f"{counted(result['n_test'], 'sample')} of {counted(classes, 'class')}, {seen}"
     return f"Trained on {trained}, tested on {tested}, {where}."
 
@@ -101,7 +123,10 @@ def _best(panel: Panel, results: Results) -> list[str]:
     result = finished(records(panel, results, best[0], panel.columns[0]))
     score = 100 * sum(one["score"] for one in result) / len(result)
     verb = "is" if len(best) == 1 else "are"
-    among = f"The best of {counted(len(done), 'method')}{aside}" if len(done) > 1 else f"The only method{aside}"
+    committees = len([row for row in panel.rows if row != method_of(row) and method_of(row) in done])
+    more = f" and {counted(committees, 'committee')}" if committees else ""
+    only = len(done) == 1 and not committees
+    among = f"The only method{aside}" if only else f"The best of {counted(len(done), 'method')}{more}{aside}"
     sentences = [f"{among} {verb} {listed(best)}, with {score:.1f} %."]
     if tied:
         sentences.append(f"Tied with {'it' if len(best) == 1 else 'them'}: {listed(tied)}.")
