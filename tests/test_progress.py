@@ -80,7 +80,7 @@ def test_errors_pass_through_and_stop_the_thread(quick):
 def test_a_run_that_resumes_says_so_at_once(capsys):
     with progress("Searching for MvDA", 250, unit="fits") as advance:
         advance(0, restored=120)
-    assert capsys.readouterr().err == "Searching for MvDA: resuming; 120 of 250 fits were done\n"
+    assert capsys.readouterr().err == "Searching for MvDA: resuming with 120 of 250 fits done\n"
 
 
 def test_restored_steps_say_nothing_about_the_speed(clock):
@@ -168,7 +168,7 @@ def follow(end="pass", **options):
 
 def test_lines_go_on_while_the_global_lock_is_held():
     told = follow().communicate()[1].splitlines()
-    assert told[0] == "Working: resuming; 2 of 9 fits were done"
+    assert told[0] == "Working: resuming with 2 of 9 fits done"
     held = [line for line in told if line.startswith("Working: 3 of 9 fits, 0:0") and line.endswith("now beta=0.3, α")]
     assert len(held) >= 3
     assert told[-1] == "after"

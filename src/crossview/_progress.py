@@ -82,7 +82,7 @@ class _State:
             if restored:
                 self._first = self._last = time.monotonic()
         if restored:
-            _print(f"{self.label}: resuming; {restored} of {self.total} {self.unit} were done")
+            _print(f"{self.label}: resuming with {restored} of {self.total} {self.unit} done")
 
     @property
     def left(self) -> float | None:
