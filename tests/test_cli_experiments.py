@@ -398,13 +398,13 @@ def command(data, output):
 
 
 def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(data, tmp_path):
-    """Kill a real run at random moments, twenty times, and compare its end with that of an undisturbed one."""
+    """Kill a real run at random moments, eight times, and compare its end with that of an undisturbed one."""
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     subprocess.run(command(data, tmp_path / "calm"), check=True, capture_output=True, env=environment)
     chance = random.Random(0)
     seen = {}
     kills = 0
-    while kills < 20:
+    while kills < 8:
         process = subprocess.Popen(
             command(data, tmp_path / "torn"),
             env=environment,
@@ -412,7 +412,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(data, tmp_path):
             stderr=subprocess.DEVNULL,
         )
         time.sleep(chance.uniform(0.2, 3.0) if kills else 0.0)
-        if process.poll() is not None and kills < 20:
+        if process.poll() is not None and kills < 8:
             # It got to its end before it could be killed: begin with an empty store, and count on.
             before = tmp_path / f"whole-{kills}"
             (tmp_path / "torn").rename(before)

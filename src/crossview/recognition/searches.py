@@ -99,7 +99,7 @@ class Searches:
 
     def match_rates(self, weights: Array) -> tuple[Array, Array]:
         """False and true match rates at the thresholds and in the end, (b, thresholds + 1)."""
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # older releases of numpy take 0 / 0 for the former
             false, true = (
                 sums / sums[:, -1:] for sums in (weights @ counts for counts in (self.impostor, self.genuine))
             )
