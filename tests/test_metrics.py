@@ -494,7 +494,9 @@ def test_fnir_of_weighted_probes_is_that_of_repeated_ones():
     same = (g == p[:, None])[:, known]
     own, other = (np.where(keep, distances[:, known], np.inf).min(axis=1) for keep in (same, ~same))
     for rate in (0.0, 0.1, 0.5):
-        found = cv.metrics.false_negative_rate(own[probes], other[probes], rate, weights[None, probes].astype(float))
+        found = cv.metrics.open_set.false_negative_rate(
+            own[probes], other[probes], rate, weights[None, probes].astype(float)
+        )
         assert found[0] == pytest.approx(cv.metrics.fnir_at_fpir(G, g, P[again], p[again], rate), abs=1e-12)
 
 

@@ -16,7 +16,7 @@ from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, check_same_kind, has_label
-from crossview.metrics import identification_curve, place_of_class
+from crossview.metrics.open_set import identification_curve, place_of_class
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.recognition.searches import Searches, Side, search

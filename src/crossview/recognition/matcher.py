@@ -17,7 +17,7 @@ from crossview._transformer import MultiViewTransformer, map_view, unwrap
 from crossview._types import Array, Labels
 from crossview._validation import as_labels, check_choice, check_count, check_labels, check_same_kind, has_label
 from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
-from crossview.metrics import largest_threshold, own_and_other
+from crossview.metrics.open_set import largest_threshold, own_and_other
 from crossview.recognition.probabilities import (
     choose_probes,
     class_probabilities,

@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 
 from crossview._types import Array, Indices, Labels, Mask
 from crossview.distances import distances_in_chunks
-from crossview.metrics import (
-    count_pairs,
-    false_negative_rate,
-    members_by_class,
-    place_of_class,
-    probe_precision,
-    split_by_class,
-)
+from crossview.metrics.matching import count_pairs, members_by_class, probe_precision
+from crossview.metrics.open_set import false_negative_rate, place_of_class, split_by_class
 
 Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
 
