@@ -1,6 +1,6 @@
 """Words of messages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _SHORT = {"viewscaler__by": "scaling", "viewpca__n_components": "pca"}
@@ -14,6 +14,16 @@ def counted(count: int, noun: str) -> str:
     """
     ending = "" if count == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
     return f"{count} {noun}{ending}"
+
+
+def first_few(names: Sequence[object], most: int = 3) -> str:
+    """The first few of many names.
+
+    >>> first_few(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    shown = ", ".join(map(str, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def settings_text(params: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._text import first_few
 from crossview._types import Array
 from crossview._validation import check_choice
 from crossview.views import FeatureNames, ViewInput, Views, check_matrix, column_names, index_of_view
@@ -295,13 +296,10 @@ def other_columns(columns: Sequence[str], known: Sequence[str]) -> str:
     given, fitted = set(columns), set(known)
     missing, unexpected = [c for c in known if c not in given], [c for c in columns if c not in fitted]
     return "; ".join(
-        f"{what} {_listed(names)}" for what, names in (("missing", missing), ("unexpected", unexpected)) if names
+        f"{what} {first_few(list(map(repr, names)), _MOST_NAMED)}"
+        for what, names in (("missing", missing), ("unexpected", unexpected))
+        if names
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def transform_view(model: Any, X: ArrayLike, view: int | str) -> Any:

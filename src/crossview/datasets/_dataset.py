@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview._text import counted
+from crossview._text import counted, first_few
 from crossview._types import Array
-from crossview.datasets._files import listed
 from crossview.views import Views
 
 Key = TypeVar("Key", bound=Hashable)
@@ -80,7 +79,7 @@ def warn_of_single_samples(data: Dataset) -> None:
     single = [repr(str(label)) for label in classes[sizes == 1]]
     if len(data.view_names) > 1 and 0 < len(single) <= max(1, _FEW * len(classes)) and np.median(sizes) >= _SEVERAL:
         which = "a class" if len(single) == 1 else "classes"
-        warnings.warn(f"{which} with a single sample: {listed(single)} (check for typing errors).", stacklevel=3)
+        warnings.warn(f"{which} with a single sample: {first_few(single)} (check for typing errors).", stacklevel=3)
 
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:

@@ -4,7 +4,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -74,12 +74,6 @@ def is_hidden(name: str) -> bool:
 def natural(text: str) -> list[tuple[int, int, str]]:
     """Key that sorts names as people do: obj2 before obj10."""
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]{1,18})", text)]
-
-
-def listed(names: Sequence[object], most: int = 3) -> str:
-    """The first few of many names, for an error."""
-    shown = ", ".join(map(str, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _walk(root: Path) -> Iterator[Path]:

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from crossview._text import first_few
 from crossview._types import Array
 from crossview._validation import check_count
-from crossview.datasets._files import File, listed, one_line
+from crossview.datasets._files import File, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
 
@@ -70,7 +71,7 @@ def read_images(
         what = "is not a readable image: replace or remove it"
         if len(damaged) > 1:
             what = f"are not readable images ({len(damaged)} of {len(found)}): replace or remove them"
-        raise ValueError(f"{source}: {listed(damaged)} {what}.")
+        raise ValueError(f"{source}: {first_few(damaged)} {what}.")
     if len(first) > 1:
         one, another, *_ = first.values()
         resize = f"Resize all, for example with {_suggested(min(first))}."

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from crossview._text import first_few
 from crossview.datasets._dataset import paired
-from crossview.datasets._files import listed
 from crossview.datasets._pairing import check_pairs, keys_by_pattern
 from crossview.datasets._tables import Table, read_table
 from crossview.views import Views
@@ -78,7 +78,7 @@ def _check_labels(tables: Iterable[Table], labels: Mapping[str, str], id_column:
     for table in tables:
         missing = [identity for identity in table.rows if not labels[identity]]
         if missing and not table.labels:
-            there = listed([repr(name) for name in (id_column, *table.columns)], 10)
+            there = first_few([repr(name) for name in (id_column, *table.columns)], 10)
             raise ValueError(
                 f"{table.file} has no column {label_column!r}, only {there}: add it to one of the tables, "
                 "or rename the column that has the classes (in Python, pass its name as label_column)."

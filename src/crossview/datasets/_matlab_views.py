@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview.datasets._files import listed, natural, read_file
+from crossview._text import first_few
+from crossview.datasets._files import natural, read_file
 from crossview.datasets._matlab import Value, read_matlab
 
 _LABELS = ("y", "Y", "gnd", "gt", "label", "labels")
@@ -41,7 +42,7 @@ def _name_of_labels(variables: Mapping[str, Value], y_name: str, source: Path, l
     if labelled and not names:
         raise ValueError(
             f"{source} has no variable of labels, {', '.join(_LABELS)}, with one value per sample, only "
-            f"{listed(list(variables), 10) or 'structures'}: add it, or, in Python, pass its name as y_name."
+            f"{first_few(list(variables), 10) or 'structures'}: add it, or, in Python, pass its name as y_name."
         )
     return names[0] if names else None
 
@@ -75,7 +76,7 @@ def _views(variables: Mapping[str, Value], source: Path) -> dict[str, NDArray[An
     if not cells:
         return {name: matrices[name] for name in sorted(matrices, key=natural)}
     if len(cells) > 1 or matrices:
-        both = listed([*cells, *matrices])
+        both = first_few([*cells, *matrices])
         raise ValueError(f"{source} has views in a cell array and elsewhere, {both}: keep one cell array, or matrices.")
     ((name, values),) = cells.items()
     views = {f"{name}{k + 1}": value for k, value in enumerate(values) if isinstance(value, np.ndarray)}

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TypeVar
 
-from crossview.datasets._files import listed
+from crossview._text import first_few
 
 Key = TypeVar("Key")
 
@@ -27,7 +27,7 @@ def keys_by_pattern(pattern: str, names: Sequence[str]) -> list[tuple[str, str]]
     found = [compiled.search(name) for name in names]
     if missed := [name for name, one in zip(names, found, strict=True) if one is None]:
         raise ValueError(
-            f"pair_by does not match {listed(missed)} ({len(missed)} of {len(names)} names), {pattern}: correct it."
+            f"pair_by does not match {first_few(missed)} ({len(missed)} of {len(names)} names), {pattern}: correct it."
         )
     groups = [list(one.groups("")) for one in found if one is not None]
     named = compiled.groupindex.get("class")

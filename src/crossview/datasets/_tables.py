@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._files import listed, one_line, unreadable
+from crossview.datasets._files import one_line, unreadable
 
 _OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
@@ -34,7 +35,7 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
     except OSError as error:
         raise unreadable(file, error) from error
     if id_column not in columns:
-        there = listed([repr(name) for name in columns], 10)
+        there = first_few([repr(name) for name in columns], 10)
         raise ValueError(
             f"{file} has no column {id_column!r}, only {there}: add it, or rename the column that says which sample a "
             "row is (in Python, pass its name as id_column)."

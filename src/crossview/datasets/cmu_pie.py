@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from crossview._text import first_few
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset, class_names, paired
-from crossview.datasets._files import File, listed, open_files
+from crossview.datasets._files import File, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images, resize_images
 from crossview.datasets._matlab import read_matlab
 
@@ -115,7 +116,7 @@ def load_cmu_pie(
         absent = sorted(set(conditions) - {condition for _, condition in keys})
         if absent:
             raise ValueError(
-                f"conditions {listed(absent)} are not in {folder}: choose others, or pass conditions=None to keep all."
+                f"conditions {first_few(absent)} are not in {folder}: choose others, or pass conditions=None for all."
             )
         keys = [(person, condition) for person, condition in keys if condition in conditions]
     y = np.array([person for person, _ in keys])

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from crossview._text import first_few
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset, class_names, paired
-from crossview.datasets._files import File, listed, natural, open_files
+from crossview.datasets._files import File, natural, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images
 
 __all__ = ["load_cufsf", "load_hfb"]
@@ -125,7 +126,7 @@ def _sensors(
         stems = {view: _stems(files, view, folder, help_text) for view in views}
         keys = {view: identify(list(named)) for view, named in stems.items()}
         if not set(keys[views[0]].values()) & set(keys[views[1]].values()):
-            one, other = (f"{view} ({listed(list(stems[view]))})" for view in views)
+            one, other = (f"{view} ({first_few(list(stems[view]))})" for view in views)
             raise ValueError(f"no image of {one} has a counterpart in {other}. {help_text}")
         images, shape = read_images((file for named in stems.values() for file in named.values()), folder, wanted)
     return {view: {key: images[stems[view][stem][0]] for stem, key in keys[view].items()} for view in views}, shape

@@ -7,9 +7,10 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from crossview._text import first_few
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset, as_labels, described, paired, warn_of_single_samples
-from crossview.datasets._files import File, listed, natural, open_files, read_file
+from crossview.datasets._files import File, natural, open_files, read_file
 from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
 from crossview.datasets._npy import read_vector
 from crossview.datasets._pairing import check_pairs, keys_by_pattern
@@ -164,7 +165,7 @@ def _of_views(found: Mapping[Place, File], names: Collection[str], root: str | P
     there = sorted({view for view, _, _ in found}, key=natural)
     for view in names:
         if view not in there:
-            raise FileNotFoundError(f"{root} has no files of the view {view!r}, only {listed(there, 10)}. {_HELP}")
+            raise FileNotFoundError(f"{root} has no files of the view {view!r}, only {first_few(there, 10)}. {_HELP}")
     return {place: file for place, file in found.items() if place[0] in names}
 
 

@@ -10,14 +10,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_info
 
 from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
-from crossview.distances import comparable
 from crossview.experiments.cells import Cell, plain, space, training_size
+from crossview.metrics.cross_view import are_recognised
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
 from crossview.recognition.tuning import standard_pipeline
@@ -198,9 +197,8 @@ def sample_scores(latents: Views, y: NDArray[Any], metric: str) -> Array:
         gallery = np.flatnonzero(latents.mask[:, g])
         probes = np.flatnonzero(latents.mask[:, p] & np.isin(y, y[gallery]))
         if len(probes):
-            (G, P), _ = comparable([latents.arrays[g][gallery], latents.arrays[p][probes]], metric)
-            matched = y[gallery][pairwise_distances_argmin(P, G, metric=metric)]
-            scores[probes] += (matched == y[probes]) / len(probes)
+            G, P = latents.arrays[g][gallery], latents.arrays[p][probes]
+            scores[probes] += are_recognised(G, y[gallery], P, y[probes], metric) / len(probes)
             tried[probes] = True
             n_pairs += 1
     return np.where(tried, scores * tried.sum() / max(n_pairs, 1), np.nan)

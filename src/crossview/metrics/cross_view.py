@@ -216,9 +216,15 @@ def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore
     return scores
 
 
-def _accuracy(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> float:
+def are_recognised(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> Mask:
+    """Whether the nearest gallery sample of a probe has its class."""
     (G, P), _ = comparable([G, P], metric)
-    return float(np.mean(g[pairwise_distances_argmin(P, G, metric=metric)] == p))
+    found: Mask = g[pairwise_distances_argmin(P, G, metric=metric)] == p
+    return found
+
+
+def _accuracy(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> float:
+    return float(are_recognised(G, g, P, p, metric).mean())
 
 
 def _mean_by_dimension(
