@@ -289,7 +289,7 @@ def test_by_dimension_does_not_depend_on_blocks(by_dimension, block, metric, mon
     latents, y = [rng.normal(size=(40, 7)) for _ in range(3)], rng.integers(0, 8, size=40)
     dimensions = [1, 2, 2, 3, 6, 7, 9]
     at_once = by_dimension(latents, y, dimensions, metric)
-    monkeypatch.setattr(cv.metrics, "_BLOCK", block)
+    monkeypatch.setattr(cv.metrics.cross_view, "_BLOCK", block)
     np.testing.assert_allclose(by_dimension(latents, y, dimensions, metric), at_once, atol=1e-12)
 
 
@@ -307,7 +307,7 @@ def test_of_gallery_samples_at_the_same_distance_the_first_is_taken(metric):
 
 @pytest.mark.parametrize("few", [1, 100])
 def test_precision_is_that_of_scikit_learn_ties_included(few, monkeypatch):
-    monkeypatch.setattr(cv.metrics, "_FEW", few)
+    monkeypatch.setattr(cv.metrics.matching, "_FEW", few)
     rng = np.random.default_rng(5)
     G, P = rng.integers(0, 3, size=(40, 2)).astype(float), rng.integers(0, 3, size=(15, 2)).astype(float)
     g, p = rng.integers(0, 4, size=40), rng.integers(0, 4, size=15)
