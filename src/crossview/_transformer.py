@@ -13,8 +13,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._backend import fill_missing, is_tensor, like, to_device, to_numpy
 from crossview._text import first_few
-from crossview._types import Array
+from crossview._types import Mask, Rows
 from crossview._validation import check_choice
 from crossview.views import FeatureNames, ViewInput, Views, check_matrix, column_names, index_of_view
 
@@ -33,6 +34,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     feature_names_: list[FeatureNames]
     image_shape_: tuple[int, int] | None
 
+    device: str | None = None
     _output: str | None = None  # the container of outputs that `set_output` chose
 
     _refits: ClassVar[tuple[str, ...]] = ()
@@ -72,7 +74,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """
         return lambda setting: clone(self).set_params(**setting).fit(views, y)
 
-    def _map(self, X: Array, v: int) -> Array:
+    def _map(self, X: Rows, v: int) -> Rows:
         """Map samples of view v, none of them missing."""
         raise AssertionError("a subclass defines the map")
 
@@ -179,10 +181,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                 raise ValueError(f"input_features is not equal to feature_names_ of view {view!r}: leave it out.")
         return others
 
-    def _contain(self, Z: Array, X: Any, v: int) -> Any:
+    def _contain(self, Z: Rows, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
         output = self._output or get_config()["transform_output"]
-        if output == "default":
+        if output == "default" or is_tensor(Z):
             return Z
         columns = self._names_out(v, self._input_names()[v])
         try:
@@ -194,7 +196,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         index = X.index if isinstance(X, library.DataFrame) else None
         return library.DataFrame(Z, index=index, columns=columns, copy=False)
 
-    def _map_view(self, X: Any, view: int | str) -> Array:
+    def _map_view(self, X: Any, view: int | str) -> Rows:
         """Check and map samples of one view."""
         check_is_fitted(self)
         v = index_of_view(view, self.view_names_)
@@ -203,13 +205,14 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         self._check_features(checked, v, column_names(X, label))
         return self._map_seen(checked, seen, v)
 
-    def _map_seen(self, X: Array, seen: NDArray[np.bool_], v: int) -> Array:
-        if seen.all():
-            return self._map(X, v)
-        mapped = np.full((len(X), self._n_outputs(v)), np.nan)
+    def _map_seen(self, X: Rows, seen: Mask, v: int) -> Rows:
+        """Map the present samples of view v; the others stay rows of NaN."""
+        moved = X if self.device is None or is_tensor(X) else to_device(X, self.device)
         if seen.any():
-            mapped[seen] = self._map(X[seen], v)
-        return mapped
+            mapped = fill_missing(self._map(moved if seen.all() else moved[seen], v), seen, np.nan)
+        else:
+            mapped = like(moved, np.full((len(X), self._n_outputs(v)), np.nan))
+        return mapped if moved is X else to_numpy(mapped)
 
     def _check_known(self, views: ViewInput) -> Views:
         """Check that views are like the fitted ones, and put them in the same order."""
@@ -234,9 +237,9 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             self._check_features(X, v, columns)
         return checked
 
-    def _take(self, views: Views, name: str) -> Array:
+    def _take(self, views: Views, name: str) -> Rows:
         """The samples of one of the views, which must be like those in fit."""
-        X: Array = views[name]
+        X: Rows = views[name]
         self._check_images(views.image_shape)
         self._check_features(X, index_of_view(name, self.view_names_), views.feature_names[views.names.index(name)])
         return X
@@ -250,7 +253,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                 f"{fitted}: load them in that size."
             )
 
-    def _check_features(self, X: Array, v: int, columns: FeatureNames) -> None:
+    def _check_features(self, X: Rows, v: int, columns: FeatureNames) -> None:
         """Refuse other columns than in fit.
 
         Columns without names are accepted without scikit-learn's warning: ``views["photo"]`` is an array.
@@ -323,7 +326,7 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Any:
     return last._contain(latent, X, index_of_view(view, last.view_names_))
 
 
-def map_view(model: Any, X: ArrayLike, view: int | str) -> Array:
+def map_view(model: Any, X: ArrayLike, view: int | str) -> Rows:
     """As `transform_view`, but always an array: for use within the library."""
     latent: Any = X
     for step in unwrap(model):
@@ -332,7 +335,7 @@ def map_view(model: Any, X: ArrayLike, view: int | str) -> Array:
                 f"{type(step).__name__} cannot map a single view: use crossview's transformers in the pipeline."
             )
         latent = step._map_view(latent, view)
-    return np.asarray(latent)
+    return latent if is_tensor(latent) else np.asarray(latent)
 
 
 def unwrap(model: Any) -> list[Any]:

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = Any
+"""One row per sample: a NumPy array of float64, or a torch tensor."""
 Indices: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = NDArray[Any]

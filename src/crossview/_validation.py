@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import column_or_1d
 
-from crossview._blas import cross_product
+from crossview._backend import cross_product, frobenius_norm
 from crossview._types import Indices, Labels, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
@@ -34,11 +34,13 @@ def check_views(views: ViewInput, estimator: object) -> Views:
     for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True)):
         label = f"view {checked.names[v]!r}"
         rows = X if seen.all() else X[seen]
+        largest = max(float(rows.max()), -float(rows.min()))
         with np.errstate(over="ignore"):
-            if not np.isfinite(np.einsum("ij,ij->", rows, rows)):
-                raise ValueError(f"{label} has values too large to be squared: scale it down.")
-            if 0.0 < np.abs(rows).max() < 1e-140:
-                raise ValueError(f"{label} has values too small to be squared: scale it up.")
+            norm = frobenius_norm(rows)
+        if not np.isfinite(norm):
+            raise ValueError(f"{label} has values too large to be squared: scale it down.")
+        if 0.0 < largest < 1e-140:
+            raise ValueError(f"{label} has values too small to be squared: scale it up.")
         if (rows[1:] == rows[0]).all():
             raise ValueError(f"{label} is constant in every column: leave it out.")
     return checked
@@ -137,6 +139,23 @@ def check_flag(value: object, name: str) -> None:
     """Refuse what is not True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_device(device: object) -> None:
+    """Refuse a device that PyTorch does not know or cannot use."""
+    if device is None:
+        return
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"device={device!r} needs PyTorch: install it with pip install 'crossview[torch]'."
+        ) from error
+    try:
+        torch.empty(0, device=device)  # type: ignore[call-overload]
+    except (AssertionError, RuntimeError, TypeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"device must be a device that PyTorch can use, got {device!r}: {reason}.") from error
 
 
 def check_weight(value: object, name: str, *, positive: bool = False) -> None:

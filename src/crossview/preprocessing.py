@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from sklearn.base import clone
 from sklearn.metrics.pairwise import kernel_metrics
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, check_random_state
 
-from crossview._blas import cross_product, inner_products, product
+from crossview._backend import divide_columns, inner_products, product, shift
 from crossview._transformer import MultiViewTransformer
-from crossview._types import Array
+from crossview._types import Array, Rows
 from crossview._validation import check_choice, check_count, check_flag, check_weight, per_view
 from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
+from crossview.linalg.classes import grams
+from crossview.linalg.samples import Samples, moments
 from crossview.views import ViewInput, Views, seen_by_several
 
 __all__ = ["KernelTransformer", "ViewKernel", "ViewPCA", "ViewScaler"]
@@ -51,9 +52,11 @@ class _ViewWise(MultiViewTransformer):
         """
         self._check()
         checked = _learnable(views)
-        rows = checked._present_rows()
+        samples = Samples.of(checked)
         self.pooled_ = self._is_pooled(checked)
-        self._store([self._learn(np.concatenate(rows))] * len(rows) if self.pooled_ else [*map(self._learn, rows)])
+        sets = [samples.pooled()] if self.pooled_ else [*samples.single_views()]
+        maps = [self._learn(one) for one in sets]
+        self._store(maps * checked.shape[1] if self.pooled_ else maps)
         self._remember(checked)
         return self
 
@@ -72,7 +75,7 @@ class _ViewWise(MultiViewTransformer):
     def _check(self) -> None:
         """Refuse invalid parameters."""
 
-    def _learn(self, X: Array) -> Any:
+    def _learn(self, samples: Samples) -> Any:
         raise AssertionError("a subclass defines the map")
 
     def _store(self, maps: Sequence[Any]) -> None:
@@ -125,13 +128,17 @@ class ViewScaler(_ViewWise):
     def _is_pooled(self, views: Views) -> bool:
         return super()._is_pooled(views) and self.by == "feature"
 
-    def _learn(self, X: Array) -> tuple[Array, Array]:
+    def _learn(self, samples: Samples) -> tuple[Array, Array]:
+        (D,) = samples.n_features
         if self.by is None:
-            return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        scaler = StandardScaler().fit(X)
-        if self.by == "feature":
-            return scaler.mean_, scaler.scale_
-        return scaler.mean_, np.full(X.shape[1], np.sqrt(scaler.var_.mean()) or 1.0)
+            return np.zeros(D), np.ones(D)
+        mean, variances = moments(samples)
+        if self.by == "view":
+            return mean, np.full(D, np.sqrt(variances.mean()) or 1.0)
+        # A constant column may have a variance due to rounding.
+        rounding = len(samples) * np.finfo(np.float64).eps
+        constant = variances <= rounding * variances + np.square(rounding * mean)
+        return mean, np.where(constant, 1.0, np.sqrt(variances))
 
     def _store(self, maps: Sequence[tuple[Array, Array]]) -> None:
         self.means_, self.scales_ = map(list, zip(*maps, strict=True))
@@ -142,8 +149,8 @@ class ViewScaler(_ViewWise):
     def _names_out(self, v: int, inputs: list[str]) -> list[str]:
         return inputs
 
-    def _map(self, X: Array, v: int) -> Array:
-        return (X - self.means_[v]) / self.scales_[v]
+    def _map(self, X: Rows, v: int) -> Rows:
+        return divide_columns(shift(X, self.means_[v]), self.scales_[v])
 
 
 class ViewPCA(_ViewWise):
@@ -195,10 +202,10 @@ class ViewPCA(_ViewWise):
         if k is not None and not share:
             check_count(k, "n_components", least=1)
 
-    def _learn(self, X: Array) -> tuple[Array, Array, Array]:
+    def _learn(self, samples: Samples) -> tuple[Array, Array, Array]:
         limit = None if self.n_components is None or self.n_components < 1 else int(self.n_components)
-        mean = X.mean(axis=0)
-        components, shares = _principal_components(X - mean, limit)
+        mean, _ = moments(samples)
+        components, shares = _principal_components(samples.shifted([mean]), limit)
         k = _n_kept(shares, self.n_components)
         return mean, components[:k], shares[:k]
 
@@ -208,8 +215,8 @@ class ViewPCA(_ViewWise):
     def _n_outputs(self, v: int) -> int:
         return len(self.components_[v])
 
-    def _map(self, X: Array, v: int) -> Array:
-        return product(X - self.means_[v], np.ascontiguousarray(self.components_[v].T))
+    def _map(self, X: Rows, v: int) -> Rows:
+        return product(shift(X, self.means_[v]), np.ascontiguousarray(self.components_[v].T))
 
     def _refitter(
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
@@ -242,17 +249,21 @@ def _n_kept(shares: Array, n_components: float | None) -> int:
     return min(int(np.searchsorted(np.cumsum(shares), n_components, side="right")) + 1, len(shares))
 
 
-def _principal_components(X: Array, limit: int | None) -> tuple[Array, Array]:
+def _principal_components(samples: Samples, limit: int | None) -> tuple[Array, Array]:
     """Components of centred samples, one per row, and the share of variance along each.
 
     The Gram matrix of samples or features, whichever is smaller, is several times faster than a singular value
     decomposition. It squares the singular values, however, so small ones drown in rounding error: if these are needed,
     the singular values are computed.
     """
-    m, D = X.shape
-    total = float(np.einsum("ij,ij->", X, X)) or 1.0
+    m, (D,) = len(samples), samples.n_features
     most = min(m, D) if limit is None else min(limit, m, D)
-    gram = inner_products(X, X) if m < D else cross_product(X, X)
+    if m < D:
+        X = samples.factors()[0]
+        gram = inner_products(X, X)
+    else:
+        (gram,) = grams(samples)
+    total = float(np.trace(gram)) or 1.0
     order = len(gram)
     values, V = scipy.linalg.eigh(gram, subset_by_index=[order - most, order - 1], check_finite=False)
     values, V = values[::-1], V.T[::-1]
@@ -261,7 +272,7 @@ def _principal_components(X: Array, limit: int | None) -> tuple[Array, Array]:
         if m < D:
             V = product(np.ascontiguousarray(V[:kept]), X) / np.sqrt(values[:kept])[:, None]
         return _with_signs(V[:kept]), values[:kept] / total
-    _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+    _, singular, Vt = scipy.linalg.svd(samples.factors()[0], full_matrices=False, check_finite=False)
     varies = singular > max(m, D) * np.finfo(np.float64).eps * singular[0]
     kept = min(max(int(varies.sum()), 1), most)
     return _with_signs(Vt[:kept]), np.square(singular[:kept]) / total

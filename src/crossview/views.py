@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from crossview._backend import hide_rows, is_tensor, nan_rows, to_device, to_numpy
 from crossview._text import counted
-from crossview._types import Array
+from crossview._types import Mask, Rows
 
 __all__ = ["FeatureNames", "ViewInput", "Views", "check_matrix", "column_names", "seen_by_several"]
 
@@ -32,7 +33,8 @@ class Views:
     Parameters
     ----------
     views : sequence or mapping of array-like, each of shape (m, D_v)
-        One matrix per view: NumPy arrays, or pandas or polars frames. The keys of a mapping become the names.
+        One matrix per view: NumPy arrays, pandas or polars frames, or torch tensors on one device. The keys of a
+        mapping become the names.
     names : sequence of str, optional
         One name per view; ``view0``, ``view1``, … by default.
     mask : array-like of bool, shape (m, n), optional
@@ -45,9 +47,9 @@ class Views:
 
     Attributes
     ----------
-    arrays : list of ndarray, each of shape (m, D_v)
-        The views as float64, with rows of NaN where a sample is missing. They share memory with the input unless it
-        had to be converted.
+    arrays : list of ndarray or Tensor, each of shape (m, D_v)
+        The views as arrays of float64, or as the tensors that they were given as, with rows of NaN where a sample is
+        missing. They share memory with the input unless it had to be converted.
     names : list of str
         Names of the views.
     mask : ndarray of bool, shape (m, n)
@@ -90,12 +92,10 @@ class Views:
         _check_rows(numbers, matrices, self.names)
         if mask is not None:
             seen = _check_mask(mask, (len(numbers[0]), len(numbers)))
-            numbers = [
-                X if rows.all() else np.where(rows[:, None], X, np.nan) for X, rows in zip(numbers, seen.T, strict=True)
-            ]
+            numbers = [X if rows.all() else hide_rows(X, rows) for X, rows in zip(numbers, seen.T, strict=True)]
         checked = [_check_finite(X, label) for X, label in zip(numbers, labels, strict=True)]
-        self.arrays: list[Array] = [X for X, _ in checked]
-        self.mask: NDArray[np.bool_] = np.column_stack([rows for _, rows in checked])
+        self.arrays: list[Rows] = [X for X, _ in checked]
+        self.mask: Mask = np.column_stack([rows for _, rows in checked])
         if mask is not None and (seen & ~self.mask).any():
             k, v = np.argwhere(seen & ~self.mask)[0]
             raise ValueError(
@@ -114,9 +114,9 @@ class Views:
     @classmethod
     def _trusted(
         cls,
-        arrays: Iterable[Array],
+        arrays: Iterable[Rows],
         names: Sequence[str],
-        mask: NDArray[np.bool_],
+        mask: Mask,
         feature_names: Sequence[FeatureNames] | None = None,
         image_shape: tuple[int, int] | None = None,
     ) -> Views:
@@ -127,7 +127,14 @@ class Views:
         views.image_shape = image_shape
         return views
 
-    def _present_rows(self) -> list[Array]:
+    def _on(self, device: str | None) -> Views:
+        """The same samples as tensors on a device; unchanged for None, and for tensors, which stay where they are."""
+        if device is None or is_tensor(self.arrays[0]):
+            return self
+        arrays = [to_device(X, device) for X in self.arrays]
+        return Views._trusted(arrays, self.names, self.mask, self.feature_names, self.image_shape)
+
+    def _present_rows(self) -> list[Rows]:
         """Each view without its missing samples."""
         return [X if seen.all() else X[seen] for X, seen in zip(self.arrays, self.mask.T, strict=True)]
 
@@ -234,7 +241,7 @@ def _check_image_shape(given: tuple[int, int], names: Sequence[str], widths: Seq
     return height, width
 
 
-def _check_rows(arrays: Sequence[NDArray[Any]], given: Sequence[Any], names: Sequence[str]) -> None:
+def _check_rows(arrays: Sequence[Rows], given: Sequence[Any], names: Sequence[str]) -> None:
     """Refuse views whose rows cannot belong to the same samples."""
     if len({len(X) for X in arrays}) > 1:
         counts = ", ".join(f"{name!r} has {len(X)}" for name, X in zip(names, arrays, strict=True))
@@ -242,6 +249,10 @@ def _check_rows(arrays: Sequence[NDArray[Any]], given: Sequence[Any], names: Seq
             f"all views need the same number of rows: {counts}. Row k of every view is the same sample; "
             "use a row of NaN for a sample that is missing from a view."
         )
+    devices = {str(X.device) if is_tensor(X) else "" for X in arrays}
+    if len(devices) > 1:
+        found = ", ".join(device or "an array" for device in sorted(devices))
+        raise ValueError(f"the views are in different places ({found}): pass arrays, or tensors on one device.")
     frames = [(name, X.index) for name, X in zip(names, given, strict=True) if _column_kinds(X) is not None]
     for name, index in frames[1:]:
         first, reference = frames[0]
@@ -288,36 +299,40 @@ def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return several
 
 
-def check_matrix(X: Any, label: str) -> tuple[Array, NDArray[np.bool_]]:
+def check_matrix(X: Any, label: str) -> tuple[Rows, Mask]:
     """Check one view, (m, D), called `label` in errors.
 
-    Returns it as float64, sharing memory if possible, and which of its rows are present, (m,): not NaN.
+    Returns it as float64 or as a tensor, sharing memory if possible, and which of its rows are present, (m,): not NaN.
     """
     return _check_finite(_numbers(X, label), label)
 
 
-def _check_finite(numbers: NDArray[Any], label: str) -> tuple[Array, NDArray[np.bool_]]:
-    X: Array = np.ascontiguousarray(numbers, dtype=np.float64)
+def _check_finite(numbers: Rows, label: str) -> tuple[Rows, Mask]:
+    X: Rows = numbers if is_tensor(numbers) else np.ascontiguousarray(numbers, dtype=np.float64)
     # One pass over the data usually suffices; an overflowing sum only costs the detailed check.
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()):
+        if np.isfinite(float(X.sum())):
             return X, np.ones(len(X), dtype=bool)
-    if np.isinf(X).any():
-        k, f = np.argwhere(np.isinf(X))[0]
+    infinite = abs(X) == np.inf
+    if infinite.any():
+        k, f = np.argwhere(to_numpy(infinite))[0]
         raise ValueError(f"{label} contains infinity (row {k}, column {f}): clip or remove it.")
-    nan = np.isnan(X)
-    unseen: NDArray[np.bool_] = np.all(nan, axis=1)
-    partly = np.any(nan, axis=1) & ~unseen
+    unseen, some = nan_rows(X)
+    partly = some & ~unseen
     if partly.any():
         raise ValueError(
             f"{label} contains NaN in part of row {np.flatnonzero(partly)[0]}: impute it "
             "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample is missing from this view."
         )
-    return X, np.logical_not(unseen)
+    return X, ~unseen
 
 
-def _numbers(X: Any, label: str) -> NDArray[Any]:
+def _numbers(X: Any, label: str) -> Rows:
     """Convert the input to a dense matrix of numbers, or refuse it."""
+    if is_tensor(X):
+        if X.is_complex():
+            raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
+        return _check_shape(to_device(X.detach(), X.device), label)
     if scipy.sparse.issparse(X):
         raise TypeError(
             f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce it with "
@@ -346,13 +361,22 @@ def _numbers(X: Any, label: str) -> NDArray[Any]:
             f"{label} has dtype {matrix.dtype}, not numbers: encode strings and categories as numbers, and convert "
             "object arrays with X.astype(float)."
         )
+    return _check_shape(matrix, label)
+
+
+def _check_shape(matrix: Rows, label: str) -> Rows:
+    """Refuse what is not a matrix, or empty."""
     if matrix.ndim != 2:
         hint = " Reshape your data: X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature."
         hint = hint if matrix.ndim == 1 else ""
-        raise ValueError(f"{label} must be a matrix (samples, features), got an array of shape {matrix.shape}.{hint}")
+        raise ValueError(
+            f"{label} must be a matrix (samples, features), got an array of shape {tuple(matrix.shape)}.{hint}"
+        )
     for axis, what in enumerate(("sample", "feature")):
         if matrix.shape[axis] == 0:
-            raise ValueError(f"{label} is empty: 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+            raise ValueError(
+                f"{label} is empty: 0 {what}(s) (shape={tuple(matrix.shape)}) while a minimum of 1 is required."
+            )
     return matrix
 
 

@@ -12,6 +12,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import crossview as cv
 from crossview.linalg.classes import joint_scatters, view_scatters
+from crossview.linalg.samples import Samples
 
 ARRAYS, Y = make(sizes=(6, 4, 5))
 OFFSETS = np.cumsum([6, 4])
@@ -238,8 +239,9 @@ def test_view_consistency_does_not_depend_on_the_scale(scale):
 
 def test_mvda_of_one_view_is_lda():
     X, y = make(sizes=(5,))
-    between, within = joint_scatters(centred(X), np.ones((60, 1)), y)
-    one, within_one = view_scatters(centred(X), np.ones((60, 1)), y)
+    samples = Samples(arrays=centred(X), weights=np.ones((60, 1)), classes=y)
+    between, within = joint_scatters(samples)
+    one, within_one = view_scatters(samples)
     np.testing.assert_allclose(between, one[0], atol=1e-10)
     np.testing.assert_allclose(within, within_one[0], atol=1e-10)
     lda = LinearDiscriminantAnalysis(solver="eigen", n_components=3).fit(X[0], y)
@@ -254,7 +256,7 @@ def test_scatters_with_missing_samples():
     rng = np.random.default_rng(0)
     mask = rng.random((60, 3)) < 0.7
     arrays = [np.where(mask[:, [v]], X, 0.0) for v, X in enumerate(centred(ARRAYS))]
-    between, within = joint_scatters(arrays, mask.astype(float), Y)
+    between, within = joint_scatters(Samples(arrays=arrays, weights=mask.astype(float), classes=Y))
     W = rng.normal(size=(15, 2))
     Z = [X @ w for X, w in zip(arrays, np.split(W, OFFSETS), strict=True)]
     seen = np.vstack([z[m] for z, m in zip(Z, mask.T, strict=True)])

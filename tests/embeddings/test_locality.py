@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
-import scipy.sparse as sp
 from methods import improves, make
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.embeddings.locality import _patch_graph
+from crossview.embeddings.locality import _patch_edges
+from crossview.graphs.patches import Edges
 from crossview.linalg.scatter import graph_scatter
 
 ARRAYS, Y = make(m=36, sizes=(5, 5, 5))
@@ -61,13 +61,13 @@ def test_mvdla_objective_and_constraint():
 
 def test_mvdla_of_one_view_is_dla():
     X = ARRAYS[0] - ARRAYS[0].mean(axis=0)
-    S, _ = graph_scatter([X], _patch_graph(ARRAYS[0], Y, WITHIN, BETWEEN, BETA))
+    S, _ = graph_scatter([X], _patch_edges(ARRAYS[0], Y, WITHIN, BETWEEN, BETA))
     dla = cv.DLA(3, BETA, WITHIN, BETWEEN, pooled=False).fit(ARRAYS, Y)
     np.testing.assert_allclose(np.linalg.eigvalsh(S)[:3], dla.eigenvalues_[0], atol=1e-10)
 
 
 def test_within_class_neighbours_span_views():
-    graph = _patch_graph(np.vstack(ARRAYS), np.tile(Y, 3), 12, 0, 0.0).toarray()
+    graph = _patch_edges(np.vstack(ARRAYS), np.tile(Y, 3), 12, 0, 0.0).sums(np.eye(3 * len(Y)))
     assert graph[:36, 36:].sum() > 0
 
 
@@ -108,7 +108,7 @@ def test_graph_scatter_equals_the_sum_over_edges():
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(6, 2)), rng.normal(size=(4, 3))]
     weights = rng.normal(size=(10, 10)) * (rng.random((10, 10)) < 0.4)
-    S, _ = graph_scatter(arrays, sp.csr_array(weights))
+    S, _ = graph_scatter(arrays, Edges(np.where(weights, np.arange(10), -1), weights))
     W = rng.normal(size=(5, 2))
     Z = np.vstack([arrays[0] @ W[:2], arrays[1] @ W[2:]])
     expected = sum(weights[a, b] * ((Z[a] - Z[b]) ** 2).sum() for a in range(10) for b in range(10))

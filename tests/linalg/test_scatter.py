@@ -3,26 +3,25 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from strategies import problems
 
-from crossview.graphs.patches import Patches
-from crossview.linalg import scatter
+from crossview import _backend
+from crossview.graphs.patches import Edges
 from crossview.linalg.scatter import patch_scatter
 
 
-def graphs_of(found, m, beta):
-    """The package's graphs from the oracle's neighbour lists."""
-    graphs = []
+def edges_of(found, m, beta):
+    """The package's edges from the oracle's neighbour lists."""
+    edges = []
     for view in found:
         dense = np.zeros((m, m))
         for k, patch in enumerate(view):
             if patch is not None:
                 dense[k, patch[0]] = 1.0
                 dense[k, patch[1]] = -beta
-        graphs.append(sp.csr_array(dense))
-    return graphs
+        edges.append(Edges(np.where(dense, np.arange(m), -1), dense))
+    return edges
 
 
 def full(S):
@@ -40,13 +39,13 @@ def test_equals_the_papers_matrices(problem):
     m, n = problem.mask.shape
     beta = problem.weights["beta"]
     found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between)
-    graphs = graphs_of(found, m, beta)
+    edges = edges_of(found, m, beta)
     for weights, L in (
         ({"paired": 1.0}, oracles.matrix_j(m, n)),
         ({"intra": 1.0}, oracles.matrix_u(found, beta)),
         ({"inter": 1.0}, oracles.matrix_v(found, beta)),
     ):
-        S = patch_scatter(problem.arrays, problem.mask, graphs, **weights)
+        S = patch_scatter(problem.arrays, problem.mask, edges, **weights)
         expected = oracles.scatter(problem.arrays, L)
         assert np.abs(full(S) - expected).max() <= 1e-10 * max(np.abs(expected).max(), 1.0)
 
@@ -59,8 +58,8 @@ def test_equals_the_sum_over_edges_with_missing_samples(problem):
     arrays = [np.where(problem.mask[:, [v]], X, 0.0) for v, X in enumerate(problem.arrays)]
     found = oracles.patches(problem.arrays, problem.y, problem.mask, problem.n_within, problem.n_between)
     L = oracles.laplacian(found, problem.mask, **w)
-    graphs = graphs_of(found, m, w["beta"])
-    S = patch_scatter(arrays, problem.mask, graphs, paired=w["paired"], intra=w["intra"], inter=w["inter"])
+    edges = edges_of(found, m, w["beta"])
+    S = patch_scatter(arrays, problem.mask, edges, paired=w["paired"], intra=w["intra"], inter=w["inter"])
     expected = oracles.scatter(arrays, L)
     assert np.abs(full(S) - expected).max() <= 1e-10 * max(np.abs(expected).max(), 1.0)
 
@@ -68,15 +67,30 @@ def test_equals_the_sum_over_edges_with_missing_samples(problem):
 @settings(max_examples=30, deadline=None)
 @given(problem=problems(complete=True))
 def test_quadratic_form_of_pairs_is_the_sum_over_ordered_pairs(problem):
-    m, n = problem.mask.shape
     rng = np.random.default_rng(0)
     W = [rng.normal(size=(X.shape[1], 2)) for X in problem.arrays]
     latents = [X @ w for X, w in zip(problem.arrays, W, strict=True)]
-    nothing = [Patches(np.empty((m, 0), int), np.empty((m, 0), int)).graph(0, 0)] * n
-    S = full(patch_scatter(problem.arrays, problem.mask, nothing, paired=1.0))
+    S = full(patch_scatter(problem.arrays, problem.mask, [], paired=1.0))
     stacked = np.vstack(W)
     ordered = sum(((a - b) ** 2).sum() for i, a in enumerate(latents) for j, b in enumerate(latents) if i != j)
     assert np.trace(stacked.T @ S @ stacked) == pytest.approx(ordered, rel=1e-10, abs=1e-10)
+
+
+def test_a_draw_of_centres_is_unbiased():
+    """The mean over all draws of one centre is the scatter of all patches; the pairs are always complete."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(12, 4)), rng.normal(size=(12, 3))]
+    mask = np.ones((12, 2), dtype=bool)
+    edges = edges_of(oracles.patches(arrays, np.arange(12) % 4, mask, 1, 3), 12, 0.2)
+    weights = {"paired": 1.0, "intra": 0.3, "inter": 0.7}
+    draws = [
+        patch_scatter(
+            arrays, mask, [Edges(e.ids[[k]], e.weights[[k]]) for e in edges], centres=np.array([k]), **weights
+        )
+        for k in range(12)
+    ]
+    assert relative(np.mean(draws, axis=0), patch_scatter(arrays, mask, edges, **weights)) < 1e-13
+    assert relative(draws[0], draws[1]) > 0.1
 
 
 def test_chunks_do_not_change_the_result(monkeypatch):
@@ -84,7 +98,7 @@ def test_chunks_do_not_change_the_result(monkeypatch):
     arrays = [rng.normal(size=(50, 4)), rng.normal(size=(50, 3))]
     mask = np.ones((50, 2), dtype=bool)
     y = rng.integers(0, 5, size=50)
-    graphs = graphs_of(oracles.patches(arrays, y, mask, 1, 3), 50, 0.2)
-    whole = patch_scatter(arrays, mask, graphs, paired=1.0, intra=0.3, inter=0.7)
-    monkeypatch.setattr(scatter, "_CHUNK_ROWS", 7)
-    assert relative(patch_scatter(arrays, mask, graphs, paired=1.0, intra=0.3, inter=0.7), whole) < 1e-13
+    edges = edges_of(oracles.patches(arrays, y, mask, 1, 3), 50, 0.2)
+    whole = patch_scatter(arrays, mask, edges, paired=1.0, intra=0.3, inter=0.7)
+    monkeypatch.setattr(_backend, "_CHUNK_ROWS", 7)
+    assert relative(patch_scatter(arrays, mask, edges, paired=1.0, intra=0.3, inter=0.7), whole) < 1e-13

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._blas import product
+from crossview._backend import product, shift, to_numpy
 from crossview._transformer import MultiViewTransformer
-from crossview._types import Array, Indices
+from crossview._types import Array, Indices, Rows
 from crossview._validation import (
     check_count,
+    check_device,
     check_equal_widths,
     check_flag,
     check_labels,
@@ -22,6 +23,7 @@ from crossview._validation import (
 )
 from crossview.embeddings._data import TrainingData
 from crossview.linalg.eigen import component_signs
+from crossview.linalg.samples import Samples
 from crossview.metrics import mean_accuracy
 from crossview.views import ViewInput, Views
 
@@ -50,6 +52,7 @@ class Embedding(MultiViewTransformer):
 
     n_components: int | str
     center: bool
+    device: str | None
     projections_: list[Array]
     means_: list[Array]
     eigenvalues_: Array
@@ -119,6 +122,7 @@ class Embedding(MultiViewTransformer):
         """Check the input and prepare the training data."""
         self._requested_components()
         check_flag(self.center, "center")
+        check_device(self.device)
         for name in self._nonnegative:
             check_weight(getattr(self, name), name)
         checked = check_views(views, self)
@@ -133,7 +137,7 @@ class Embedding(MultiViewTransformer):
             # Recode the classes: one without samples left must not count.
             checked = checked[used]
             classes = None if classes is None else np.unique(classes[used], return_inverse=True)[1]
-        data = self._find_neighbours(self._training_data(checked, classes))
+        data = self._find_neighbours(self._training_data(checked._on(self.device), classes))
         return data.in_span() if self._restrict_to_span else data
 
     def _requested_components(self) -> int:
@@ -174,14 +178,15 @@ class Embedding(MultiViewTransformer):
         """Store the useful components."""
         kept = _count_positive(eigenvalues) if self._drop_nonpositive else W.shape[1]
         if self.n_components == "auto" and self._couples_views():
-            kept = min(kept, _count_agreeing(data.latents(W)))
+            squares, products = data.total(_agreement, data.split(W))
+            kept = min(kept, _count_agreeing(squares, products, len(data.n_features)))
         self.eigenvalues_ = eigenvalues[..., :kept]
         self._store_maps(data, W[:, :kept])
         self._remember(data.views)
         return self
 
     def _store_maps(self, data: TrainingData, W: Array) -> None:
-        bases = data.bases or [None] * len(data.arrays)
+        bases = data.bases or [None] * len(data.n_features)
         maps = [
             w if B is None else product(B, np.ascontiguousarray(w)) for w, B in zip(data.split(W), bases, strict=True)
         ]
@@ -189,8 +194,8 @@ class Embedding(MultiViewTransformer):
         self.projections_ = [w * signs for w in maps]
         self.means_ = data.means
 
-    def _map(self, X: Array, v: int) -> Array:
-        return product(X - self.means_[v], np.ascontiguousarray(self.projections_[v]))
+    def _map(self, X: Rows, v: int) -> Rows:
+        return product(shift(X, self.means_[v]), np.ascontiguousarray(self.projections_[v]))
 
     def _n_outputs(self, v: int) -> int:
         return int(self.projections_[v].shape[1])
@@ -223,15 +228,19 @@ def _count_positive(eigenvalues: Array) -> int:
     return int(positive.argmin()) if not positive.all() else len(positive)
 
 
-def _count_agreeing(latents: Sequence[Array]) -> int:
+def _agreement(rows: Samples, maps: Sequence[Array]) -> list[Array]:
+    """For each component, the sum of squares of all samples in the common space, and of products between views."""
+    latents = [to_numpy(product(X, np.ascontiguousarray(w))) for X, w in zip(rows.arrays, maps, strict=True)]
+    squares: Array = np.sum([np.square(Z).sum(axis=0) for Z in latents], axis=0)
+    return [squares, np.square(np.sum(latents, axis=0)).sum(axis=0) - squares]
+
+
+def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
     """Number of components before the first along which the agreement of the views is below 0.1; at least 1.
 
-    `latents` are the training samples in the common space, (m, d) per view, centred, zero where a sample is missing.
-    The agreement is the sum of their products over all pairs of views and all samples, relative to its value for equal
-    views. A component along which only one view varies adds noise; one along which views oppose each other separates
-    them.
+    The agreement is the sum of products over all ordered pairs of views and all samples, relative to its value for
+    equal views. A component along which only one view varies adds noise; one along which views oppose each other
+    separates them.
     """
-    squares = sum(np.square(Z).sum(axis=0) for Z in latents)
-    products = np.square(sum(latents)).sum(axis=0) - squares  # over all ordered pairs of views
-    disagrees = products < _MIN_AGREEMENT * (len(latents) - 1) * squares
+    disagrees = products < _MIN_AGREEMENT * (n_views - 1) * squares
     return max(int(disagrees.argmax()), 1) if disagrees.any() else len(disagrees)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from crossview._backend import to_numpy
 from crossview._types import Array, Indices
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._data import TrainingData
@@ -26,9 +27,9 @@ class KernelEmbedding(KernelTransformer, Embedding):
     def _store_maps(self, data: TrainingData, W: Array) -> None:
         assert data.maps is not None
         # Signs from the latent samples do not depend on the choice of landmarks, unlike those of the coefficients.
-        parts = data.split(W * component_signs(np.vstack(data.latents(W))))
+        parts = data.split(W * component_signs(np.vstack([to_numpy(Z) for Z in data.latents(W)])))
         rows = [np.flatnonzero(seen)[m.pivots] for m, seen in zip(data.maps, data.mask.T, strict=True)]
-        factors = (R[k] + mean for R, k, mean in zip(data.arrays, rows, data.means, strict=True))
+        factors = (to_numpy(R[k]) + mean for R, k, mean in zip(data.arrays, rows, data.means, strict=True))
         self.projections_ = [KernelMap.coefficients(factor, w) for factor, w in zip(factors, parts, strict=True)]
         self.offsets_ = [mean @ w for mean, w in zip(data.means, parts, strict=True)]
         self._store_kernels(data.maps)

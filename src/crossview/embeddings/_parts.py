@@ -11,17 +11,14 @@ weighted sum and an eigen-solve.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from crossview._types import Array
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._data import TrainingData
-from crossview.graphs.patches import Patches
-from crossview.linalg.scatter import patch_scatter
 
 
 @dataclass(frozen=True)
@@ -63,22 +60,25 @@ class HybridProblem:
 
     def scatter(self, weights: HybridWeights) -> Array:
         """Scatter matrix of the objective, (ΣD_v, ΣD_v); lower triangle of blocks."""
-        graphs = [p.graph(weights.n_within, weights.n_between, between_weight=-weights.beta) for p in self.data.patches]
-        return self._scatter(graphs, paired=weights.paired, intra=weights.intra, inter=weights.inter)
+        return self.data.patch_scatter(
+            weights.n_within,
+            weights.n_between,
+            between_weight=-weights.beta,
+            paired=weights.paired,
+            intra=weights.intra,
+            inter=weights.inter,
+        )
 
     def parts(self, within: Iterable[int], between: Iterable[int]) -> HybridParts:
         """Compute the five terms for all given values of p1 and p2."""
         return HybridParts(
-            paired=self._scatter([p.graph(0, 0) for p in self.data.patches], paired=1.0),
-            within=self._cumulative(within, lambda patches, ranks: patches.graph(ranks, 0)),
-            between=self._cumulative(between, lambda patches, ranks: patches.graph(0, ranks)),
+            paired=self.data.patch_scatter(0, 0, paired=1.0),
+            within=self._cumulative(within, lambda ranks: (ranks, 0)),
+            between=self._cumulative(between, lambda ranks: (0, ranks)),
         )
 
-    def _scatter(self, graphs: Sequence[sp.csr_array], **weights: float) -> Array:
-        return patch_scatter(self.data.arrays, self.data.mask, graphs, **weights)
-
     def _cumulative(
-        self, counts: Iterable[int], graph: Callable[[Patches, slice], sp.csr_array]
+        self, counts: Iterable[int], kinds: Callable[[slice], tuple[slice | int, slice | int]]
     ) -> dict[int, tuple[Array, Array]]:
         """Intra- and inter-view scatter for each number of neighbours, each adding to the previous one."""
         order = sum(self.data.n_features)
@@ -86,9 +86,9 @@ class HybridProblem:
         scatters, done = {}, 0
         for count in sorted(set(counts)):
             if count > done:
-                graphs = [graph(patches, slice(done, count)) for patches in self.data.patches]
-                intra = intra + self._scatter(graphs, intra=1.0)
-                inter = inter + self._scatter(graphs, inter=1.0)
+                ranks = kinds(slice(done, count))
+                intra = intra + self.data.patch_scatter(*ranks, intra=1.0)
+                inter = inter + self.data.patch_scatter(*ranks, inter=1.0)
             scatters[count], done = (intra, inter), count
         return scatters
 

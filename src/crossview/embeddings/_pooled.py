@@ -4,13 +4,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from crossview._blas import product
+from crossview._backend import column_means, concatenate, fill_missing, shift
 from crossview._types import Array, Indices
 from crossview._validation import check_equal_widths, check_flag
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._data import TrainingData
 from crossview.linalg.eigen import component_signs
-from crossview.linalg.span import row_space
+from crossview.linalg.samples import Samples
 from crossview.views import Views
 
 
@@ -26,34 +26,31 @@ class PooledEmbedding(Embedding):
         if not self.pooled:
             return TrainingData.from_views(views, classes, center=self.center, weights=weights)
         check_equal_widths(views, self)
-        mean = np.concatenate(views._present_rows()).mean(axis=0) if self.center else np.zeros(views.n_features[0])
-        arrays = [np.where(seen[:, None], X - mean, 0.0) for X, seen in zip(views.arrays, views.mask.T, strict=True)]
-        return TrainingData(views, classes, arrays, [mean] * len(arrays), weights)
+        rows = views._present_rows()
+        mean = column_means(concatenate(*rows)) if self.center else np.zeros(views.n_features[0])
+        arrays = [fill_missing(shift(X, mean), seen) for X, seen in zip(rows, views.mask.T, strict=True)]
+        return TrainingData(views=views, classes=classes, arrays=arrays, means=[mean] * len(arrays), weights=weights)
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        seen = list(data.mask.T)
-        rows = [X[s] for X, s in zip(data.arrays, seen, strict=True)]
         if self.pooled:
-            classes = None if data.classes is None else np.concatenate([data.classes[s] for s in seen])
-            values, W = self._solve_set(np.concatenate(rows), classes, d)
-            return values, np.tile(W, (len(rows), 1))
-        labels = [None if data.classes is None else data.classes[s] for s in seen]
-        solutions = [self._solve_set(X, y, d) for X, y in zip(rows, labels, strict=True)]
+            values, W = self._solve_set(data.pooled(), d)
+            return values, np.tile(W, (len(data.n_features), 1))
+        solutions = [self._solve_set(samples, d) for samples in data.single_views()]
         d = min(len(values) for values, _ in solutions)
         # The signs of different views are unrelated, so each view gets its own.
         stacked = np.vstack([W[:, :d] * component_signs(W[:, :d]) for _, W in solutions])
         return np.array([values[:d] for values, _ in solutions]), stacked
 
-    def _solve_set(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        basis = row_space(X) if self._restrict_sets_to_span else None
+    def _solve_set(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        basis = samples.row_spaces()[0] if self._restrict_sets_to_span else None
         if basis is None:
-            return self._solve_one(X, classes, d)
-        values, W = self._solve_one(product(X, basis), classes, min(d, basis.shape[1]))
+            return self._solve_one(samples, d)
+        values, W = self._solve_one(samples.in_coordinates([basis]), min(d, basis.shape[1]))
         return values, basis @ W
 
-    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        """Eigenvalues and up to d components of one set of samples."""
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        """Eigenvalues and up to d components of one set of samples, none of them missing."""
         raise AssertionError("a subclass defines the problem")

@@ -6,13 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from crossview._blas import cross_product
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
 from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, RIDGES, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.linalg.classes import grams, pair_products
+from crossview.linalg.classes import between_views, grams, pair_products
 from crossview.linalg.eigen import largest_singular_triplets
 from crossview.linalg.generalised import (
     factor_blocks,
@@ -55,6 +54,8 @@ class MCCA(Embedding):
         Ridge on the covariance of each view, relative to its mean diagonal.
     center : bool
         Subtract the training mean of each view first.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -83,12 +84,18 @@ class MCCA(Embedding):
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
     def __init__(
-        self, n_components: int = 20, constraint: str = "views", reg: float = 0.1, center: bool = True
+        self,
+        n_components: int = 20,
+        constraint: str = "views",
+        reg: float = 0.1,
+        center: bool = True,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.constraint = constraint
         self.reg = reg
         self.center = center
+        self.device = device
 
     def _check_params(self, n_views: int) -> None:
         check_choice(self.constraint, "constraint", ("views", "joint"))
@@ -97,8 +104,8 @@ class MCCA(Embedding):
         return min(data.n_features) if self.constraint == "views" else sum(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        pairs, covariances = pair_products(data.arrays, data.weights)
-        blocks, n = [ridge(B, self.reg) for B in covariances], len(covariances)
+        pairs, blocks = pair_products(data), [ridge(B, self.reg) for B in grams(data)]
+        n = len(blocks)
         if self.constraint == "joint":
             eigenvalues, W = largest_generalised_eigenpairs(pairs, blocks, d)
             return eigenvalues, np.sqrt(n) * W
@@ -119,6 +126,8 @@ class CCA(Embedding):
         Ridge ρ on the covariance of each view, relative to its mean diagonal; one for both views, or one per view.
     center : bool
         Subtract the training mean of each view first.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -143,10 +152,13 @@ class CCA(Embedding):
     _needs_two_views = True
     _drop_nonpositive = True
 
-    def __init__(self, n_components: int = 20, reg: float | Sequence[float] = 0.1, center: bool = True) -> None:
+    def __init__(
+        self, n_components: int = 20, reg: float | Sequence[float] = 0.1, center: bool = True, device: str | None = None
+    ) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
+        self.device = device
 
     def _check_params(self, n_views: int) -> None:
         per_view(self.reg, "reg", n_views)
@@ -156,8 +168,8 @@ class CCA(Embedding):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         regs = per_view(self.reg, "reg", 2)
-        factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(grams(data.arrays), regs, strict=True)])
-        C = cross_product(*data.arrays)
+        factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(grams(data), regs, strict=True)])
+        C = between_views(data)
         for L in factors:
             C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
         U, correlations, V = largest_singular_triplets(C, d)
@@ -182,6 +194,8 @@ class KCCA(KernelEmbedding, CCA):
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
         As in `ViewKernel`.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -217,9 +231,10 @@ class KCCA(KernelEmbedding, CCA):
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
+        device: str | None = None,
     ) -> None:
         super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
-        CCA.__init__(self, n_components, reg, center)
+        CCA.__init__(self, n_components, reg, center, device)
 
 
 class PLS(Embedding):
@@ -232,6 +247,8 @@ class PLS(Embedding):
     ----------
     n_components, center
         As in `CCA`.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -256,13 +273,14 @@ class PLS(Embedding):
     _needs_two_views = True
     _drop_nonpositive = True
 
-    def __init__(self, n_components: int = 20, center: bool = True) -> None:
+    def __init__(self, n_components: int = 20, center: bool = True, device: str | None = None) -> None:
         self.n_components = n_components
         self.center = center
+        self.device = device
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        U, covariances, V = largest_singular_triplets(cross_product(*data.arrays), d)
+        U, covariances, V = largest_singular_triplets(between_views(data), d)
         return covariances, np.vstack([U, V])

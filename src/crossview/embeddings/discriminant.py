@@ -1,16 +1,13 @@
 """Discriminant analysis of several views."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from crossview._blas import cross_product
-from crossview._types import Array, Indices
+from crossview._backend import cross_product
+from crossview._types import Array
 from crossview._validation import check_choice, per_view
 from crossview.embeddings._base import N_COMPONENTS, RIDGES, WEIGHTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
@@ -18,7 +15,6 @@ from crossview.embeddings._pooled import PooledEmbedding
 from crossview.exceptions import NotApplicableError
 from crossview.linalg.classes import (
     class_means,
-    class_sizes,
     class_sums,
     grams,
     joint_scatters,
@@ -26,7 +22,7 @@ from crossview.linalg.classes import (
     view_scatters,
 )
 from crossview.linalg.generalised import factor_blocks, largest_generalised_eigenpairs, ridge, successive_directions
-from crossview.linalg.scatter import patch_scatter
+from crossview.linalg.samples import Samples
 
 __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 
@@ -38,10 +34,13 @@ class _Discriminant(Embedding):
     _needs_labels = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
-    def __init__(self, n_components: int = 20, reg: float = 0.1, center: bool = True) -> None:
+    def __init__(
+        self, n_components: int = 20, reg: float = 0.1, center: bool = True, device: str | None = None
+    ) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
+        self.device = device
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
@@ -62,6 +61,8 @@ class LDA(PooledEmbedding, _Discriminant):
         Ridge on the within-class scatter, relative to its mean diagonal.
     pooled, center
         As in `PCA`.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -83,18 +84,23 @@ class LDA(PooledEmbedding, _Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    def __init__(self, n_components: int = 20, pooled: bool = True, reg: float = 0.1, center: bool = True) -> None:
-        super().__init__(n_components, reg, center)
+    def __init__(
+        self,
+        n_components: int = 20,
+        pooled: bool = True,
+        reg: float = 0.1,
+        center: bool = True,
+        device: str | None = None,
+    ) -> None:
+        super().__init__(n_components, reg, center, device)
         self.pooled = pooled
 
     def _max_components(self, data: TrainingData) -> int:
         return min(min(data.n_features), data.n_classes - 1)
 
-    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        assert classes is not None
-        weights = np.ones((len(X), 1))
-        _check_within_class_scatter(weights > 0, classes, "LDA")
-        between, within = joint_scatters([X], weights, classes)
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        _check_within_class_scatter(samples, "LDA")
+        between, within = joint_scatters(samples)
         return largest_generalised_eigenpairs(between, ridge(within, self.reg), d)
 
 
@@ -118,6 +124,8 @@ class MvDA(_Discriminant):
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal in each view.
     center : bool
         Subtract the training mean of each view first.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -137,7 +145,7 @@ class MvDA(_Discriminant):
     """
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        between, within = joint_scatters(data.arrays, data.weights, data.labels)
+        between, within = joint_scatters(data)
         return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
 
 
@@ -159,6 +167,8 @@ class MvDAVC(MvDA):
         Ridge on the scatter matrix of the constraint and on the Gram matrices in β, relative to their mean diagonals.
     n_components, center
         As in `MvDA`.
+    device : str, optional
+        As in `MvHE`.
 
     References
     ----------
@@ -177,32 +187,36 @@ class MvDAVC(MvDA):
     _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_consistency", "reg")
 
     def __init__(
-        self, n_components: int = 20, lambda_consistency: float = 0.1, reg: float = 0.1, center: bool = True
+        self,
+        n_components: int = 20,
+        lambda_consistency: float = 0.1,
+        reg: float = 0.1,
+        center: bool = True,
+        device: str | None = None,
     ) -> None:
-        super().__init__(n_components, reg, center)
+        super().__init__(n_components, reg, center, device)
         self.lambda_consistency = lambda_consistency
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        # The two terms of the constraint depend on the data scale with opposite powers: at scale 1, neither overflows.
-        scale = 2.0 ** np.round(np.log2(max(np.abs(X).max() for X in data.arrays)))
-        data = replace(data, arrays=[X / scale for X in data.arrays])
-        between, within = joint_scatters(data.arrays, data.weights, data.labels)
+        between, within = joint_scatters(data)
         if self.lambda_consistency:
             consistency = self._consistency(data)
-            within += self.lambda_consistency * float(np.trace(within) / np.trace(consistency)) * consistency
-        eigenvalues, W = largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
-        return eigenvalues, W / scale
+            within += self.lambda_consistency * np.trace(within) * (consistency / np.trace(consistency))
+        return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
 
     def _consistency(self, data: TrainingData) -> Array:
         """Scatter of Σ_i Σ_{j≠i} |β_i - β_j|²: LE-paired on the arrays that map W_v to β_v."""
-        factors = factor_blocks([ridge(gram, self.reg) for gram in grams(data.arrays, data.weights)])
-        duals: list[Array] = [
-            np.ascontiguousarray(scipy.linalg.cho_solve((L, True), X.T).T)
-            for X, L in zip(data.arrays, factors, strict=True)
-        ]
-        m = len(data.mask)
-        S = patch_scatter(duals, data.mask, [sp.csr_array((m, m))] * len(duals), paired=1.0)
-        return np.tril(S) + np.tril(S, -1).T
+        covariances = grams(data)
+        # At scale 1, the inverse neither overflows nor vanishes.
+        scale = 2.0 ** np.round(np.log2(max(np.diagonal(G).max() for G in covariances)))
+        factors = factor_blocks([ridge(G / scale, self.reg) for G in covariances])
+        S = data.patch_scatter(0, 0, paired=1.0) / scale
+        S = np.tril(S) + np.tril(S, -1).T
+        for _ in range(2):
+            parts = np.split(S, np.cumsum(data.n_features)[:-1])
+            S = np.vstack([scipy.linalg.cho_solve((L, True), part) for L, part in zip(factors, parts, strict=True)]).T
+        consistency: Array = S / scale
+        return consistency
 
 
 class MvMDA(_Discriminant):
@@ -224,6 +238,8 @@ class MvMDA(_Discriminant):
         As in `MvDA`.
     reg : float
         Ridge on the within-class scatter of each view, relative to its mean diagonal.
+    device : str, optional
+        As in `MvHE`.
 
     Notes
     -----
@@ -243,22 +259,24 @@ class MvMDA(_Discriminant):
     (9,)
     """
 
-    def __init__(self, n_components: int = 20, reg: float = 1.0, center: bool = True) -> None:
-        super().__init__(n_components, reg, center)
+    def __init__(
+        self, n_components: int = 20, reg: float = 1.0, center: bool = True, device: str | None = None
+    ) -> None:
+        super().__init__(n_components, reg, center, device)
 
     def _max_components(self, data: TrainingData) -> int:
-        shared = int(class_sizes(data.mask, data.labels).all(axis=1).sum())
+        shared = int(data.class_sizes.all(axis=1).sum())
         if shared < 2:
             raise NotApplicableError(f"MvMDA needs at least 2 classes that all views have, got {shared}: use MvDA.")
         return min(super()._max_components(data), shared - 1)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        _check_within_class_scatter(data.mask, data.labels, "MvMDA")
-        sums, counts = class_sums(data.arrays, data.weights, data.labels)
+        _check_within_class_scatter(data, "MvMDA")
+        sums, counts = class_sums(data)
         means = np.hstack(class_means(sums, counts))[counts.all(axis=1)]
         means -= means.mean(axis=0)
         between = 2.0 * len(means) * cross_product(means, means)
-        _, within = view_scatters(data.arrays, data.weights, data.labels)
+        _, within = view_scatters(data)
         return largest_generalised_eigenpairs(between, [ridge(B, self.reg) for B in within], d)
 
 
@@ -320,6 +338,8 @@ class GMA(_PairedDiscriminant):
         Ridge on the constraint of each view, relative to its mean diagonal.
     center : bool
         Subtract the training mean of each view first.
+    device : str, optional
+        As in `MvHE`.
 
     References
     ----------
@@ -344,8 +364,9 @@ class GMA(_PairedDiscriminant):
         constraint: str = "within",
         reg: float = 1.0,
         center: bool = True,
+        device: str | None = None,
     ) -> None:
-        super().__init__(n_components, reg, center)
+        super().__init__(n_components, reg, center, device)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma
@@ -362,11 +383,12 @@ class GMA(_PairedDiscriminant):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         if self.constraint == "within":
-            _check_within_class_scatter(data.mask, data.labels, "GMA")
-        between, within = view_scatters(data.arrays, data.weights, data.labels)
-        pairs, total = pair_products(data.arrays, data.weights)
+            _check_within_class_scatter(data, "GMA")
+        between, within = view_scatters(data)
+        pairs, total = pair_products(data), grams(data)
         if self.exemplars == "means":
-            pairs, _ = pair_products(class_means(*class_sums(data.arrays, data.weights, data.labels)))
+            means = class_means(*class_sums(data))
+            pairs = pair_products(Samples(arrays=means, weights=np.ones((data.n_classes, len(means)))))
         blocks = self._constraint_blocks(within if self.constraint == "within" else total)
         return largest_generalised_eigenpairs(self._objective(between, pairs), blocks, d)
 
@@ -394,6 +416,8 @@ class MULDA(_PairedDiscriminant):
         if it is 0.
     mu, lambda_pairs, gamma, center
         As in `GMA`.
+    device : str, optional
+        As in `MvHE`.
 
     References
     ----------
@@ -416,8 +440,9 @@ class MULDA(_PairedDiscriminant):
         gamma: float | Sequence[float] = 1.0,
         reg: float = 0.1,
         center: bool = True,
+        device: str | None = None,
     ) -> None:
-        super().__init__(n_components, reg, center)
+        super().__init__(n_components, reg, center, device)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma
@@ -426,17 +451,17 @@ class MULDA(_PairedDiscriminant):
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        _check_within_class_scatter(data.mask, data.labels, "MULDA")
-        between, _ = view_scatters(data.arrays, data.weights, data.labels)
-        pairs, total = pair_products(data.arrays, data.weights)
+        _check_within_class_scatter(data, "MULDA")
+        between, _ = view_scatters(data)
+        pairs, total = pair_products(data), grams(data)
         return successive_directions(self._objective(between, pairs), self._constraint_blocks(total), d)
 
 
-def _check_within_class_scatter(mask: NDArray[np.bool_], classes: Indices, name: str) -> None:
+def _check_within_class_scatter(samples: Samples, name: str) -> None:
     """Refuse data in which a view has no class with at least two samples."""
-    singletons = np.flatnonzero(class_sizes(mask, classes).max(axis=0) < 2)
+    singletons = np.flatnonzero(samples.class_sizes.max(axis=0) < 2)
     if len(singletons):
-        where = "each view" if len(singletons) == mask.shape[1] else f"view {singletons[0]}"
+        where = "each view" if len(singletons) == len(samples.n_features) else f"view {singletons[0]}"
         raise NotApplicableError(
             f"each class has at most one sample in {where}, which leaves no within-class scatter for {name}: use MvDA, "
             "MvDAVC or MvHE, which compare classes across views."

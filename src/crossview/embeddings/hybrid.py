@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from crossview._types import Array, Indices
+from crossview._validation import check_count
 from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
@@ -51,6 +53,14 @@ class MvHE(Embedding):
         p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
     center : bool
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
+    n_patches : int, optional
+        Number of patches to align, those of samples drawn at random; their sum estimates the sum over all patches
+        without bias. By default, the patches of all samples.
+    random_state : int, RandomState or None
+        Seed for drawing the patches.
+    device : str, optional
+        Device for the work that grows with the number of samples, such as ``"cuda"``: views given as arrays are copied
+        there, and PyTorch does the work. Views given as tensors stay where they are. By default, NumPy does it.
 
     Attributes
     ----------
@@ -125,6 +135,9 @@ class MvHE(Embedding):
         n_within: int = 1,
         n_between: int = 15,
         center: bool = True,
+        n_patches: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.lambda_paired = lambda_paired
@@ -134,9 +147,14 @@ class MvHE(Embedding):
         self.n_within = n_within
         self.n_between = n_between
         self.center = center
+        self.n_patches = n_patches
+        self.random_state = random_state
+        self.device = device
 
     def _check_params(self, n_views: int) -> None:
         self._hybrid_weights().check()
+        if self.n_patches is not None:
+            check_count(self.n_patches, "n_patches", least=1)
 
     def _hybrid_weights(self) -> HybridWeights:
         return HybridWeights(
@@ -150,7 +168,11 @@ class MvHE(Embedding):
         return TrainingData.from_views(views, classes, center=self.center, weights=views.mask.astype(np.float64))
 
     def _find_neighbours(self, data: TrainingData) -> TrainingData:
-        return data.with_patches(self.n_within, self.n_between)
+        centres = None
+        if self.n_patches is not None and self.n_patches < len(data):
+            draw = check_random_state(self.random_state).choice(len(data), self.n_patches, replace=False)
+            centres = np.sort(draw)
+        return data.with_patches(self.n_within, self.n_between, centres)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -203,6 +225,8 @@ class KMvHE(KernelEmbedding, MvHE):
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
         As in `ViewKernel`.
+    n_patches, device
+        As in `MvHE`; `random_state` also draws the patches.
 
     Attributes
     ----------
@@ -264,16 +288,31 @@ class KMvHE(KernelEmbedding, MvHE):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
+        n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
+        device: str | None = None,
     ) -> None:
         super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
-        MvHE.__init__(self, n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
+        MvHE.__init__(
+            self,
+            n_components,
+            lambda_paired,
+            lambda_intra,
+            lambda_inter,
+            beta,
+            n_within,
+            n_between,
+            center,
+            n_patches,
+            random_state,
+            device,
+        )
 
 
 def _smallest_components(S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
     """The d smallest eigenvalues of a scatter matrix, and the components with W'W = nI. Overwrites S."""
     with np.errstate(over="ignore", invalid="ignore"):
-        norm = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # avoids NumPy's BLAS: see crossview._blas
+        norm = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # avoids NumPy's BLAS: see crossview._backend
     if not np.isfinite(norm):
         raise ValueError("the views or weights are too large, and their products overflow: scale them down.")
     edges = np.cumsum([0, *data.n_features])
@@ -282,5 +321,5 @@ def _smallest_components(S: Array, data: TrainingData, d: int) -> tuple[Array, A
             # The objective is 0 in this direction: shift it above all other eigenvalues.
             S[a:b, a:b] += np.outer(2.0 * norm * null, null)
     eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
-    W *= np.sqrt(len(data.arrays))
+    W *= np.sqrt(len(data.n_features))
     return eigenvalues, W

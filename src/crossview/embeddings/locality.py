@@ -3,26 +3,27 @@
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from crossview._types import Array, Indices
+from crossview._backend import concatenate, to_numpy
+from crossview._types import Array, Indices, Rows
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.graphs.neighbours import class_neighbours
-from crossview.graphs.patches import Patches
+from crossview.graphs.patches import Edges, Patches
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
+from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import graph_scatter
 
 __all__ = ["DLA", "LPP", "MvDLA"]
 
 
-def _patch_graph(X: Array, classes: Indices, n_within: int, n_between: int, beta: float) -> sp.csr_array:
-    """Graph of the patches of DLA over the samples."""
+def _patch_edges(X: Rows, classes: Indices, n_within: int, n_between: int, beta: float) -> Edges:
+    """Edges of the patches of DLA over the samples."""
     patches = Patches(*class_neighbours(X, classes, n_within, n_between))
-    return patches.graph(n_within, n_between, between_weight=-beta)
+    return patches.edges(n_within, n_between, between_weight=-beta)
 
 
 class _PatchAlignment(Embedding):
@@ -63,6 +64,8 @@ class DLA(_PatchAlignment, PooledEmbedding):
         p1, p2: neighbours of the same class and of other classes in a patch.
     pooled, center
         As in `PCA`.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -100,6 +103,7 @@ class DLA(_PatchAlignment, PooledEmbedding):
         n_between: int = 15,
         pooled: bool = True,
         center: bool = True,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.beta = beta
@@ -107,10 +111,11 @@ class DLA(_PatchAlignment, PooledEmbedding):
         self.n_between = n_between
         self.pooled = pooled
         self.center = center
+        self.device = device
 
-    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        assert classes is not None
-        S, _ = graph_scatter([X], _patch_graph(X, classes, self.n_within, self.n_between, self.beta))
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        (X,) = samples.arrays
+        S, _ = graph_scatter([X], _patch_edges(X, samples.labels, self.n_within, self.n_between, self.beta))
         return smallest_eigenpairs(S, d, overwrite=True)
 
 
@@ -133,6 +138,8 @@ class MvDLA(_PatchAlignment):
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -170,19 +177,21 @@ class MvDLA(_PatchAlignment):
         n_within: int = 40,
         n_between: int = 50,
         center: bool = True,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.beta = beta
         self.n_within = n_within
         self.n_between = n_between
         self.center = center
+        self.device = device
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         seen = list(data.mask.T)
         classes = np.concatenate([data.labels[s] for s in seen])
-        samples = np.vstack(data.views._present_rows())
-        graph = _patch_graph(samples, classes, self.n_within, self.n_between, self.beta)
-        S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], graph)
+        samples = concatenate(*data.views._present_rows())
+        edges = _patch_edges(samples, classes, self.n_within, self.n_between, self.beta)
+        S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], edges)
         eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
         return eigenvalues, np.sqrt(len(seen)) * W
 
@@ -212,6 +221,8 @@ class LPP(PooledEmbedding):
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
     pooled, center
         As in `PCA`.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -242,6 +253,7 @@ class LPP(PooledEmbedding):
         pooled: bool = True,
         reg: float = 1e-3,
         center: bool = True,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -249,20 +261,18 @@ class LPP(PooledEmbedding):
         self.pooled = pooled
         self.reg = reg
         self.center = center
+        self.device = device
 
     def _check_params(self, n_views: int) -> None:
         check_count(self.n_neighbors, "n_neighbors", least=1)
         if self.t is not None:
             check_weight(self.t, "t", positive=True)
 
-    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        one_class = np.zeros(len(X), dtype=np.intp)
-        nearest, none = class_neighbours(X, one_class, self.n_neighbors, 0)
-        graph = Patches(nearest, none).graph(nearest.shape[1], 0)
-        start, end = graph.nonzero()
-        distances = np.square(X[start] - X[end]).sum(axis=1)
-        width = self.t if self.t is not None else float(distances.mean()) or 1.0
-        heat = sp.csr_array((np.exp(-distances / width), (start, end)), shape=graph.shape)
-        S, D = graph_scatter([X], heat)
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        (X,) = samples.arrays
+        nearest, _ = class_neighbours(X, np.zeros(len(X), dtype=np.intp), self.n_neighbors, 0)
+        squared = np.column_stack([to_numpy(((X - X[ids]) ** 2).sum(axis=1)) for ids in nearest.T])
+        width = self.t if self.t is not None else float(squared.mean()) or 1.0
+        S, D = graph_scatter([X], Edges(nearest, np.exp(-squared / width)))
         eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), d)
         return -eigenvalues, W

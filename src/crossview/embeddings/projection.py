@@ -5,11 +5,12 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from crossview._blas import cross_product
-from crossview._types import Array, Indices
+from crossview._types import Array
 from crossview.embeddings._base import N_COMPONENTS, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
+from crossview.linalg.classes import grams
+from crossview.linalg.samples import Samples
 
 __all__ = ["PCA"]
 
@@ -29,6 +30,8 @@ class PCA(PooledEmbedding):
         then brings the views into a common space.
     center : bool
         Subtract the training mean first: over all views if pooled, else per view.
+    device : str, optional
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -50,20 +53,22 @@ class PCA(PooledEmbedding):
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
 
-    def __init__(self, n_components: int = 20, pooled: bool = True, center: bool = True) -> None:
+    def __init__(
+        self, n_components: int = 20, pooled: bool = True, center: bool = True, device: str | None = None
+    ) -> None:
         self.n_components = n_components
         self.pooled = pooled
         self.center = center
+        self.device = device
 
     def _max_components(self, data: TrainingData) -> int:
-        return min(super()._max_components(data), int(data.mask.sum() if self.pooled else data.mask.sum(axis=0).min()))
+        return min(super()._max_components(data), int(data.n_seen.sum() if self.pooled else data.n_seen.min()))
 
-    def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
-        m, D = X.shape
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        m, (D,) = len(samples), samples.n_features
         if m < D:
-            _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+            _, singular, Vt = scipy.linalg.svd(samples.factors()[0], full_matrices=False, check_finite=False)
             return np.square(singular[:d]) / max(m - 1, 1), Vt[:d].T
-        values, V = scipy.linalg.eigh(
-            cross_product(X, X), subset_by_index=[D - d, D - 1], overwrite_a=True, check_finite=False
-        )
+        (gram,) = grams(samples)
+        values, V = scipy.linalg.eigh(gram, subset_by_index=[D - d, D - 1], overwrite_a=True, check_finite=False)
         return values[::-1] / max(m - 1, 1), V[:, ::-1]

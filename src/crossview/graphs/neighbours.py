@@ -7,21 +7,24 @@ Without ties, this costs nothing.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
-from crossview._blas import inner_products
-from crossview._types import Array, Indices
+from crossview._backend import inner_products, is_tensor, like
+from crossview._types import Array, Indices, Rows
 
 _DENSE_BELOW = 512  # samples up to which computing all distances at once is faster than a search
 _SMALL_CLASS = 64  # classes up to this size are searched together, larger ones one at a time
 _TABLE_ENTRIES = 1 << 20  # distances in memory at a time
 
 
-def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) -> tuple[Indices, Indices]:
+def class_neighbours(
+    X: Rows, classes: Indices, n_within: int, n_between: int, *, centres: Indices | None = None
+) -> tuple[Any, Any]:
     """Nearest samples of the same class and of other classes, by Euclidean distance.
 
     X holds the samples, (m, D); `classes` their classes, (m,). `n_within` and `n_between` are the numbers of neighbours
@@ -37,10 +40,16 @@ def class_neighbours(X: Array, classes: Indices, n_within: int, n_between: int) 
     >>> within.tolist(), between.tolist()
     ([[1], [0], [3], [2]], [[2, 3], [2, 3], [1, 0], [1, 0]])
     """
+    if is_tensor(X):
+        from crossview.graphs import _torch_neighbours
+
+        at = None if centres is None else like(X, centres)
+        return _torch_neighbours.class_neighbours(X, like(X, classes), n_within, n_between, centres=at)
     sizes = np.bincount(classes)
     sizes = sizes[sizes > 0]
     n_within, n_between = min(n_within, int(sizes.max()) - 1), min(n_between, len(classes) - int(sizes.min()))
-    return _SortedSearch(X, classes).tables(n_within, n_between)
+    tables = _SortedSearch(X, classes).tables(n_within, n_between)
+    return tables if centres is None else (tables[0][centres], tables[1][centres])
 
 
 def _tied(values: Array, k: int, tolerance: Array) -> NDArray[np.bool_]:

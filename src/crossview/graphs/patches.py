@@ -1,53 +1,78 @@
-"""Part optimisation: the local patch of each sample, and the sparse graph that a set of patches forms.
+"""Part optimisation: the local patch of each sample, and the directed edges that a set of patches forms.
 
 The patch of sample k in view j holds its p1 nearest samples of the same class, with weight 1, and its p2 nearest
-samples of other classes, with weight -β: row k of a directed graph ``G_j`` of shape (m, m). Whole alignment, the sum
-over all patches, needs nothing else (`crossview.linalg.scatter`): inter-view patches are the same rows, taken from
-other views.
+samples of other classes, with weight -β: row k of a directed graph ``G_j``. Whole alignment, the sum over all patches,
+needs nothing else (`crossview.linalg.scatter`): inter-view patches are the same rows, taken from other views.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from crossview._types import Indices
+from crossview._backend import incoming, like, neighbour_sums, outgoing
+from crossview._types import Array, Indices, Mask, Rows
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Weighted edges from the centre of each patch to its neighbours: row k of a directed graph G is patch k."""
+
+    ids: Any  # (c, p): neighbours of each centre, padded with -1
+    weights: Array  # (p,), or (c, p)
+
+    def sums(self, X: Rows, rows: slice = slice(None)) -> Rows:
+        """``G X``, for some rows of G."""
+        weights = self.weights if self.weights.ndim == 1 else self.weights[rows]
+        return neighbour_sums(X, self.ids[rows], weights)
+
+    def into(self, nodes: slice) -> Edges:
+        """Edges that end in a range of nodes, which are then numbered from 0."""
+        inside = (self.ids >= nodes.start) & (self.ids < nodes.stop)
+        return Edges((self.ids - nodes.start + 1) * inside - 1, self.weights)
+
+    def outgoing(self) -> Array:
+        """Total weight of the edges of each centre, (c,)."""
+        return outgoing(self.ids, self.weights)
+
+    def incoming(self, n_nodes: int, factors: Array | None = None) -> Array:
+        """Total weight of the edges that end in each node, (n_nodes,), times factors of their centres, (c,)."""
+        return incoming(self.ids, self.weights, n_nodes, factors)
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Patches of one view: tables from `class_neighbours`, `within` (m, p1) and `between` (m, p2), padded with -1."""
+    """Patches of one view: tables from `class_neighbours`, `within` (c, p1) and `between` (c, p2), padded with -1."""
 
-    within: Indices
-    between: Indices
+    within: Any
+    between: Any
 
-    def spread(self, seen: NDArray[np.bool_]) -> Patches:
-        """Expand patches over the samples present in the view to patches over all samples."""
+    def spread(self, seen: Mask, at: Indices | None = None) -> Patches:
+        """Expand patches over the samples present in the view to patches over all samples.
+
+        `at` are the rows of the centres, if not all samples are; those that the view has have patches.
+        """
         if seen.all():
             return self
         ids = np.append(np.flatnonzero(seen), -1)
+        present = seen if at is None else seen[at]
         tables = []
         for table in (self.within, self.between):
-            spread = np.full((len(seen), table.shape[1]), -1, dtype=np.intp)
-            spread[seen] = ids[table]
+            spread = like(table, np.full((len(present), table.shape[1]), -1, dtype=np.int64))
+            spread[like(table, present)] = like(table, ids)[table]
             tables.append(spread)
         return Patches(*tables)
 
-    def graph(self, within: slice | int, between: slice | int, *, between_weight: float = 1.0) -> sp.csr_array:
-        """Directed graph, (m, m), from each sample to its neighbours of the given ranks; row k is patch k.
+    def edges(self, within: slice | int, between: slice | int, *, between_weight: float = 1.0) -> Edges:
+        """Edges to the neighbours of the given ranks.
 
         Ranks start at 0; an int p means the first p. Edges within a class have weight 1, others `between_weight`, -β in
         the paper.
         """
         same = self.within[:, within if isinstance(within, slice) else slice(within)]
         other = self.between[:, between if isinstance(between, slice) else slice(between)]
-        ids = np.hstack([same, other])
-        weights = np.repeat([1.0, between_weight], [same.shape[1], other.shape[1]])
-        present = ids >= 0
-        indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1))))
-        data = np.broadcast_to(weights, ids.shape)[present]
-        m = len(ids)
-        return sp.csr_array((data, ids[present].astype(np.int32), indptr.astype(np.int32)), shape=(m, m))
+        ids = like(same, np.empty((len(same), same.shape[1] + other.shape[1]), dtype=np.int64))
+        ids[:, : same.shape[1]], ids[:, same.shape[1] :] = same, other
+        return Edges(ids, np.repeat([1.0, between_weight], [same.shape[1], other.shape[1]]))

@@ -12,7 +12,7 @@ from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import ArpackError, svds
 
-from crossview._blas import inner_products
+from crossview._backend import inner_products
 from crossview._types import Array
 
 _ITERATE_FROM = 5000  # order from which iteration beats the dense solver

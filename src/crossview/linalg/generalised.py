@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from crossview._blas import inner_products
+from crossview._backend import inner_products
 from crossview._types import Array
 
 _ITERATE_FROM = 300  # order from which iterating from an initial guess beats the dense solver

@@ -17,24 +17,22 @@ rows present in view j. LE-paired follows from LDE-inter because a pair is a pat
 sample in another view. A sample missing from a view is a row of zeros in ``X_i`` and an empty row in ``G_i``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from crossview._blas import cross_product
-from crossview._types import Array
-
-_CHUNK_ROWS = 1024  # rows of Z in memory at a time
+from crossview._backend import chunks, cross_product, like, scale_rows
+from crossview._types import Array, Indices, Mask, Rows
+from crossview.graphs.patches import Edges
 
 
 def patch_scatter(
-    arrays: Sequence[Array],
-    mask: NDArray[np.bool_],
-    graphs: Sequence[sp.csr_array],
+    arrays: Sequence[Rows],
+    mask: Mask,
+    edges: Sequence[Edges],
     *,
+    centres: Indices | None = None,
     paired: float = 0.0,
     intra: float = 0.0,
     inter: float = 0.0,
@@ -42,67 +40,96 @@ def patch_scatter(
     """Scatter of ``paired · J + intra · U + inter · V`` (the matrices of the paper) in blocks of views.
 
     `arrays` are the views, (m, D_v) each, zero where a sample is missing; `mask`, (m, n), tells which samples are
-    present; `graphs` are the patches ``G_v`` of each view, (m, m). Returns a (ΣD_v, ΣD_v) matrix. Only
-    its lower triangle of blocks is filled; the blocks above the diagonal are zero.
+    present; `edges` are the patches ``G_v`` of each view, if there are any. `centres` are the rows of their centres,
+    all by default; a random draw of rows stands for all of them. Returns a (ΣD_v, ΣD_v) matrix. Only its lower triangle
+    of blocks is filled; the blocks above the diagonal are zero.
     """
     sizes = [X.shape[1] for X in arrays]
     blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *sizes]))]
-    degrees = _degrees(mask, graphs, paired, intra, inter)
     S = np.zeros((sum(sizes), sum(sizes)))
-    for start in range(0, len(mask), _CHUNK_ROWS):
-        rows = slice(start, start + _CHUNK_ROWS)
+    if centres is not None:
+        intra, inter = (weight * len(mask) / len(centres) for weight in (intra, inter))
+    degrees = _degrees(mask, edges, centres, paired, intra, inter)
+    whole = centres is None and bool(edges)  # every row is the centre of a patch
+    for rows in chunks(arrays[0]):
         X = [array[rows] for array in arrays]
-        whole = len(mask) <= _CHUNK_ROWS  # slicing a sparse matrix is slower than a small product
-        Z = [(graph if whole else graph[rows]) @ array for graph, array in zip(graphs, arrays, strict=True)]
-        for i, block in enumerate(blocks):
-            half = X[i] * (0.5 * degrees[rows, i, None])
-            half -= intra * Z[i]
-            H = cross_product(X[i], half)
-            S[block, block] += H
-            S[block, block] += H.T
-        if not (paired or inter):
-            continue
-        for x, z in zip(X, Z, strict=True):
-            z *= inter
-            z += paired * x
-        for i, j in combinations(range(len(blocks)), 2):
-            S[blocks[j], blocks[i]] -= cross_product(X[j], Z[i])
-            S[blocks[j], blocks[i]] -= cross_product(Z[j], X[i])
+        if whole:
+            _add_patches(S, blocks, X, degrees[rows], [*_sums(edges, arrays, rows)], paired, intra, inter)
+        else:
+            _add_patches(S, blocks, X, degrees[rows], X, paired, 0.0, 0.0)
+    if centres is not None:
+        some = like(arrays[0], centres)
+        for rows in chunks(some):
+            X = [array[some[rows]] for array in arrays]
+            nothing = np.zeros((len(X[0]), len(X)))
+            _add_patches(S, blocks, X, nothing, [*_sums(edges, arrays, rows)], 0.0, intra, inter)
     return S
 
 
-def graph_scatter(arrays: Sequence[Array], graph: sp.csr_array) -> tuple[Array, Array]:
+def _sums(edges: Sequence[Edges], arrays: Sequence[Rows], rows: slice) -> Iterator[Rows]:
+    return (e.sums(array, rows) for e, array in zip(edges, arrays, strict=True))
+
+
+def _add_patches(
+    S: Array,
+    blocks: Sequence[slice],
+    X: Sequence[Rows],
+    degrees: Array,
+    Z: Sequence[Rows],
+    paired: float,
+    intra: float,
+    inter: float,
+) -> None:
+    """Add the contribution of some rows: samples X with their degrees, and the sums Z over their patches."""
+    for i, block in enumerate(blocks):
+        half = scale_rows(X[i], 0.5 * degrees[:, i])
+        if intra:
+            half = half - intra * Z[i]
+        H = cross_product(X[i], half)
+        S[block, block] += H
+        S[block, block] += H.T
+    if paired or inter:
+        Z = [inter * z + paired * x for x, z in zip(X, Z, strict=True)]
+        for i, j in combinations(range(len(blocks)), 2):
+            S[blocks[j], blocks[i]] -= cross_product(X[j], Z[i])
+            S[blocks[j], blocks[i]] -= cross_product(Z[j], X[i])
+
+
+def graph_scatter(arrays: Sequence[Rows], edges: Edges) -> tuple[Array, Array]:
     """Scatter of any directed graph over all (view, sample) nodes; edges may connect different views.
 
-    `arrays` hold the nodes of each view, (m_v, D_v); `graph`, (Σm_v, Σm_v), the edge weights, nodes ordered by view.
-    Returns two symmetric (ΣD_v, ΣD_v) matrices: S, where ``tr W'SW`` sums ``|y_a - y_b|²`` over all edges (a, b) with
-    their weights, and D, where ``tr W'DW`` sums ``|y|²`` over all nodes with their degrees. The degree of a node is
-    half the total weight of its incoming and outgoing edges.
+    `arrays` hold the nodes of each view, (m_v, D_v); `edges` start at every node, nodes ordered by view. Returns two
+    symmetric (ΣD_v, ΣD_v) matrices: S, where ``tr W'SW`` sums ``|y_a - y_b|²`` over all edges (a, b) with their
+    weights, and D, where ``tr W'DW`` sums ``|y|²`` over all nodes with their degrees. The degree of a node is half the
+    total weight of its incoming and outgoing edges.
     """
     rows = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(len(X) for X in arrays)]))]
     blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(X.shape[1] for X in arrays)]))]
-    degrees = graph.sum(axis=1) + graph.T @ np.ones(graph.shape[0])
+    degrees = edges.outgoing() + edges.incoming(rows[-1].stop)
     S = np.zeros((blocks[-1].stop, blocks[-1].stop))
     D = np.zeros_like(S)
     for i, X in enumerate(arrays):
-        weighted = cross_product(X, X * degrees[rows[i], None])
+        weighted = cross_product(X, scale_rows(X, degrees[rows[i]]))
         S[blocks[i], blocks[i]] += weighted
         D[blocks[i], blocks[i]] += 0.5 * weighted
         for j, Y in enumerate(arrays):
-            H = cross_product(X, graph[rows[i], rows[j]] @ Y)
+            H = cross_product(X, edges.into(rows[j]).sums(Y, rows[i]))
             S[blocks[i], blocks[j]] -= H
             S[blocks[j], blocks[i]] -= H.T
     return S, D
 
 
 def _degrees(
-    mask: NDArray[np.bool_], graphs: Sequence[sp.csr_array], paired: float, intra: float, inter: float
+    mask: Mask, edges: Sequence[Edges], centres: Indices | None, paired: float, intra: float, inter: float
 ) -> Array:
     """Diagonal of the Laplacian: the degree of each node (i, k), shape (m, n)."""
     seen = mask.astype(np.float64)
     others = seen.sum(axis=1, keepdims=True) - seen
-    out = np.column_stack([G.sum(axis=1) for G in graphs])
-    degrees: Array = 2.0 * paired * others + intra * out + inter * (out.sum(axis=1, keepdims=True) - out)
-    for i, G in enumerate(graphs):
-        degrees[:, i] += G.T @ (intra + inter * others[:, i])
+    degrees: Array = 2.0 * paired * others
+    rows = slice(None) if centres is None else centres
+    if edges:
+        out = np.column_stack([e.outgoing() for e in edges])
+        degrees[rows] += intra * out + inter * (out.sum(axis=1, keepdims=True) - out)
+    for i, e in enumerate(edges):
+        degrees[:, i] += e.incoming(len(mask), intra + inter * others[rows, i])
     return degrees

@@ -11,12 +11,13 @@ import scipy.linalg
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
-from crossview._types import Array, Indices
+from crossview._backend import frobenius_norm, product, row_factor, to_numpy
+from crossview._types import Array, Indices, Rows
 
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
 
 
-def row_space(X: Array) -> Array | None:
+def row_space(X: Rows) -> Array | None:
     """Orthonormal basis, (D, r), of the directions in which samples (m, D) vary; None if these are all directions.
 
     The numerical rank r is the number of singular values above ``max(m, D) · eps`` times the largest.
@@ -29,9 +30,9 @@ def row_space(X: Array) -> Array | None:
     """
     m, D = X.shape
     # If a subset of the samples has full rank, so do all samples.
-    if m >= D and _surely_full_rank(X[: 2 * D]):
+    if m >= D and _surely_full_rank(to_numpy(X[: 2 * D])):
         return None
-    _, singular, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+    _, singular, Vt = scipy.linalg.svd(row_factor(X), full_matrices=False, check_finite=False)
     rank = int(np.sum(singular > max(m, D) * np.finfo(np.float64).eps * singular[0]))
     return None if rank == D else np.ascontiguousarray(Vt[: max(rank, 1)].T)
 
@@ -49,14 +50,14 @@ def _surely_full_rank(X: Array) -> bool:
     return not info and bool(dpocon(factor, float(len(gram)))[0] > _WELL_CONDITIONED)
 
 
-def constant_direction(R: Array, pivots: Indices) -> Array | None:
+def constant_direction(R: Rows, pivots: Indices) -> Array | None:
     """Unit direction, (r,), along which all rows of the kernel features R, (m, r), have the same value; None if none.
 
     Centring removes this direction. Features from a Cholesky factorisation have no other degenerate direction, and the
     triangular solve with the rows `pivots` of R is far cheaper than a singular value decomposition.
     """
-    u = scipy.linalg.solve_triangular(R[pivots], np.ones(len(pivots)), lower=True, check_finite=False)
+    u = scipy.linalg.solve_triangular(to_numpy(R[pivots]), np.ones(len(pivots)), lower=True, check_finite=False)
     u /= np.linalg.norm(u)
-    projected = R @ u
-    rounding = max(R.shape) * np.finfo(np.float64).eps * float(np.sqrt(np.einsum("ij,ij->", R, R)))
+    projected = to_numpy(product(R, u[:, None]))
+    rounding = max(R.shape) * np.finfo(np.float64).eps * frobenius_norm(R)
     return u if np.linalg.norm(projected - projected.mean()) <= rounding else None

@@ -1,0 +1,187 @@
+"""Operations on rows of samples, as NumPy arrays or, by `crossview._backend.torch`, as torch tensors.
+
+What has one row per sample stays on its engine: a NumPy array, or a tensor on its device. What has the size of features
+or classes is a NumPy array of float64. So a fitted model is the same wherever it was fitted. An operation that gives
+rows returns the type of its first argument; one that sums over rows returns NumPy.
+
+SciPy's BLAS multiplies NumPy arrays. The wheels of NumPy and SciPy each carry a BLAS with threads of its own, and those
+of one go on spinning for a while when their work is done, at the cost of the other: an eigen-solve of order 400 right
+after a NumPy product was measured to take 10 times as long as alone. Taking the products of a linear fit from SciPy
+keeps it in one pool. This can go when the two share a BLAS.
+"""
+
+import sys
+from collections.abc import Iterator
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm
+
+from crossview._types import Array, Indices, Mask, Rows
+
+_CHUNK_ROWS = 1024  # rows of an intermediate result in memory at a time
+
+
+def is_tensor(X: object) -> bool:
+    """Whether X is a torch tensor; then the operations on tensors are there."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(X, torch.Tensor):
+        return False
+    import crossview._backend.torch  # noqa: F401
+
+    return True
+
+
+def to_device(X: Any, device: Any) -> Rows:
+    """X as a tensor of float32 or float64 on a device."""
+    from crossview._backend.torch import tensor_on
+
+    return tensor_on(X, device)
+
+
+@singledispatch
+def to_numpy(X: Any) -> NDArray[Any]:
+    """X as a NumPy array."""
+    return np.asarray(X)
+
+
+@singledispatch
+def like(X: Rows, values: NDArray[Any]) -> Any:
+    """NumPy values on the engine of X."""
+    return values
+
+
+@singledispatch
+def chunks(X: Rows) -> Iterator[slice]:
+    """Slices of the rows of X that are worked on at a time."""
+    return (slice(a, min(a + _CHUNK_ROWS, len(X))) for a in range(0, len(X), _CHUNK_ROWS))
+
+
+@singledispatch
+def product(A: Rows, B: Array) -> Any:
+    """``A B`` of C-ordered matrices, without copying them."""
+    return dgemm(1.0, B.T, A.T).T
+
+
+@singledispatch
+def cross_product(A: Rows, B: Rows) -> Array:
+    """``A' B`` of C-ordered matrices, without copying them."""
+    product: Array = dgemm(1.0, B.T, A.T, trans_b=1).T
+    return product
+
+
+def inner_products(A: Array, B: Array, scale: float = 1.0) -> Array:
+    """``scale · A B'`` of C-ordered matrices, without copying them."""
+    product: Array = dgemm(scale, B.T, A.T, trans_a=1).T
+    return product
+
+
+@singledispatch
+def column_means(X: Rows, weights: Array | None = None) -> Array:
+    """Mean of every column, with weights if given, (m,)."""
+    means: Array = np.average(X, axis=0, weights=weights)
+    return means
+
+
+@singledispatch
+def shift(X: Rows, offset: Array, *, overwrite: bool = False) -> Any:
+    """``X - offset``, with an offset for every column."""
+    return np.subtract(X, offset, out=X if overwrite else None)
+
+
+@singledispatch
+def scale_rows(X: Rows, factors: Array) -> Any:
+    """``diag(factors) X``."""
+    return X * factors[:, None]
+
+
+@singledispatch
+def divide_columns(X: Rows, divisors: Array) -> Any:
+    """Every column divided by a number."""
+    return X / divisors
+
+
+@singledispatch
+def fill_missing(X: Rows, seen: Mask, value: float = 0.0) -> Any:
+    """Insert rows of a value where `seen` is False; X holds the other rows."""
+    if seen.all():
+        return X
+    filled = np.full((len(seen), X.shape[1]), value)
+    filled[seen] = X
+    return filled
+
+
+@singledispatch
+def hide_rows(X: Rows, seen: Mask) -> Any:
+    """A copy with rows of NaN where `seen` is False."""
+    return np.where(seen[:, None], X, np.nan)
+
+
+@singledispatch
+def concatenate(first: Rows, *others: Rows) -> Any:
+    """Rows of all arrays, one below the other."""
+    return np.concatenate([first, *others])
+
+
+@singledispatch
+def class_sums(X: Rows, weights: Array, classes: Indices, n_classes: int) -> Array:
+    """Weighted sum of the rows of every class, (C, D)."""
+    members = sp.csr_array((weights, classes, np.arange(len(X) + 1)), shape=(len(X), n_classes)).T.tocsr()
+    sums: Array = members @ X
+    return sums
+
+
+@singledispatch
+def residuals(X: Rows, means: Array, classes: Indices) -> Any:
+    """Rows minus the mean of their class, (C, D)."""
+    return X - means[classes]
+
+
+@singledispatch
+def neighbour_sums(X: Rows, ids: Any, weights: Array) -> Any:
+    """Weighted sums of rows of X, (c, D): row k is the sum of ``X[ids[k]]``, without entries of -1.
+
+    `weights` has the shape of `ids`, (c, p), or (p,).
+    """
+    there = ids >= 0
+    indptr = np.concatenate(([0], np.cumsum(there.sum(axis=1))))
+    data = np.broadcast_to(weights, ids.shape)[there]
+    graph = sp.csr_array((data, ids[there].astype(np.int32), indptr.astype(np.int32)), shape=(len(ids), len(X)))
+    return graph @ X
+
+
+@singledispatch
+def outgoing(ids: Any, weights: Array) -> Array:
+    """Total weight, (c,), of the edges to the nodes `ids`, (c, p), without entries of -1; weights as above."""
+    total: Array = ((ids >= 0) * weights).sum(axis=1)
+    return total
+
+
+@singledispatch
+def incoming(ids: Any, weights: Array, n_nodes: int, factors: Array | None = None) -> Array:
+    """Total weight, (n_nodes,), of the edges that end in each node; `factors`, (c,), multiply the weights of a row."""
+    there = ids >= 0
+    weighted = np.broadcast_to(weights if factors is None else weights * factors[:, None], ids.shape)
+    return np.bincount(ids[there], weighted[there], n_nodes).astype(np.float64, copy=False)
+
+
+@singledispatch
+def row_factor(X: Rows) -> Array:
+    """A matrix with as many columns as X and the same Gram matrix, in memory."""
+    return np.asarray(X)
+
+
+@singledispatch
+def nan_rows(X: Rows) -> tuple[Mask, Mask]:
+    """Which rows are all NaN, and which are partly NaN."""
+    nan = np.isnan(X)
+    return np.all(nan, axis=1), np.any(nan, axis=1)
+
+
+@singledispatch
+def frobenius_norm(X: Rows) -> float:
+    """Square root of the sum of squares."""
+    return float(np.sqrt(np.einsum("ij,ij->", X, X)))

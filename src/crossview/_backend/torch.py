@@ -1,0 +1,170 @@
+"""The operations of `crossview._backend` on torch tensors of float32 or float64, on any device.
+
+Sums over rows accumulate in float64, whatever the type of the data.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossview import _backend
+from crossview._types import Array, Indices, Mask
+
+_CHUNK_ENTRIES = 1 << 25  # entries of an intermediate result at a time, 256 MB as float64
+
+
+def tensor_on(X: Any, device: torch.device | str) -> Tensor:
+    """X as a tensor on a device, as float32 or float64."""
+    tensor = torch.as_tensor(_writable(X) if isinstance(X, np.ndarray) else X, device=device)
+    if not tensor.is_floating_point():
+        return tensor.double()
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def _writable(values: NDArray[Any]) -> NDArray[Any]:
+    """The values as torch takes them, copied only if need be."""
+    return np.require(values, requirements=["C", "W"])
+
+
+@_backend.to_numpy.register(Tensor)
+def _to_numpy(X: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = X.detach().cpu().numpy()
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+@_backend.like.register(Tensor)
+def _like(X: Tensor, values: NDArray[Any]) -> Tensor:
+    return torch.as_tensor(_writable(values), device=X.device)
+
+
+@_backend.chunks.register(Tensor)
+def _chunks(X: Tensor) -> Iterator[slice]:
+    step = max(1, _CHUNK_ENTRIES // max(1, X[0].numel()))
+    return (slice(a, min(a + step, len(X))) for a in range(0, len(X), step))
+
+
+@_backend.product.register(Tensor)
+def _product(A: Tensor, B: Array) -> Tensor:
+    factor = _like(A, B)
+    if A.dtype == torch.float64:
+        return A @ factor
+    out = A.new_empty(len(A), B.shape[1])
+    for rows in _chunks(A):
+        out[rows] = A[rows].double() @ factor
+    return out
+
+
+@_backend.cross_product.register(Tensor)
+def _cross_product(A: Tensor, B: Tensor) -> Array:
+    total = torch.zeros(A.shape[1], B.shape[1], dtype=torch.float64, device=A.device)
+    for rows in _chunks(A):
+        total.addmm_(A[rows].double().T, B[rows].double())
+    return _to_numpy(total)
+
+
+@_backend.column_means.register(Tensor)
+def _column_means(X: Tensor, weights: Array | None = None) -> Array:
+    if weights is None:
+        return _to_numpy(X.sum(dim=0, dtype=torch.float64) / len(X))
+    means: Array = _cross_product(_like(X, weights[:, None]), X)[0] / weights.sum()
+    return means
+
+
+@_backend.shift.register(Tensor)
+def _shift(X: Tensor, offset: Array, *, overwrite: bool = False) -> Tensor:
+    moved = _like(X, offset).to(X.dtype)
+    return X.sub_(moved) if overwrite else X - moved
+
+
+@_backend.scale_rows.register(Tensor)
+def _scale_rows(X: Tensor, factors: Array) -> Tensor:
+    return X * _like(X, factors[:, None]).to(X.dtype)
+
+
+@_backend.divide_columns.register(Tensor)
+def _divide_columns(X: Tensor, divisors: Array) -> Tensor:
+    return X / _like(X, divisors).to(X.dtype)
+
+
+@_backend.fill_missing.register(Tensor)
+def _fill_missing(X: Tensor, seen: Mask, value: float = 0.0) -> Tensor:
+    if seen.all():
+        return X
+    filled = X.new_full((len(seen), X.shape[1]), value)
+    filled[_like(X, seen)] = X
+    return filled
+
+
+@_backend.hide_rows.register(Tensor)
+def _hide_rows(X: Tensor, seen: Mask) -> Tensor:
+    return torch.where(_like(X, seen)[:, None], X, torch.nan)
+
+
+@_backend.concatenate.register(Tensor)
+def _concatenate(first: Tensor, *others: Tensor) -> Tensor:
+    return torch.cat([first, *others])
+
+
+@_backend.class_sums.register(Tensor)
+def _class_sums(X: Tensor, weights: Array, classes: Indices, n_classes: int) -> Array:
+    sums = torch.zeros(n_classes, X.shape[1], dtype=torch.float64, device=X.device)
+    codes, factors = _like(X, classes), _like(X, weights[:, None])
+    for rows in _chunks(X):
+        sums.index_add_(0, codes[rows], X[rows] * factors[rows])
+    return _to_numpy(sums)
+
+
+@_backend.residuals.register(Tensor)
+def _residuals(X: Tensor, means: Array, classes: Indices) -> Tensor:
+    return X - _like(X, means).to(X.dtype)[_like(X, classes)]
+
+
+@_backend.neighbour_sums.register(Tensor)
+def _neighbour_sums(X: Tensor, ids: Tensor, weights: Array) -> Tensor:
+    factors, found = _edge_weights(ids, weights), ids.clamp(min=0)
+    sums = torch.zeros(len(ids), X.shape[1], dtype=torch.float64, device=X.device)
+    for rank in range(ids.shape[1]):
+        sums.addcmul_(X[found[:, rank]].double(), factors[:, rank, None])
+    return sums
+
+
+def _edge_weights(ids: Tensor, weights: Array) -> Tensor:
+    """Weights of all edges, (c, p), 0 where there is none."""
+    return torch.where(ids >= 0, _like(ids, weights), 0.0)
+
+
+@_backend.outgoing.register(Tensor)
+def _outgoing(ids: Tensor, weights: Array) -> Array:
+    return _to_numpy(_edge_weights(ids, weights).sum(dim=1))
+
+
+@_backend.incoming.register(Tensor)
+def _incoming(ids: Tensor, weights: Array, n_nodes: int, factors: Array | None = None) -> Array:
+    weighted = _edge_weights(ids, weights)
+    if factors is not None:
+        weighted = weighted * _like(ids, factors[:, None])
+    total = torch.zeros(n_nodes, dtype=torch.float64, device=ids.device)
+    return _to_numpy(total.index_add_(0, ids.clamp(min=0).flatten(), weighted.flatten()))
+
+
+@_backend.row_factor.register(Tensor)
+def _row_factor(X: Tensor) -> Array:
+    factor = X[:0].double()
+    for rows in _chunks(X):
+        factor = torch.linalg.qr(torch.cat([factor, X[rows].double()]), mode="r").R
+    return _to_numpy(factor)
+
+
+@_backend.nan_rows.register(Tensor)
+def _nan_rows(X: Tensor) -> tuple[Mask, Mask]:
+    nan = X.isnan()
+    return _to_numpy(nan.all(dim=1)), _to_numpy(nan.any(dim=1))
+
+
+@_backend.frobenius_norm.register(Tensor)
+def _frobenius_norm(X: Tensor) -> float:
+    return float(torch.linalg.vector_norm(X, dtype=torch.float64))
