@@ -245,7 +245,7 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
 TABLE = {
-    # Where a search keeps its scores is a path on one machine: models do not name files to write to.
-    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name != "resume"])
+    # Files to write to and devices belong to one machine, and models move between machines.
+    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in ("resume", "device")])
     for cls, entry in _ENTRIES.items()
 }
