@@ -18,6 +18,7 @@ from crossview._transformer import MultiViewTransformer
 from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_flag, check_weight, per_view
 from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
+from crossview.landmarks import LANDMARKS, choose_landmarks
 from crossview.views import ViewInput, Views, seen_by_several
 
 __all__ = ["KernelTransformer", "ViewKernel", "ViewPCA", "ViewScaler"]
@@ -289,6 +290,7 @@ class KernelTransformer(MultiViewTransformer):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
+        landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.kernel = kernel
@@ -298,6 +300,7 @@ class KernelTransformer(MultiViewTransformer):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
@@ -314,6 +317,7 @@ class KernelTransformer(MultiViewTransformer):
             )
         if self.n_landmarks is not None:
             check_count(self.n_landmarks, "n_landmarks", least=1)
+        check_choice(self.landmarks, "landmarks", LANDMARKS)
         if self.gamma is not None:
             per_view(self.gamma, "gamma", views.shape[1], positive=True)
         check_weight(self.gamma_scale, "gamma_scale", positive=True)
@@ -333,7 +337,8 @@ class KernelTransformer(MultiViewTransformer):
         self._check_kernel(views)
         n = views.shape[1]
         gammas = [None] * n if self.gamma is None else per_view(self.gamma, "gamma", n, positive=True)
-        shuffled = check_random_state(self.random_state).permutation(len(views))
+        random = check_random_state(self.random_state)
+        shuffled = random.permutation(len(views))
         maps, features = [], []
         for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
             ids = np.flatnonzero(seen)
@@ -345,7 +350,8 @@ class KernelTransformer(MultiViewTransformer):
             kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
-                landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
+                order = np.searchsorted(ids, shuffled[seen[shuffled]])
+                landmarks = choose_landmarks(self.landmarks, kernel, rows, self.n_landmarks, order, random)
             kernel_map, R = KernelMap.fit(kernel, rows, landmarks, ids)
             maps.append(kernel_map)
             features.append(R)
