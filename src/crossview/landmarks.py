@@ -11,7 +11,7 @@ from numpy.random import RandomState
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import gen_batches
 
-from crossview._blas import product
+from crossview._blas import cross_product, product
 from crossview._types import Array, Indices
 from crossview.kernels import Kernel, KernelMap
 
@@ -20,6 +20,7 @@ LANDMARKS = ("uniform", "k-means++", "leverage")
 
 _PILOT_FOR_DISTANCES = 256  # landmarks whose features stand in for kernel distances
 _SMALLEST_RIDGE = 1e-10  # relative to the sum of the eigenvalues
+_SMALLEST_SCORE = 1e-10  # keeps the order of samples random where rounding leaves no score
 _CHUNK_ROWS = 4096
 
 
@@ -36,7 +37,7 @@ def choose_landmarks(
         points = _points(kernel, X, order)
         return np.unique(kmeans_plusplus(points, n_landmarks, random_state=random_state)[1])
     if method == "leverage":
-        order = _weighted_order(order, leverage_scores(kernel, X, order[:n_landmarks]))
+        order = _weighted_order(order, leverage_scores(kernel, X, order[:n_landmarks]), random_state)
     return np.sort(order[:n_landmarks])
 
 
@@ -47,33 +48,32 @@ def leverage_scores(kernel: Kernel, X: Array, pilot: Indices) -> Array:
 
     .. math:: \frac{1}{\lambda} (k_{ii} - k_{iS} (K_{SS} + \mu I)^{-1} k_{Si})
 
-    (Musco & Musco, 2017), which is exact if all samples are in the pilot. The ridge λ follows from the eigenvalues of
-    the pilot, too: it is the mean of those beyond the first ``k = p / (4 log p)``, times their number, divided by k.
+    (Musco & Musco, 2017), which is exact if all samples are in the pilot. The ridge is the sum of all but the k largest
+    eigenvalues of K, divided by k, also estimated from the pilot, with k = p / 4. Musco & Musco prove their bounds for
+    k = p / (4 log p); the larger k gives a smaller approximation error on our data.
     """
-    pilot_map, R = KernelMap.fit(kernel, X, np.sort(pilot))
-    L = R[pilot_map.pivots]
-    values, vectors = scipy.linalg.eigh(L.T @ L)
-    rank = int(np.ceil(len(pilot) / (4.0 * np.log(len(pilot) + 1.0))))
+    R = KernelMap.fit(kernel, X, np.sort(pilot))[1]
+    values, vectors = scipy.linalg.eigh(cross_product(R[pilot], R[pilot]))
+    rank = max(1, len(pilot) // 4)
     mu = max(values[: max(len(values) - rank, 0)].sum() / rank, _SMALLEST_RIDGE * values.sum())
-    # With K_SS = L L' and k_iS = r_i' L', the score is what the pilot's span misses plus the leverage within the span.
+    # With K_SS = R_S R_S' and k_iS = r_i R_S', a score is what the pilot's span misses, plus the leverage in this span.
     missed = kernel.diagonal(X) - np.einsum("ij,ij->i", R, R)
     whitener = vectors / np.sqrt(values + mu)
     within = np.empty(len(X))
     for rows in gen_batches(len(X), _CHUNK_ROWS):
         within[rows] = np.square(product(R[rows], whitener)).sum(axis=1)
-    return np.clip(len(pilot) / len(X) * (missed / mu + within), 0.0, 1.0)
+    return np.clip(len(pilot) / len(X) * (missed / mu + within), _SMALLEST_SCORE, 1.0)
 
 
-def _weighted_order(order: Indices, weights: Array) -> Indices:
-    """Turn a random permutation into one whose entries are drawn one after another in proportion to weights.
+def _weighted_order(order: Indices, weights: Array, random_state: RandomState) -> Indices:
+    """Reorder a random permutation as if its entries were drawn one after another in proportion to positive weights.
 
-    Exponential variables divided by weights sort that way (Efraimidis & Spirakis, 2006); the permutation supplies them
-    as quantiles, so that views with similar weights get similar landmarks.
+    Exponential variables divided by the weights sort that way (Efraimidis & Spirakis, 2006). They follow the given
+    order, so that views with similar weights get similar landmarks.
     """
-    m = len(order)
-    keys = np.empty(m)
-    keys[order] = -np.log1p(-(np.arange(m) + 0.5) / m)
-    return np.argsort(keys / np.maximum(weights, np.finfo(np.float64).tiny), kind="stable")
+    keys = np.empty(len(order))
+    keys[order] = np.sort(random_state.exponential(size=len(order)))
+    return np.argsort(keys / weights, kind="stable")
 
 
 def _points(kernel: Kernel, X: Array, order: Indices) -> Array:

@@ -389,7 +389,10 @@ class ViewKernel(KernelTransformer):
     kernel_params : dict, optional
         Additional keyword arguments of the kernel.
     n_landmarks : int, optional
-        Number of randomly drawn training samples that span the map of a view (Nyström). All by default, which is exact.
+        Number of training samples that span the map of a view (Nyström). All by default, which is exact.
+    landmarks : {"uniform", "k-means++", "leverage"}
+        How to choose them: at random; far from each other [1]_; or at random in proportion to their approximate ridge
+        leverage scores [2]_ [3]_, which prefers samples that others do not represent well.
     random_state : int, RandomState or None
         Seed for drawing the landmarks.
 
@@ -404,6 +407,12 @@ class ViewKernel(KernelTransformer):
         Lower triangular factors of the landmarks' kernel matrices.
     gamma_ : list of float or None
         Kernel width of each view; None for the default of the kernel.
+
+    References
+    ----------
+    .. [1] D. Arthur, S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
+    .. [2] A. Alaoui, M. W. Mahoney, "Fast Randomized Kernel Ridge Regression with Statistical Guarantees", NIPS 2015.
+    .. [3] C. Musco, C. Musco, "Recursive Sampling for the Nyström Method", NIPS 2017.
 
     Examples
     --------

@@ -219,9 +219,7 @@ class KCCA(KernelEmbedding, CCA):
         landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(
-            kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
-        )
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
         CCA.__init__(self, n_components, reg, center)
 
 

@@ -267,9 +267,7 @@ class KMvHE(KernelEmbedding, MvHE):
         landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(
-            kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
-        )
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
         MvHE.__init__(self, n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
 
 
