@@ -178,3 +178,13 @@ def test_an_indefinite_kernel_is_refused():
     for method in LANDMARKS:
         with pytest.raises(ValueError, match="not positive semi-definite"):
             cv.ViewKernel("precomputed", n_landmarks=30, landmarks=method).fit([K, K])
+
+
+def test_few_of_many_samples():
+    """k-means++ then draws among candidates rather than all samples, still better than uniform landmarks."""
+    many = np.random.default_rng(0).standard_t(3, size=(3000, 2))
+    errors = {}
+    for method in ("uniform", "k-means++"):
+        drawn = [choose(method, samples=many, n_landmarks=50, seed=seed) for seed in range(5)]
+        errors[method] = np.mean([3000 - np.square(KernelMap.fit(RBF, many, rows)[1]).sum() for rows in drawn])
+    assert errors["k-means++"] < 0.8 * errors["uniform"]

@@ -18,6 +18,7 @@ from crossview.kernels import Kernel, KernelMap
 LANDMARKS = ("uniform", "k-means++", "leverage")
 """Ways to choose landmarks."""
 
+_CANDIDATES = 20  # candidates per landmark; with more, the approximation of the kernel hardly improves
 _PILOT_FOR_DISTANCES = 256  # landmarks whose features stand in for kernel distances
 _SMALLEST_RIDGE = 1e-10  # relative to the sum of the eigenvalues
 _SMALLEST_SCORE = 1e-10  # keeps the order of samples random where rounding leaves no score
@@ -30,12 +31,13 @@ def choose_landmarks(
     """Choose landmarks among samples; returns sorted rows of X.
 
     X holds the samples, (m, D), or their kernel matrix, (m, m), if the kernel is precomputed; `order` is a random
-    permutation of its rows. Duplicates of a landmark are not drawn by ``"k-means++"``, which may therefore return fewer
-    than `n_landmarks`.
+    permutation of its rows. ``"k-means++"`` returns fewer than `n_landmarks` if there are fewer different samples.
     """
     if method == "k-means++":
-        points = _points(kernel, X, order)
-        return np.unique(kmeans_plusplus(points, n_landmarks, random_state=random_state)[1])
+        candidates = np.sort(order[: _CANDIDATES * n_landmarks])
+        points = _points(kernel, X, order)[candidates]
+        rows: Indices = np.unique(candidates[kmeans_plusplus(points, n_landmarks, random_state=random_state)[1]])
+        return rows
     if method == "leverage":
         order = _weighted_order(order, leverage_scores(kernel, X, order[:n_landmarks]), random_state)
     return np.sort(order[:n_landmarks])
@@ -49,8 +51,8 @@ def leverage_scores(kernel: Kernel, X: Array, pilot: Indices) -> Array:
     .. math:: \frac{1}{\lambda} (k_{ii} - k_{iS} (K_{SS} + \mu I)^{-1} k_{Si})
 
     (Musco & Musco, 2017), which is exact if all samples are in the pilot. The ridge is the sum of all but the k largest
-    eigenvalues of K, divided by k, also estimated from the pilot, with k = p / 4. Musco & Musco prove their bounds for
-    k = p / (4 log p); the larger k gives a smaller approximation error on our data.
+    eigenvalues of K, divided by k, also estimated from the pilot. The bounds of Musco & Musco need p to be of the order
+    of k log k; with k = p / 4, the kernel matrices of digits and turntable are approximated slightly better.
     """
     R = KernelMap.fit(kernel, X, np.sort(pilot))[1]
     values, vectors = scipy.linalg.eigh(cross_product(R[pilot], R[pilot]))
@@ -62,7 +64,8 @@ def leverage_scores(kernel: Kernel, X: Array, pilot: Indices) -> Array:
     within = np.empty(len(X))
     for rows in gen_batches(len(X), _CHUNK_ROWS):
         within[rows] = np.square(product(R[rows], whitener)).sum(axis=1)
-    return np.clip(len(pilot) / len(X) * (missed / mu + within), _SMALLEST_SCORE, 1.0)
+    scores: Array = np.clip(len(pilot) / len(X) * (missed / mu + within), _SMALLEST_SCORE, 1.0)
+    return scores
 
 
 def _weighted_order(order: Indices, weights: Array, random_state: RandomState) -> Indices:
@@ -77,8 +80,9 @@ def _weighted_order(order: Indices, weights: Array, random_state: RandomState) -
 
 
 def _points(kernel: Kernel, X: Array, order: Indices) -> Array:
-    """Points whose Euclidean distances are, or approximate, those in the kernel's metric."""
+    """Points whose Euclidean distances rank like kernel distances, or approximate them."""
     points = kernel.euclidean_points(X)
     if points is None:
         return KernelMap.fit(kernel, X, np.sort(order[:_PILOT_FOR_DISTANCES]))[1]
-    return points - points.mean(axis=0)  # reduces rounding errors far from zero
+    centred: Array = points - points.mean(axis=0)  # reduces rounding errors far from zero
+    return centred
