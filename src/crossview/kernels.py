@@ -19,10 +19,12 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances, pairwise_kernels
 from sklearn.preprocessing import normalize
+from sklearn.utils import gen_batches
 
 from crossview._types import Array, Indices
 
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
+_BLOCK = 64  # samples per block on the diagonal of a kernel matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,12 @@ class Kernel:
     def against(self, landmarks: NDArray[Any], X: Array) -> Array:
         """Kernel values of samples against landmarks, which are column indices if the kernel is precomputed."""
         return X[:, landmarks] if self.precomputed else self(X, landmarks)
+
+    def diagonal(self, X: Array) -> Array:
+        """Kernel values of samples with themselves, (len(X),)."""
+        if self.precomputed:
+            return np.diagonal(X)
+        return np.concatenate([np.diagonal(self(x, x)) for x in (X[rows] for rows in gen_batches(len(X), _BLOCK))])
 
     def euclidean_points(self, X: Array) -> Array | None:
         """Points whose Euclidean distances rank like the kernel distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.

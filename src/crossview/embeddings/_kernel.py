@@ -1,6 +1,7 @@
 """Kernel methods: linear methods on explicit kernel features."""
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from crossview._backend import to_numpy
 from crossview._types import Array, Indices
@@ -10,6 +11,8 @@ from crossview.kernels import KernelMap
 from crossview.linalg.eigen import component_signs
 from crossview.preprocessing import KernelTransformer
 from crossview.views import Views
+
+_CHUNK_ROWS = 4096  # samples whose kernel values are in memory at a time
 
 
 class KernelEmbedding(KernelTransformer, Embedding):
@@ -35,4 +38,8 @@ class KernelEmbedding(KernelTransformer, Embedding):
         self._store_kernels(data.maps)
 
     def _map(self, X: Array, v: int) -> Array:
-        return self.kernels_[v].against(self.landmarks_[v], X) @ self.projections_[v] - self.offsets_[v]
+        latents = np.empty((len(X), self._n_outputs(v)))
+        for rows in gen_batches(len(X), _CHUNK_ROWS):
+            latents[rows] = self.kernels_[v].against(self.landmarks_[v], X[rows]) @ self.projections_[v]
+        latents -= self.offsets_[v]
+        return latents

@@ -192,7 +192,7 @@ class KCCA(KernelEmbedding, CCA):
         kernel matrix.
     center : bool
         Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
         As in `ViewKernel`.
     device : str, optional
         As in `MvHE`.
@@ -230,10 +230,11 @@ class KCCA(KernelEmbedding, CCA):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
+        landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
         device: str | None = None,
     ) -> None:
-        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
         CCA.__init__(self, n_components, reg, center, device)
 
 

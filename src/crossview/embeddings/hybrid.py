@@ -223,7 +223,7 @@ class KMvHE(KernelEmbedding, MvHE):
         As in `MvHE`.
     center : bool
         Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
         As in `ViewKernel`.
     n_patches, device
         As in `MvHE`; `random_state` also draws the patches.
@@ -288,11 +288,12 @@ class KMvHE(KernelEmbedding, MvHE):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
+        landmarks: str = "uniform",
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         device: str | None = None,
     ) -> None:
-        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
         MvHE.__init__(
             self,
             n_components,
