@@ -11,7 +11,7 @@ from numpy.random import RandomState
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import gen_batches
 
-from crossview._blas import cross_product, product
+from crossview._backend import cross_product, product
 from crossview._types import Array, Indices
 from crossview.kernels import Kernel, KernelMap
 
@@ -83,6 +83,7 @@ def _points(kernel: Kernel, X: Array, order: Indices) -> Array:
     """Points whose Euclidean distances rank like kernel distances, or approximate them."""
     points = kernel.euclidean_points(X)
     if points is None:
-        return KernelMap.fit(kernel, X, np.sort(order[:_PILOT_FOR_DISTANCES]))[1]
+        features: Array = KernelMap.fit(kernel, X, np.sort(order[:_PILOT_FOR_DISTANCES]))[1]
+        return features
     centred: Array = points - points.mean(axis=0)  # reduces rounding errors far from zero
     return centred

@@ -7,12 +7,21 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 from sklearn.base import clone
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
-from crossview._backend import divide_columns, inner_products, product, shift
+from crossview._backend import (
+    chunks,
+    column_means,
+    divide_columns,
+    empty_rows,
+    inner_products,
+    product,
+    shift,
+    solve_rows,
+    to_numpy,
+)
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
 from crossview._validation import check_choice, check_count, check_flag, check_weight, per_view
@@ -339,11 +348,11 @@ class KernelTransformer(MultiViewTransformer):
             for name, X in zip(views.names, views.arrays, strict=True):
                 if X.shape[0] != X.shape[1]:
                     raise ValueError(
-                        f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit needs the square matrix of "
-                        "kernel values between all training samples."
+                        f"view {name!r} has shape {tuple(X.shape)}: with kernel='precomputed', fit needs the square "
+                        "matrix of kernel values between all training samples."
                     )
 
-    def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Array]]:
+    def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Rows]]:
         """Map of each view, and the features of the samples present there, which the caller may centre."""
         self._check_kernel(views)
         n = views.shape[1]
@@ -357,12 +366,13 @@ class KernelTransformer(MultiViewTransformer):
             median = median_gamma(rows, self.kernel) if gamma is None else None
             width = gamma if median is None else self.gamma_scale * median
             # Centring makes the origin of a linear kernel arbitrary.
-            origin = rows.mean(axis=0) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
+            origin = column_means(rows) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
             kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
                 order = np.searchsorted(ids, shuffled[seen[shuffled]])
-                landmarks = choose_landmarks(self.landmarks, kernel, rows, self.n_landmarks, order, random)
+                points = rows if self.landmarks == "uniform" else to_numpy(rows)
+                landmarks = choose_landmarks(self.landmarks, kernel, points, self.n_landmarks, order, random)
             kernel_map, R = KernelMap.fit(kernel, rows, landmarks, ids)
             maps.append(kernel_map)
             features.append(R)
@@ -455,13 +465,15 @@ class ViewKernel(KernelTransformer):
         checked = _learnable(views)
         maps, features = self._fit_kernel_maps(checked)
         self._store_kernels(maps)
-        self.factors_ = [R[kernel_map.pivots] for kernel_map, R in zip(maps, features, strict=True)]
+        self.factors_ = [to_numpy(R[kernel_map.pivots]) for kernel_map, R in zip(maps, features, strict=True)]
         self._remember(checked)
         return self
 
-    def _map(self, X: Array, v: int) -> Array:
-        K = self.kernels_[v].against(self.landmarks_[v], X)
-        return np.ascontiguousarray(solve_triangular(self.factors_[v], K.T, lower=True, check_finite=False).T)
+    def _map(self, X: Rows, v: int) -> Rows:
+        features = empty_rows(X, self._n_outputs(v))
+        for rows in chunks(X, features.shape[1]):
+            features[rows] = solve_rows(self.kernels_[v].against(self.landmarks_[v], X[rows]), self.factors_[v])
+        return features
 
     def _n_outputs(self, v: int) -> int:
         return len(self.factors_[v])

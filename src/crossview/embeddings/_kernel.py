@@ -1,18 +1,15 @@
 """Kernel methods: linear methods on explicit kernel features."""
 
 import numpy as np
-from sklearn.utils import gen_batches
 
-from crossview._backend import to_numpy
-from crossview._types import Array, Indices
+from crossview._backend import chunks, empty_rows, product, shift, to_numpy
+from crossview._types import Array, Indices, Rows
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._data import TrainingData
 from crossview.kernels import KernelMap
 from crossview.linalg.eigen import component_signs
 from crossview.preprocessing import KernelTransformer
 from crossview.views import Views
-
-_CHUNK_ROWS = 4096  # samples whose kernel values are in memory at a time
 
 
 class KernelEmbedding(KernelTransformer, Embedding):
@@ -37,9 +34,10 @@ class KernelEmbedding(KernelTransformer, Embedding):
         self.offsets_ = [mean @ w for mean, w in zip(data.means, parts, strict=True)]
         self._store_kernels(data.maps)
 
-    def _map(self, X: Array, v: int) -> Array:
-        latents = np.empty((len(X), self._n_outputs(v)))
-        for rows in gen_batches(len(X), _CHUNK_ROWS):
-            latents[rows] = self.kernels_[v].against(self.landmarks_[v], X[rows]) @ self.projections_[v]
-        latents -= self.offsets_[v]
+    def _map(self, X: Rows, v: int) -> Rows:
+        latents = empty_rows(X, self._n_outputs(v))
+        maps = np.ascontiguousarray(self.projections_[v])
+        for rows in chunks(X, len(maps)):
+            K = self.kernels_[v].against(self.landmarks_[v], X[rows])
+            latents[rows] = shift(product(K, maps), self.offsets_[v])
         return latents

@@ -385,7 +385,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise NotFittedError(f"this {name} is not fitted: call fit, or give it a fitted embedding.") from None
         self.embedding_, self.temperature_ = self.embedding, None
 
-    def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Array:
+    def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Any:
         """Samples of one view in the common space; only if wanted with rows of NaN for missing ones."""
         self._adopt_fitted_embedding()
         first = unwrap(self.embedding_)[0]
