@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import product, shift, to_numpy
+from crossview._backend import cross_product, product, shift
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
@@ -230,9 +230,10 @@ def _count_positive(eigenvalues: Array) -> int:
 
 def _agreement(rows: Samples, maps: Sequence[Array]) -> list[Array]:
     """For each component, the sum of squares of all samples in the common space, and of products between views."""
-    latents = [to_numpy(product(X, np.ascontiguousarray(w))) for X, w in zip(rows.arrays, maps, strict=True)]
-    squares: Array = np.sum([np.square(Z).sum(axis=0) for Z in latents], axis=0)
-    return [squares, np.square(np.sum(latents, axis=0)).sum(axis=0) - squares]
+    latents = [product(X, np.ascontiguousarray(w)) for X, w in zip(rows.arrays, maps, strict=True)]
+    squares = np.sum([np.diagonal(cross_product(Z, Z)) for Z in latents], axis=0)
+    whole = sum(latents)
+    return [squares, np.diagonal(cross_product(whole, whole)) - squares]
 
 
 def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
