@@ -9,6 +9,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import cross_product, product, shift
+from crossview._progress import report, reporting
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
@@ -53,6 +54,7 @@ class Embedding(MultiViewTransformer):
     n_components: int | str
     center: bool
     device: str | None
+    progress: bool
     projections_: list[Array]
     means_: list[Array]
     eigenvalues_: Array
@@ -95,8 +97,10 @@ class Embedding(MultiViewTransformer):
         self
             The fitted model.
         """
-        data = self._prepare(views, y)
-        return self._store(data, *self._solve(data, self._capped_components(data)))
+        with reporting(f"Fitting {type(self).__name__}", self.progress):
+            data = self._prepare(views, y)
+            report(now="solving the eigenproblem")
+            return self._store(data, *self._solve(data, self._capped_components(data)))
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
@@ -123,6 +127,7 @@ class Embedding(MultiViewTransformer):
         self._requested_components()
         check_flag(self.center, "center")
         check_device(self.device)
+        check_flag(self.progress, "progress")
         for name in self._nonnegative:
             check_weight(getattr(self, name), name)
         checked = check_views(views, self)

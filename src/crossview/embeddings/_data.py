@@ -13,6 +13,7 @@ from crossview._backend import (
     product,
     shift,
 )
+from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Patches
@@ -77,7 +78,9 @@ class TrainingData(Samples):
     def with_patches(self, n_within: int, n_between: int, centres: Indices | None = None) -> TrainingData:
         """Find the patches of each view, with the nearest neighbours by Euclidean or kernel distance."""
         found = []
+        report(more=int(self.n_seen.sum()) if centres is None else int(self.mask[centres].sum()))
         for v, (rows, seen) in enumerate(zip(self.views._present_rows(), self.mask.T, strict=True)):
+            report(now=f"finding neighbours in view {self.views.names[v]!r}")
             points = rows if self.maps is None else self.maps[v].kernel.euclidean_points(rows)
             points = self.arrays[v][seen] if points is None else points
             at = None if centres is None else np.searchsorted(np.flatnonzero(seen), centres[seen[centres]])

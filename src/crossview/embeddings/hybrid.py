@@ -61,6 +61,8 @@ class MvHE(Embedding):
     device : str, optional
         Device for the work that grows with the number of samples, such as ``"cuda"``: views given as arrays are copied
         there, and PyTorch does the work. Views given as tensors stay where they are. By default, NumPy does it.
+    progress : bool
+        Whether to show the progress of a long fit and the time remaining on stderr.
 
     Attributes
     ----------
@@ -138,6 +140,7 @@ class MvHE(Embedding):
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.lambda_paired = lambda_paired
@@ -150,6 +153,7 @@ class MvHE(Embedding):
         self.n_patches = n_patches
         self.random_state = random_state
         self.device = device
+        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         self._hybrid_weights().check()
@@ -225,7 +229,7 @@ class KMvHE(KernelEmbedding, MvHE):
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
         As in `ViewKernel`.
-    n_patches, device
+    n_patches, device, progress
         As in `MvHE`; `random_state` also draws the patches.
 
     Attributes
@@ -292,6 +296,7 @@ class KMvHE(KernelEmbedding, MvHE):
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
         MvHE.__init__(
@@ -307,6 +312,7 @@ class KMvHE(KernelEmbedding, MvHE):
             n_patches,
             random_state,
             device,
+            progress,
         )
 
 

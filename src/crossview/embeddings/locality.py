@@ -64,7 +64,7 @@ class DLA(_PatchAlignment, PooledEmbedding):
         p1, p2: neighbours of the same class and of other classes in a patch.
     pooled, center
         As in `PCA`.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -104,6 +104,7 @@ class DLA(_PatchAlignment, PooledEmbedding):
         pooled: bool = True,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.beta = beta
@@ -112,6 +113,7 @@ class DLA(_PatchAlignment, PooledEmbedding):
         self.pooled = pooled
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (X,) = samples.arrays
@@ -138,7 +140,7 @@ class MvDLA(_PatchAlignment):
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -178,6 +180,7 @@ class MvDLA(_PatchAlignment):
         n_between: int = 50,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.beta = beta
@@ -185,6 +188,7 @@ class MvDLA(_PatchAlignment):
         self.n_between = n_between
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         seen = list(data.mask.T)
@@ -221,7 +225,7 @@ class LPP(PooledEmbedding):
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
     pooled, center
         As in `PCA`.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -254,6 +258,7 @@ class LPP(PooledEmbedding):
         reg: float = 1e-3,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -262,6 +267,7 @@ class LPP(PooledEmbedding):
         self.reg = reg
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         check_count(self.n_neighbors, "n_neighbors", least=1)
