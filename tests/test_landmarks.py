@@ -148,6 +148,13 @@ class TestEstimators:
             for A, columns, samples in zip(ARRAYS, ready.landmarks_, named.landmarks_, strict=True):
                 assert {tuple(x) for x in A[columns]} == {tuple(z) for z in samples}
 
+    def test_callable_kernels(self, method):
+        options = {"n_landmarks": 10, "landmarks": method}
+        called = cv.ViewKernel(lambda a, b: (a @ b + 1.0) ** 2, **options).fit([A[::2] for A in ARRAYS])
+        named = cv.ViewKernel("poly", gamma=1.0, degree=2, **options).fit([A[::2] for A in ARRAYS])
+        for one, other in zip(called.landmarks_, named.landmarks_, strict=True):
+            assert {tuple(z) for z in one} == {tuple(z) for z in other}
+
     def test_random_state_decides(self, method):
         fits = [cv.KMvHE(3, n_landmarks=12, landmarks=method, random_state=s).fit(ARRAYS, Y) for s in (0, 0, 1)]
         np.testing.assert_array_equal(fits[0].landmarks_[0], fits[1].landmarks_[0])

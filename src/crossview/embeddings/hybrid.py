@@ -218,8 +218,8 @@ class KMvHE(KernelEmbedding, MvHE):
 
     With :math:`W_v = \phi(X_v) A_v`, it solves the generalised eigenproblem of the `MvHE` objective under
     :math:`A^\top K A = n I` [1]_, in explicit coordinates of the part of the feature space that the training samples,
-    or landmarks among them, span. Equivalent to ``make_pipeline(ViewKernel(...), MvHE(...))``, except that neighbours
-    are always found by the exact kernel distance, even with fewer landmarks than samples.
+    or landmarks among them, span. Equivalent to ``make_pipeline(ViewKernel(...), MvHE(...))``, except that with
+    fewer landmarks than samples, neighbours by the rbf, linear and cosine kernels are still exact.
 
     Parameters
     ----------
