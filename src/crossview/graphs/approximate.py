@@ -59,7 +59,7 @@ class InvertedFile:
     """
 
     def __init__(self, centroids: Array, origin: Array, scale: float) -> None:
-        faiss = _faiss()
+        faiss = load_faiss()
         self.centroids = np.ascontiguousarray(centroids, dtype=np.float32)
         self.origin = np.asarray(origin, dtype=np.float64)
         self.scale = float(scale)
@@ -79,7 +79,9 @@ class InvertedFile:
         origin = sample.mean(axis=0)
         sample -= origin
         scale = float(np.abs(sample).max()) or 1.0
-        kmeans = _faiss().Kmeans(X.shape[1], n_lists, niter=_ITERATIONS, seed=random_state, min_points_per_centroid=1)
+        kmeans = load_faiss().Kmeans(
+            X.shape[1], n_lists, niter=_ITERATIONS, seed=random_state, min_points_per_centroid=1
+        )
         kmeans.train((sample / scale).astype(np.float32))
         index = cls(kmeans.centroids, origin, scale)
         index.add(X)
@@ -157,7 +159,7 @@ class InvertedFile:
         return ids, distances
 
     def _parameters(self, n_probes: int, inside: slice | None, outside: slice | None) -> Any:
-        faiss = _faiss()
+        faiss = load_faiss()
         n_probes = min(n_probes, len(self.centroids))
         some = inside or outside
         if some is None:
@@ -173,7 +175,8 @@ class InvertedFile:
         return np.ascontiguousarray((X - self.origin) / self.scale, dtype=np.float32)
 
 
-def _faiss() -> ModuleType:
+def load_faiss() -> ModuleType:
+    """Import faiss."""
     try:
         import faiss
     except ImportError as error:
