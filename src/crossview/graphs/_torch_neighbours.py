@@ -74,11 +74,11 @@ def nearest(queries: Tensor, gallery: Tensor, k: int) -> tuple[Tensor, Tensor]:
     tensor([[1, 0]])
     """
     device, frame = gallery.device, _frame(queries, gallery)
-    sides = [
+    probes, enrolled = (
         _Samples.from_tensor(X, torch.arange(len(X), device=device), torch.full((len(X),), code, device=device), *frame)
         for X, code in ((queries, -1), (gallery, 0))
-    ]
-    return _search(*sides, torch.arange(len(queries), device=device), min(k, len(gallery)))
+    )
+    return _search(probes, enrolled, torch.arange(len(queries), device=device), min(k, len(gallery)))
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ def _largest(S: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if n_groups <= 4 * k:
         largest = S.topk(min(k, S.shape[1]), dim=1)
         return largest.values, largest.indices
-    maxima = S[:, : n_groups * size].unflatten(1, (size, n_groups)).amax(1)
+    maxima = S[:, : n_groups * size].view(len(S), size, n_groups).amax(1)
     groups = _largest(maxima, k)[1]
     columns = (groups[:, :, None] + n_groups * torch.arange(size, device=S.device)).flatten(1)
     remainder = torch.arange(n_groups * size, S.shape[1], device=S.device).expand(len(S), -1)
@@ -379,8 +379,8 @@ def _tile_bytes(device: torch.device) -> int:
     if device.type == "cpu":
         return limit
     stats = torch.cuda.memory_stats_as_nested_dict(device)
-    cached = sum(sign * stats[key]["all"]["current"] for key, sign in (("reserved_bytes", 1), ("allocated_bytes", -1)))
-    return min(limit, (torch.cuda.mem_get_info(device)[0] + cached) // 8)
+    reserved, allocated = (int(stats[key]["all"]["current"]) for key in ("reserved_bytes", "allocated_bytes"))
+    return min(limit, (torch.cuda.mem_get_info(device)[0] + reserved - allocated) // 8)
 
 
 def _chunks(n: int, row_bytes: int, device: torch.device, max_rows: int = 1 << 20) -> Iterator[slice]:

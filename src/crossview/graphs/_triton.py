@@ -11,7 +11,7 @@ _LANES = 32  # groups of columns of a program
 
 def padded_width(n_features: int) -> int:
     """Number of features, padded with zeros, that `group_maxima` needs."""
-    return max(16, triton.next_power_of_2(n_features)) if n_features <= 128 else triton.cdiv(n_features, 64) * 64
+    return max(16, 1 << (n_features - 1).bit_length()) if n_features <= 128 else -(-n_features // 64) * 64
 
 
 def group_maxima(
