@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crossview._blas import product
 from crossview._types import Array, Indices
-from crossview.graphs.neighbours import class_neighbours
+from crossview.embeddings._neighbours import find_patches
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
 from crossview.linalg.span import constant_direction, row_space
@@ -30,6 +30,7 @@ class TrainingData:
     bases: Sequence[Array | None] = ()  # (D_v, r_v) each: orthonormal; `arrays` are coordinates in them, unless None
     nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
     patches: Sequence[Patches] = ()  # of each view, if asked for
+    neighbour_recall: float = 1.0  # of the patches, against exact search: the lowest of all views
 
     @classmethod
     def from_views(
@@ -92,14 +93,16 @@ class TrainingData:
         """Training samples in the common space, (m, d) per view."""
         return [product(X, np.ascontiguousarray(w)) for X, w in zip(self.arrays, self.split(W), strict=True)]
 
-    def with_patches(self, n_within: int, n_between: int) -> TrainingData:
+    def with_patches(self, n_within: int, n_between: int, method: str = "exact") -> TrainingData:
         """Find the patches of each view, with the nearest neighbours by Euclidean or kernel distance."""
-        found = []
+        found, recalls = [], []
         for v, (rows, seen) in enumerate(zip(self.views._present_rows(), self.mask.T, strict=True)):
             points = rows if self.maps is None else self.maps[v].kernel.euclidean_points(rows)
             points = self.arrays[v][seen] if points is None else points
-            found.append(Patches(*class_neighbours(points, self.labels[seen], n_within, n_between)).spread(seen))
-        return replace(self, patches=found)
+            patches, recall = find_patches(points, self.labels[seen], n_within, n_between, method)
+            found.append(patches.spread(seen))
+            recalls.append(recall)
+        return replace(self, patches=found, neighbour_recall=min(recalls))
 
 
 def pair_weights(mask: NDArray[np.bool_]) -> Array:

@@ -13,6 +13,7 @@ from crossview._types import Array, Indices
 from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
+from crossview.embeddings._neighbours import check_neighbours
 from crossview.embeddings._parts import HybridProblem, HybridWeights
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.views import Views
@@ -51,6 +52,10 @@ class MvHE(Embedding):
         p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
     center : bool
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
+    neighbours : {"auto", "exact", "approximate"}
+        How to search for neighbours. The time of an exact search grows with the square of the number of samples, that
+        of an approximate one about linearly. The approximate search needs faiss
+        (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples if faiss is installed.
 
     Attributes
     ----------
@@ -60,6 +65,9 @@ class MvHE(Embedding):
         The smallest eigenvalues, ascending.
     means_ : list of ndarray, each of shape (D_v,)
         Offset subtracted from each view: its training mean, or zero.
+    neighbour_recall_ : float
+        Share of the true neighbours among those found, measured on a sample of patches: 1 for an exact search, the
+        lowest of all views for an approximate one.
     view_names_ : list of str
         Names of the views.
     n_features_ : tuple of int
@@ -114,6 +122,7 @@ class MvHE(Embedding):
     _needs_labels = True
     _allows_auto_components = True
     _restrict_to_span = True
+    neighbour_recall_: float
 
     def __init__(
         self,
@@ -125,6 +134,7 @@ class MvHE(Embedding):
         n_within: int = 1,
         n_between: int = 15,
         center: bool = True,
+        neighbours: str = "auto",
     ) -> None:
         self.n_components = n_components
         self.lambda_paired = lambda_paired
@@ -134,9 +144,11 @@ class MvHE(Embedding):
         self.n_within = n_within
         self.n_between = n_between
         self.center = center
+        self.neighbours = neighbours
 
     def _check_params(self, n_views: int) -> None:
         self._hybrid_weights().check()
+        check_neighbours(self.neighbours)
 
     def _hybrid_weights(self) -> HybridWeights:
         return HybridWeights(
@@ -150,12 +162,16 @@ class MvHE(Embedding):
         return TrainingData.from_views(views, classes, center=self.center, weights=views.mask.astype(np.float64))
 
     def _find_neighbours(self, data: TrainingData) -> TrainingData:
-        return data.with_patches(self.n_within, self.n_between)
+        return data.with_patches(self.n_within, self.n_between, self.neighbours)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
             S = HybridProblem(data).scatter(self._hybrid_weights())
         return _smallest_components(S, data, d)
+
+    def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
+        self.neighbour_recall_ = data.neighbour_recall
+        return super()._store(data, eigenvalues, W)
 
     def _refitter(
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
@@ -203,6 +219,8 @@ class KMvHE(KernelEmbedding, MvHE):
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
         As in `ViewKernel`.
+    neighbours
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -213,7 +231,7 @@ class KMvHE(KernelEmbedding, MvHE):
         As in `ViewKernel`.
     offsets_ : list of ndarray, each of shape (d,)
         Training mean of each view in the common space, subtracted after projecting.
-    eigenvalues_, view_names_, n_features_, feature_names_, image_shape_
+    eigenvalues_, neighbour_recall_, view_names_, n_features_, feature_names_, image_shape_
         As in `MvHE`.
 
     Notes
@@ -265,9 +283,11 @@ class KMvHE(KernelEmbedding, MvHE):
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
+        neighbours: str = "auto",
     ) -> None:
         super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
-        MvHE.__init__(self, n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, center)
+        weights = (lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between)
+        MvHE.__init__(self, n_components, *weights, center, neighbours)
 
 
 def _smallest_components(S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:

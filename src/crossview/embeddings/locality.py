@@ -9,8 +9,8 @@ from crossview._types import Array, Indices
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
+from crossview.embeddings._neighbours import check_neighbours, find_patches
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Patches
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
@@ -19,13 +19,27 @@ from crossview.linalg.scatter import graph_scatter
 __all__ = ["DLA", "LPP", "MvDLA"]
 
 
-def _patch_graph(X: Array, classes: Indices, n_within: int, n_between: int, beta: float) -> sp.csr_array:
-    """Graph of the patches of DLA over the samples."""
-    patches = Patches(*class_neighbours(X, classes, n_within, n_between))
-    return patches.graph(n_within, n_between, between_weight=-beta)
+class _NeighbourEmbedding(Embedding):
+    """Base of the methods here: a search for neighbours among pooled samples."""
+
+    neighbours: str
+    neighbour_recall_: float
+
+    def _check_params(self, n_views: int) -> None:
+        check_neighbours(self.neighbours)
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        self.neighbour_recall_ = 1.0
+        return super()._solve(data, d)
+
+    def _find_patches(self, X: Array, classes: Indices, n_within: int, n_between: int) -> Patches:
+        """Patches of one set of samples; `neighbour_recall_` becomes the lowest of all sets."""
+        patches, recall = find_patches(X, classes, n_within, n_between, self.neighbours)
+        self.neighbour_recall_ = min(self.neighbour_recall_, recall)
+        return patches
 
 
-class _PatchAlignment(Embedding):
+class _PatchAlignment(_NeighbourEmbedding):
     """Parameters that DLA and MvDLA share."""
 
     n_within: int
@@ -34,7 +48,12 @@ class _PatchAlignment(Embedding):
     _needs_labels = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
 
+    def _patch_graph(self, X: Array, classes: Indices) -> sp.csr_array:
+        patches = self._find_patches(X, classes, self.n_within, self.n_between)
+        return patches.graph(self.n_within, self.n_between, between_weight=-self.beta)
+
     def _check_params(self, n_views: int) -> None:
+        super()._check_params(n_views)
         check_count(self.n_within, "n_within", least=0)
         check_count(self.n_between, "n_between", least=0)
         if not self.n_within and not (self.n_between and self.beta):
@@ -63,10 +82,12 @@ class DLA(_PatchAlignment, PooledEmbedding):
         p1, p2: neighbours of the same class and of other classes in a patch.
     pooled, center
         As in `PCA`.
+    neighbours
+        As in `MvHE`.
 
     Attributes
     ----------
-    projections_, means_
+    projections_, means_, neighbour_recall_
         As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
         The smallest eigenvalues, ascending.
@@ -100,6 +121,7 @@ class DLA(_PatchAlignment, PooledEmbedding):
         n_between: int = 15,
         pooled: bool = True,
         center: bool = True,
+        neighbours: str = "auto",
     ) -> None:
         self.n_components = n_components
         self.beta = beta
@@ -107,10 +129,11 @@ class DLA(_PatchAlignment, PooledEmbedding):
         self.n_between = n_between
         self.pooled = pooled
         self.center = center
+        self.neighbours = neighbours
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
         assert classes is not None
-        S, _ = graph_scatter([X], _patch_graph(X, classes, self.n_within, self.n_between, self.beta))
+        S, _ = graph_scatter([X], self._patch_graph(X, classes))
         return smallest_eigenpairs(S, d, overwrite=True)
 
 
@@ -133,10 +156,12 @@ class MvDLA(_PatchAlignment):
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
+    neighbours
+        As in `MvHE`.
 
     Attributes
     ----------
-    projections_, means_, eigenvalues_
+    projections_, means_, eigenvalues_, neighbour_recall_
         As in `MvHE`.
 
     References
@@ -170,24 +195,27 @@ class MvDLA(_PatchAlignment):
         n_within: int = 40,
         n_between: int = 50,
         center: bool = True,
+        neighbours: str = "auto",
     ) -> None:
         self.n_components = n_components
         self.beta = beta
         self.n_within = n_within
         self.n_between = n_between
         self.center = center
+        self.neighbours = neighbours
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        self.neighbour_recall_ = 1.0
         seen = list(data.mask.T)
         classes = np.concatenate([data.labels[s] for s in seen])
         samples = np.vstack(data.views._present_rows())
-        graph = _patch_graph(samples, classes, self.n_within, self.n_between, self.beta)
+        graph = self._patch_graph(samples, classes)
         S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], graph)
         eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
         return eigenvalues, np.sqrt(len(seen)) * W
 
 
-class LPP(PooledEmbedding):
+class LPP(_NeighbourEmbedding, PooledEmbedding):
     r"""Locality Preserving Projections.
 
     Keeps neighbours together, regardless of their class: minimises
@@ -212,10 +240,12 @@ class LPP(PooledEmbedding):
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
     pooled, center
         As in `PCA`.
+    neighbours
+        As in `MvHE`.
 
     Attributes
     ----------
-    projections_, means_
+    projections_, means_, neighbour_recall_
         As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
         The smallest eigenvalues, ascending.
@@ -242,6 +272,7 @@ class LPP(PooledEmbedding):
         pooled: bool = True,
         reg: float = 1e-3,
         center: bool = True,
+        neighbours: str = "auto",
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -249,16 +280,17 @@ class LPP(PooledEmbedding):
         self.pooled = pooled
         self.reg = reg
         self.center = center
+        self.neighbours = neighbours
 
     def _check_params(self, n_views: int) -> None:
+        super()._check_params(n_views)
         check_count(self.n_neighbors, "n_neighbors", least=1)
         if self.t is not None:
             check_weight(self.t, "t", positive=True)
 
     def _solve_one(self, X: Array, classes: Indices | None, d: int) -> tuple[Array, Array]:
         one_class = np.zeros(len(X), dtype=np.intp)
-        nearest, none = class_neighbours(X, one_class, self.n_neighbors, 0)
-        graph = Patches(nearest, none).graph(nearest.shape[1], 0)
+        graph = self._find_patches(X, one_class, self.n_neighbors, 0).graph(self.n_neighbors, 0)
         start, end = graph.nonzero()
         distances = np.square(X[start] - X[end]).sum(axis=1)
         width = self.t if self.t is not None else float(distances.mean()) or 1.0
