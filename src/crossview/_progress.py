@@ -123,7 +123,7 @@ class _State:
     @property
     def count(self) -> str:
         """Steps done, if they are counted."""
-        return f"{self.done:,} of {self.total:,} {self.unit}, " if self.total else ""
+        return f"{min(self.done, self.total):,} of {self.total:,} {self.unit}, " if self.total else ""
 
     @property
     def times(self) -> str:

@@ -18,6 +18,7 @@ from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
 from crossview._backend import inner_products, is_tensor, like
+from crossview._progress import report
 from crossview._types import Array, Indices, Rows
 from crossview.graphs import approximate
 
@@ -143,6 +144,7 @@ class _SortedSearch:
     def tables(self, n_within: int, n_between: int, centres: Indices) -> tuple[Indices, Indices]:
         """Tables of the neighbours of some samples within and outside the class."""
         within, between = (np.full((len(centres), k), -1, dtype=np.intp) for k in (n_within, n_between))
+        self.reports_within = not n_between  # one of the two searches counts as progress
         self.rows = np.full(len(self.X), -1, dtype=np.intp)  # row of the tables by sample, -1 if not a centre
         self.rows[centres] = np.arange(len(centres))
         self.centres = np.flatnonzero(self.rows[self.order] >= 0)  # positions
@@ -219,6 +221,11 @@ class _SortedSearch:
             for some in _chunks(0, len(tied), len(self.X)):
                 d = _squared_distances(self.sorted[tied[some]], self.sorted)
                 self._fill_from_distances(table, tied[some], all_positions[None, :], d, same=same)
+            self._report(queries, same=same)
+
+    def _report(self, rows: Indices, *, same: bool) -> None:
+        if same == self.reports_within:
+            report(len(rows))
 
     def _targets(self, part: slice | None, *, same: bool) -> list[slice]:
         m = len(self.X)
@@ -295,8 +302,9 @@ class _ApproximateSearch(_SortedSearch):
             self._fill_from_candidates(table, queries, positions, same=same)
             available = np.where(same, self.sizes[queries] - 1, len(self.X) - self.sizes[queries])
             found = (table[self.rows[self.order[queries]]] >= 0).sum(axis=1)
-            short = queries[found < np.minimum(available, table.shape[1])]
-            super()._fill_from_search(table, short, part, width, same=same)
+            short = found < np.minimum(available, table.shape[1])
+            super()._fill_from_search(table, queries[short], part, width, same=same)
+            self._report(queries[~short], same=same)
 
     def _fill_from_candidates(self, table: Indices, rows: Indices, positions: Indices, *, same: bool) -> None:
         """Fill rows of the table with the nearest of the candidates at `positions`, padded with -1."""
