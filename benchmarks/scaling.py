@@ -80,8 +80,8 @@ def main() -> None:
         exponent = f"{math.log(done['cpu'] / before[1]) / math.log(m / before[0]):.2f}" if before else "–"
         print(
             f"| {m:,} | {options.per_class:,} | {options.engine} | {done['search']:.1f} s "
-            f"| {total - done['search']:.1f} s | {total:.1f} s | {done['cpu']:.1f} s | {exponent} | {done['memory']:.2f} GiB "
-            f"| {done['recall']:.3f} | {done['accuracy']:.2f} |",
+            f"| {total - done['search']:.1f} s | {total:.1f} s | {done['cpu']:.1f} s | {exponent} "
+            f"| {done['memory']:.2f} GiB | {done['recall']:.3f} | {done['accuracy']:.2f} |",
             flush=True,
         )
         before = m, done["cpu"]

@@ -90,14 +90,14 @@ class InvertedFile:
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]], X: Array) -> InvertedFile:
         """Restore an index from its `state` and its samples, without searching for their lists again."""
-        centroids, origin, lists = state["centroids"], state["origin"], state["lists"]
-        scale = float(state["scale"])
-        if centroids.ndim != 2 or origin.shape != centroids.shape[1:] or X.shape != (len(lists), *origin.shape):
+        centroids, origin, scale, lists = (state[name] for name in ("centroids", "origin", "scale", "lists"))
+        shapes = [np.shape(array) for array in (centroids, origin, scale, lists)]
+        if centroids.ndim != 2 or shapes[1:] != [centroids.shape[1:], (), X.shape[:1]] or X.shape[1:] != origin.shape:
             raise ValueError("the arrays of the neighbour index do not fit together: build it again.")
         finite = np.isfinite(centroids).all() and np.isfinite(origin).all() and np.isfinite(scale) and scale > 0
         if not finite or lists.dtype.kind not in "iu" or np.any((lists < 0) | (lists >= len(centroids))):
             raise ValueError("the neighbour index holds invalid values: build it again.")
-        index = cls(centroids, origin, scale)
+        index = cls(centroids, origin, float(scale))
         index._add(X, lists)
         return index
 
