@@ -237,10 +237,10 @@ def _tiles_of_maxima(
         )
         tile = slice(a * size, min(b * size, n))
         scores, groups = _largest(maxima, n_candidates)
-        start, stop, own_start, _, gap = blocks[a:b].repeat_interleave(size, dim=0)[:, None].unbind(2)
+        start, stop, gap_start, _, gap = blocks[a:b].repeat_interleave(size, dim=0)[:, None].unbind(2)
         columns = start + (scores.view(torch.int32) & (group_size - 1)) * n_groups + groups
         columns = torch.minimum(columns, stop - 1)
-        columns += torch.where(columns >= own_start, gap, 0)
+        columns += torch.where(columns >= gap_start, gap, 0)
         rest = torch.maximum(second, _rest(scores, maxima))
         present = slice(tile.stop - tile.start)
         yield tile, columns[present], scores[present], rest[present]
@@ -249,15 +249,18 @@ def _tiles_of_maxima(
 def _blocks(X: _Samples, Y: _Samples, rows: Tensor, *, same: bool) -> Tensor:
     """Columns to search for blocks of rows, which ascend, as `crossview.graphs._triton.group_maxima` takes them.
 
-    A block in one large class skips this class in a search for samples of other classes.
+    If all rows of a block are of one class, a search in this class need only check for the rows themselves, and a
+    search in other classes skips it.
     """
     first, last = rows[:, 0], rows[:, -1]
     none = torch.zeros_like(first)
     own_start, own_stop = (X.starts[first], X.stops[last]) if X is Y else (none, none)
+    alone = X.starts[first] == X.starts[last]
     if same:
-        return torch.stack([own_start, own_stop, own_start, own_stop, none], dim=1)
-    gap = torch.where(X.starts[first] == X.starts[last], own_stop - own_start, 0)
-    return torch.stack([none, len(Y.ids) - gap, own_start, own_stop, gap], dim=1)
+        checks = torch.where(alone, first, own_start), torch.where(alone, last + 1, own_stop)
+        return torch.stack([own_start, own_stop, *checks, none], dim=1).int()
+    gap = torch.where(alone, own_stop - own_start, 0)
+    return torch.stack([none, len(Y.ids) - gap, own_start, own_stop, gap], dim=1).int()
 
 
 def _grouping(n_columns: int, *, n_candidates: int, refinement: int) -> tuple[int, int]:

@@ -30,10 +30,10 @@ def group_maxima(
 ) -> tuple[Tensor, Tensor]:
     """Maxima of ``X[rows] @ Y.T + bias`` over groups of columns, without storing the products.
 
-    Each block of `ROWS` rows has a row in `blocks`, int64: start, stop, own_start, own_stop, gap. The columns that
-    count are ``range(start, stop)``, from own_start on shifted by the gap. Of these, only columns of the same code as
-    the row, except itself, are eligible or, if not `same`, columns of other codes, where those of the same code lie
-    between own_start and own_stop. The score of all others is `floor`.
+    Each block of `ROWS` rows has a row in `blocks`, int32: start, stop, check_start, check_stop, gap. The columns that
+    count are ``range(start, stop)``, from check_start on shifted by the gap. If there is no gap, those from check_start
+    to check_stop are only eligible if their code differs from that of the row or, if `same`, is the same and the column
+    is not the row itself. The score of a column that is not eligible is `floor`.
 
     Column ``start + g * n_groups + j`` is member g of group j. Returns the maxima, (len(rows), n_groups), with g in the
     lowest bits of the mantissas, and the largest entry of each row that is not the maximum of its group, (len(rows),).
@@ -88,23 +88,24 @@ def _group_maxima_kernel(
     f = tl.arange(0, FEATURES)
     block = blocks + tl.program_id(0) * 5
     start, stop = tl.load(block), tl.load(block + 1)
-    own_start, own_stop, gap = tl.load(block + 2), tl.load(block + 3), tl.load(block + 4)
+    check_start, check_stop, gap = tl.load(block + 2), tl.load(block + 3), tl.load(block + 4)
     row = tl.load(rows + i)
     row_code = tl.load(x_codes + row)
     x_at = X + row[:, None] * D + f[None, :]
+    row = row.to(tl.int32)
     if D == FEATURES:
         x = tl.load(x_at)
     top = tl.full((ROWS, LANES), floor, tl.float32)
     runner_up = tl.full((ROWS, LANES), floor, tl.float32)
-    n_members = tl.cdiv((stop - start).to(tl.int32) - first, n_groups)
+    n_members = tl.cdiv(stop - start - first, n_groups)
     for g in range(0, n_members, FOLD):
         member = g + c // LANES
         column = start + member * n_groups + first + c % LANES
         inside = column < stop
         # Columns to ignore are read elsewhere, since reading the same one in all programs at once is slow.
         column = tl.minimum(tl.where(inside, column, start + first + c % LANES), stop - 1)
-        column += tl.where(column >= own_start, gap, 0)
-        y_at = Y + column[:, None] * D + f[None, :]
+        column += tl.where(column >= check_start, gap, 0)
+        y_at = Y + column[:, None].to(tl.int64) * D + f[None, :]
         if D == FEATURES:
             score = tl.dot(x, tl.load(y_at).T)
         else:
@@ -112,16 +113,15 @@ def _group_maxima_kernel(
             for k in range(0, D, FEATURES):
                 score = tl.dot(tl.load(x_at + k), tl.load(y_at + k).T, score)
         score += tl.where(inside, tl.load(bias + column), floor)[None, :]
-        if SAME:
-            eligible = (row_code[:, None] == tl.load(y_codes + column)[None, :]) & (row[:, None] != column[None, :])
+        checked = False
+        for q in tl.static_range(FOLD):
+            member_start = start + (g + q) * n_groups + first
+            checked = checked | ((member_start < check_stop) & (member_start + LANES > check_start))
+        if checked & (gap == 0):
+            eligible = (row_code[:, None] == tl.load(y_codes + column)[None, :]) == SAME
+            if SAME:
+                eligible = eligible & (row[:, None] != column[None, :])
             score = tl.where(eligible, score, floor)
-        else:
-            near = False
-            for q in tl.static_range(FOLD):
-                member_start = start + (g + q) * n_groups + first
-                near = near | ((member_start < own_stop) & (member_start + LANES > own_start))
-            if near & (gap == 0):
-                score = tl.where(row_code[:, None] != tl.load(y_codes + column)[None, :], score, floor)
         score = ((score.to(tl.int32, bitcast=True) & -group_size) | member[None, :]).to(tl.float32, bitcast=True)
         top, runner_up = _update(top, runner_up, score, ROWS, COLUMNS, FOLD)
     tl.store(best + i[:, None].to(tl.int64) * n_groups + first + tl.arange(0, LANES)[None, :], top)
