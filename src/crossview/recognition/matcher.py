@@ -30,7 +30,7 @@ from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 
-Samples: TypeAlias = ViewInput | ArrayLike
+Samples: TypeAlias = "ViewInput | ArrayLike"
 
 
 class CrossViewClassifier(ClassifierMixin, BaseEstimator):
