@@ -17,6 +17,11 @@ ROUTES = {
     "search within classes": {"_SMALL_CLASS": 1},
     "small tiles": {"_SMALL_CLASS": 3, "_TILE_BYTES": {"cpu": 512, "cuda": 512}},
     "exhaustive": {"_SMALL_CLASS": 1, "_largest": lambda S, k: _first(S)},
+    "groups": {
+        "_SMALL_CLASS": 1,
+        "_kernels": lambda device: LiteralKernels,
+        "_grouping": lambda n, **options: _grouping(n, **options),
+    },
     "few pairs at once": {"_SMALL_CLASS": 1, "_largest": lambda S, k: _first(S), "_MAX_PAIRS": 3},
 }
 KINDS = ["ties", "duplicates", "equal", "constant column", "offset", "outlier", "tiny", "plain"]
@@ -26,6 +31,45 @@ def _first(S):
     """Propose the largest entry only, so that next to no row is certified."""
     largest = S.topk(1, dim=1)
     return largest.values, largest.indices
+
+
+def _grouping(n, *, n_candidates, refinement):
+    size = 8 // refinement
+    return size, -(-n // size)
+
+
+class LiteralKernels:
+    """What the kernels for a GPU compute, entry by entry."""
+
+    ROWS = 4
+
+    @staticmethod
+    def padded_width(n_features):
+        return n_features + 3
+
+    @staticmethod
+    def squared_distances(X, Y, rows, columns):
+        return (Y[columns].double() - X[rows, None].double()).square().sum(-1)
+
+    @staticmethod
+    def group_maxima(X, Y, bias, x_codes, y_codes, rows, blocks, *, group_size, n_groups, same, floor):
+        S = (X @ Y.T + bias).numpy()
+        maxima, second = np.full((len(rows), n_groups), floor, np.float32), np.full(len(rows), floor, np.float32)
+        for i, row in enumerate(rows.tolist()):
+            start, stop, check_start, check_stop, gap = blocks[i // LiteralKernels.ROWS].tolist()
+            for j in range(n_groups):
+                members = [(np.float32(floor), 0)] * 2
+                for g, column in enumerate(range(start + j, stop, n_groups)):
+                    shifted = column + gap * (column >= check_start)
+                    eligible = bool(x_codes[row] == y_codes[shifted]) == same and not (same and shifted == row)
+                    if not gap and check_start <= column < check_stop and not eligible:
+                        continue
+                    assert eligible
+                    members.append((S[row, shifted], g))
+                (value, g), (other, _) = sorted(members, reverse=True)[:2]
+                maxima[i, j] = ((value.view(np.int32) & -group_size) | np.int32(g)).view(np.float32)
+                second[i] = max(second[i], other)
+        return torch.from_numpy(maxima), torch.from_numpy(second)
 
 
 def samples(rng, kind, m, D):
@@ -64,8 +108,9 @@ def assert_tables(found, expected):
         assert (rows[:, table.shape[1] :] == -1).all()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("route", "device"), [(route, d) for route in ROUTES for d in DEVICES if (route, d) != ("groups", "cuda")]
+)
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -141,6 +186,15 @@ def test_nearest_with_queries_far_from_the_gallery():
     queries = torch.tensor([[1e12], [-1e12]], dtype=torch.float64)
     assert nearest(queries, gallery, 1)[1].tolist() == [[0], [0]]  # the distances are equal in float64
     assert nearest(queries / 1e12, gallery, 1)[1].tolist() == [[99], [0]]
+
+
+def test_columns_of_a_larger_tensor():
+    X, y = torch.tensor(np.random.default_rng(0).normal(size=(50, 9))), torch.arange(50) % 3
+    for part in (X[:, ::2], X[:, :5].T.contiguous().T):
+        for found, expected in zip(
+            class_neighbours(part, y, 2, 4), class_neighbours(part.contiguous(), y, 2, 4), strict=True
+        ):
+            assert torch.equal(found, expected)
 
 
 def test_no_queries_and_no_centres():

@@ -85,7 +85,7 @@ def nearest(queries: Tensor, gallery: Tensor, k: int) -> tuple[Tensor, Tensor]:
 class _Samples:
     """Samples sorted by class and rounded: `rounded` is ``(X[ids] - centre) * scale`` up to `errors`."""
 
-    X: Tensor  # as given
+    X: Tensor  # as given, contiguous
     ids: Tensor  # indices in X of the sorted samples
     codes: Tensor  # classes of the sorted samples, int32
     starts: Tensor  # first position of the class of each sorted sample
@@ -111,7 +111,8 @@ class _Samples:
             norms[rows] = torch.linalg.vector_norm(low.double(), dim=1)
             # The last term is for the rounding of the difference from the centre.
             errors[rows] = torch.linalg.vector_norm(exact - low.double(), dim=1) + 2.0**-51 * norms[rows]
-        return cls(X, ids, codes.int(), starts, stops.repeat_interleave(sizes), scale, rounded, norms, errors)
+        stops = stops.repeat_interleave(sizes)
+        return cls(X.contiguous(), ids, codes.int(), starts, stops, scale, rounded, norms, errors)
 
     @cached_property
     def bias(self) -> Tensor:

@@ -45,17 +45,18 @@ def group_maxima(
     # Rows with few features stay in shared memory; otherwise, larger tiles read them less often.
     few = D <= 128
     fold = (4 if D <= 64 else 2) if few else 8
-    _group_maxima_kernel[(len(rows) // ROWS, n_groups // _LANES)](
-        *(X, Y, bias, x_codes, y_codes, rows, blocks, best, second, group_size, n_groups, floor),
-        D=D,
-        ROWS=ROWS,
-        LANES=_LANES,
-        FOLD=min(fold, group_size),
-        FEATURES=D if few else 64,
-        SAME=same,
-        num_warps=4 if few else 8,
-        num_stages=4 if few else 3,
-    )
+    with torch.cuda.device_of(X):
+        _group_maxima_kernel[(len(rows) // ROWS, n_groups // _LANES)](
+            *(X, Y, bias, x_codes, y_codes, rows, blocks, best, second, group_size, n_groups, floor),
+            D=D,
+            ROWS=ROWS,
+            LANES=_LANES,
+            FOLD=min(fold, group_size),
+            FEATURES=D if few else 64,
+            SAME=same,
+            num_warps=4 if few else 8,
+            num_stages=4 if few else 3,
+        )
     return best, second
 
 
@@ -146,9 +147,10 @@ def squared_distances(X: Tensor, Y: Tensor, rows: Tensor, columns: Tensor) -> Te
     n, n_columns = columns.shape
     found = torch.empty(n, n_columns, dtype=torch.float64, device=X.device)
     block = min(16, triton.next_power_of_2(n_columns))
-    _squared_distances_kernel[(n, triton.cdiv(n_columns, block))](
-        X, Y, rows, columns, found, n_columns, X.shape[1], COLUMNS=block, FEATURES=128
-    )
+    with torch.cuda.device_of(X):
+        _squared_distances_kernel[(n, triton.cdiv(n_columns, block))](
+            X, Y, rows, columns, found, n_columns, X.shape[1], COLUMNS=block, FEATURES=128
+        )
     return found
 
 
