@@ -132,9 +132,10 @@ class KernelMap:
         if rows is None:
             features[like(features, order)] = like(features, L)
         else:
+            factor = like(features, L[:rank])
             for part in chunks(X, rank):
                 K = X[part][:, pivots] if kernel.precomputed else kernel(X[part], landmarks)
-                features[part] = solve_rows(K, L[:rank])
+                features[part] = solve_rows(K, factor)
         return cls(kernel, landmarks, pivots), features
 
     @staticmethod

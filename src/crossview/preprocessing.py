@@ -17,6 +17,7 @@ from crossview._backend import (
     divide_columns,
     empty_rows,
     inner_products,
+    like,
     product,
     shift,
     solve_rows,
@@ -471,8 +472,9 @@ class ViewKernel(KernelTransformer):
 
     def _map(self, X: Rows, v: int) -> Rows:
         features = empty_rows(X, self._n_outputs(v))
-        for rows in chunks(X, features.shape[1]):
-            features[rows] = solve_rows(self.kernels_[v].against(self.landmarks_[v], X[rows]), self.factors_[v])
+        factor = like(features, self.factors_[v])
+        for rows in chunks(X, len(factor)):
+            features[rows] = solve_rows(self.kernels_[v].against(self.landmarks_[v], X[rows]), factor)
         return features
 
     def _n_outputs(self, v: int) -> int:

@@ -75,6 +75,18 @@ def cross_product(A: Rows, B: Rows) -> Array:
     return product
 
 
+@singledispatch
+def zeros(X: Rows, n_rows: int, n_columns: int) -> Any:
+    """A matrix of zeros of float64 on the engine of X."""
+    return np.zeros((n_rows, n_columns))
+
+
+@singledispatch
+def add_cross_product(A: Rows, B: Rows, total: Any) -> None:
+    """Add ``A' B`` to a C-ordered matrix from `zeros`."""
+    dgemm(1.0, B.T, A.T, trans_b=1, beta=1.0, c=total.T, overwrite_c=1)
+
+
 def inner_products(A: Array, B: Array, scale: float = 1.0) -> Array:
     """``scale · A B'`` of C-ordered matrices, without copying them."""
     product: Array = dgemm(scale, B.T, A.T, trans_a=1).T
@@ -183,9 +195,15 @@ def empty_rows(X: Rows, width: int) -> Any:
 
 
 @singledispatch
-def solve_rows(X: Rows, L: Array) -> Any:
-    """``X L^-T`` for a lower triangular matrix L."""
+def solve_rows(X: Rows, L: Rows) -> Any:
+    """``X L^-T`` for a lower triangular matrix L on the engine of X."""
     return solve_triangular(L, X.T, lower=True, check_finite=False).T
+
+
+@singledispatch
+def dense_eigenpairs(X: Rows, S: Array) -> tuple[Array, Array] | None:
+    """All eigenpairs of a symmetric matrix, ascending, where the engine of X is much faster than LAPACK; or None."""
+    return None
 
 
 @singledispatch

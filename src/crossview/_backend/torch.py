@@ -14,6 +14,7 @@ from torch import Tensor
 from crossview import _backend
 from crossview._types import Array, Indices, Mask
 
+_EIGEN_ORDER = 1000  # order from which a GPU solves eigenproblems faster
 _CHUNK_ENTRIES = 1 << 25  # entries of an intermediate result at a time, 256 MB as float64
 
 
@@ -58,11 +59,21 @@ def _product(A: Tensor, B: Array) -> Tensor:
     return out
 
 
-@_backend.cross_product.register(Tensor)
-def _cross_product(A: Tensor, B: Tensor) -> Array:
-    total = torch.zeros(A.shape[1], B.shape[1], dtype=torch.float64, device=A.device)
+@_backend.zeros.register(Tensor)
+def _zeros(X: Tensor, n_rows: int, n_columns: int) -> Tensor:
+    return torch.zeros(n_rows, n_columns, dtype=torch.float64, device=X.device)
+
+
+@_backend.add_cross_product.register(Tensor)
+def _add_cross_product(A: Tensor, B: Tensor, total: Tensor) -> None:
     for rows in _chunks(A):
         total.addmm_(A[rows].double().T, B[rows].double())
+
+
+@_backend.cross_product.register(Tensor)
+def _cross_product(A: Tensor, B: Tensor) -> Array:
+    total = _zeros(A, A.shape[1], B.shape[1])
+    _add_cross_product(A, B, total)
     return _to_numpy(total)
 
 
@@ -176,9 +187,17 @@ def _empty_rows(X: Tensor, width: int) -> Tensor:
 
 
 @_backend.solve_rows.register(Tensor)
-def _solve_rows(X: Tensor, L: Array) -> Tensor:
-    solved: Tensor = torch.linalg.solve_triangular(_like(X, L.T), X.double(), upper=True, left=False)
+def _solve_rows(X: Tensor, L: Tensor) -> Tensor:
+    solved: Tensor = torch.linalg.solve_triangular(L.T, X.double(), upper=True, left=False)
     return solved
+
+
+@_backend.dense_eigenpairs.register(Tensor)
+def _dense_eigenpairs(X: Tensor, S: Array) -> tuple[Array, Array] | None:
+    if not X.is_cuda or len(S) < _EIGEN_ORDER:
+        return None
+    values, vectors = torch.linalg.eigh(_like(X, S))
+    return _to_numpy(values), _to_numpy(vectors)
 
 
 @_backend.unit_rows.register(Tensor)

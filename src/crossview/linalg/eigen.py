@@ -12,8 +12,8 @@ from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import ArpackError, svds
 
-from crossview._backend import inner_products
-from crossview._types import Array
+from crossview._backend import dense_eigenpairs, inner_products
+from crossview._types import Array, Rows
 
 _ITERATE_FROM = 5000  # order from which iteration beats the dense solver
 _ITERATE_AT_MOST = 24  # number of eigenpairs up to which it does
@@ -25,12 +25,15 @@ _SVD_ITERATE_FROM = 500  # order from which iteration is faster for a few singul
 _SVD_ITERATE_RATIO = 20  # minimal ratio of the order to the number of triplets
 
 
-def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False) -> tuple[Array, Array]:
+def smallest_eigenpairs(S: Array, d: int, *, overwrite: bool = False, engine: Rows = None) -> tuple[Array, Array]:
     """Eigenpairs of the d smallest eigenvalues of a symmetric matrix.
 
     S has shape (N, N) and C order; only its lower triangle is read. `overwrite` allows destroying it, which saves a
-    copy. Returns the eigenvalues, (d,), ascending, and orthonormal eigenvectors, (N, d).
+    copy. `engine` is an array whose engine may be faster. Returns the eigenvalues, (d,), ascending, and orthonormal
+    eigenvectors, (N, d).
     """
+    if (solved := dense_eigenpairs(engine, S)) is not None:
+        return solved[0][:d], solved[1][:, :d]
     if len(S) >= _ITERATE_FROM and d <= _ITERATE_AT_MOST:
         found = _by_inverse_iteration(S, d)
         if found is not None:

@@ -22,7 +22,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from crossview._backend import chunks, cross_product, like, scale_rows
+from crossview._backend import add_cross_product, chunks, cross_product, like, scale_rows, to_numpy, zeros
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.graphs.patches import Edges
 
@@ -44,55 +44,60 @@ def patch_scatter(
     all by default; a random draw of rows stands for all of them. Returns a (ΣD_v, ΣD_v) matrix. Only its lower triangle
     of blocks is filled; the blocks above the diagonal are zero.
     """
-    sizes = [X.shape[1] for X in arrays]
-    blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *sizes]))]
-    S = np.zeros((sum(sizes), sum(sizes)))
     if centres is not None:
         intra, inter = (weight * len(mask) / len(centres) for weight in (intra, inter))
     degrees = _degrees(mask, edges, centres, paired, intra, inter)
-    whole = centres is None and bool(edges)  # every row is the centre of a patch
+    total = _BlockSum(arrays)
     for rows in chunks(arrays[0]):
         X = [array[rows] for array in arrays]
-        if whole:
-            _add_patches(S, blocks, X, degrees[rows], [*_sums(edges, arrays, rows)], paired, intra, inter)
+        if centres is None and edges:  # every row is the centre of a patch
+            total.add(X, degrees[rows], [*_sums(edges, arrays, rows)], paired, intra, inter)
         else:
-            _add_patches(S, blocks, X, degrees[rows], X, paired, 0.0, 0.0)
+            total.add(X, degrees[rows], X, paired, 0.0, 0.0)
     if centres is not None:
         some = like(arrays[0], centres)
-        for rows in chunks(some):
+        for rows in chunks(some, arrays[0].shape[1]):
             X = [array[some[rows]] for array in arrays]
-            nothing = np.zeros((len(X[0]), len(X)))
-            _add_patches(S, blocks, X, nothing, [*_sums(edges, arrays, rows)], 0.0, intra, inter)
-    return S
+            total.add(X, np.zeros((len(X[0]), len(X))), [*_sums(edges, arrays, rows)], 0.0, intra, inter)
+    return total.matrix()
 
 
 def _sums(edges: Sequence[Edges], arrays: Sequence[Rows], rows: slice) -> Iterator[Rows]:
     return (e.sums(array, rows) for e, array in zip(edges, arrays, strict=True))
 
 
-def _add_patches(
-    S: Array,
-    blocks: Sequence[slice],
-    X: Sequence[Rows],
-    degrees: Array,
-    Z: Sequence[Rows],
-    paired: float,
-    intra: float,
-    inter: float,
-) -> None:
-    """Add the contribution of some rows: samples X with their degrees, and the sums Z over their patches."""
-    for i, block in enumerate(blocks):
-        half = scale_rows(X[i], 0.5 * degrees[:, i])
-        if intra:
-            half = half - intra * Z[i]
-        H = cross_product(X[i], half)
-        S[block, block] += H
-        S[block, block] += H.T
-    if paired or inter:
-        Z = [inter * z + paired * x for x, z in zip(X, Z, strict=True)]
-        for i, j in combinations(range(len(blocks)), 2):
-            S[blocks[j], blocks[i]] -= cross_product(X[j], Z[i])
-            S[blocks[j], blocks[i]] -= cross_product(Z[j], X[i])
+class _BlockSum:
+    """The blocks of a scatter matrix, summed over rows on the engine of the arrays."""
+
+    def __init__(self, arrays: Sequence[Rows]) -> None:
+        self.sizes = [X.shape[1] for X in arrays]
+        self.halves = [zeros(X, D, D) for X, D in zip(arrays, self.sizes, strict=True)]  # of the diagonal blocks
+        self.pairs = {
+            (j, i): zeros(arrays[0], self.sizes[j], self.sizes[i]) for i, j in combinations(range(len(arrays)), 2)
+        }
+
+    def add(
+        self, X: Sequence[Rows], degrees: Array, Z: Sequence[Rows], paired: float, intra: float, inter: float
+    ) -> None:
+        """Add some rows: samples X with their degrees, and the sums Z over their patches."""
+        for x, z, degree, half in zip(X, Z, degrees.T, self.halves, strict=True):
+            weighted = scale_rows(x, 0.5 * degree)
+            add_cross_product(x, weighted - intra * z if intra else weighted, half)
+        if paired or inter:
+            mixed = [inter * z + paired * x for x, z in zip(X, Z, strict=True)]
+            for (j, i), block in self.pairs.items():
+                add_cross_product(X[j], mixed[i], block)
+                add_cross_product(mixed[j], X[i], block)
+
+    def matrix(self) -> Array:
+        """The whole matrix, with zeros above the diagonal blocks."""
+        blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *self.sizes]))]
+        S = np.zeros((sum(self.sizes), sum(self.sizes)))
+        for block, half in zip(blocks, map(to_numpy, self.halves), strict=True):
+            S[block, block] = half + half.T
+        for (j, i), product in self.pairs.items():
+            S[blocks[j], blocks[i]] = -to_numpy(product)
+        return S
 
 
 def graph_scatter(arrays: Sequence[Rows], edges: Edges) -> tuple[Array, Array]:
