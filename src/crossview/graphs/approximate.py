@@ -167,7 +167,8 @@ class InvertedFile:
         selector = faiss.IDSelectorRange(some.start, some.stop)
         counts = np.bincount(self.lists[some], minlength=len(self._sizes))
         if outside is not None:
-            selector, counts = faiss.IDSelectorNot(selector), self._sizes - counts
+            excluded, selector, counts = selector, faiss.IDSelectorNot(selector), self._sizes - counts
+            selector.excluded = excluded  # old releases of faiss do not keep it alive
         lists = faiss.SearchParameters(sel=faiss.IDSelectorBatch(np.flatnonzero(counts)))
         return faiss.SearchParametersIVF(nprobe=n_probes, sel=selector, quantizer_params=lists)
 

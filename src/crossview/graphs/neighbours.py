@@ -300,7 +300,8 @@ class _ApproximateSearch(_SortedSearch):
                 self.sorted[queries], width, n_probes=self.n_probes, inside=inside, outside=outside
             )
             self._fill_from_candidates(table, queries, positions, same=same)
-            available = np.where(same, self.sizes[queries] - 1, len(self.X) - self.sizes[queries])
+            sizes = self.sizes[queries]
+            available = sizes - 1 if same else len(self.X) - sizes
             found = (table[self.rows[self.order[queries]]] >= 0).sum(axis=1)
             short = found < np.minimum(available, table.shape[1])
             super()._fill_from_search(table, queries[short], part, width, same=same)
