@@ -62,6 +62,7 @@ class Embedding(MultiViewTransformer):
     _needs_two_views: ClassVar[bool] = False
     _needs_equal_widths: ClassVar[bool] = False
     _allows_auto_components: ClassVar[bool] = False  # n_components may be "auto"
+    _nested_components: ClassVar[bool] = True  # the first components are those of a fit with fewer
     _restrict_to_span: ClassVar[bool] = False  # restrict maps to the span of the training samples
     _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
     _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
