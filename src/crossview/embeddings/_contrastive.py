@@ -108,7 +108,7 @@ class Trainer:
         heads = self.initial_heads([X.shape[1] for X in nodes.arrays])
         weights, biases = ([layer[k] for head in heads for layer in head] for k in range(2))
         groups = [{"params": weights}, {"params": biases, "weight_decay": 0.0}]
-        optimiser = torch.optim.AdamW(groups, lr=self.learning_rate, weight_decay=self.weight_decay)
+        optimiser = torch.optim.AdamW(groups, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True)
         validation = None if held_out is None else self._validation_batches(held_out)
         best, best_epoch, best_loss = heads, 0, np.inf
         for epoch, batches in zip(range(1, self.max_epochs + 1), self._epochs(nodes), strict=False):
@@ -132,8 +132,9 @@ class Trainer:
         for D in widths:
             random = np.random.default_rng(self.seed)
             sizes = [D, self.n_components] if self.hidden is None else [D, self.hidden, self.n_components]
+            # Biases are not zero, because the length of a zero vector has no derivative.
             layers = [
-                (random.normal(scale=inputs**-0.5, size=(inputs, outputs)), np.zeros(outputs))
+                [random.normal(scale=inputs**-0.5, size=size) for size in ((inputs, outputs), outputs)]
                 for inputs, outputs in pairwise(sizes)
             ]
             heads.append([(self._parameter(W), self._parameter(b)) for W, b in layers])

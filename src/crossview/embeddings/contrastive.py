@@ -127,7 +127,7 @@ class Contrastive(Embedding):
         weight_decay: float = 0.01,
         batch_size: int = 1024,
         max_epochs: int = 300,
-        patience: int = 20,
+        patience: int = 10,
         validation: str | None = "auto",
         validation_fraction: float = 0.2,
         refit: bool = True,
@@ -187,7 +187,7 @@ class Contrastive(Embedding):
             head[0] = head[0][0] / scale, head[0][1]
         self.means_ = data.means
         for name in ("hidden_weights_", "hidden_biases_"):
-            vars(self).pop(name, None)  # of an earlier fit
+            self.__dict__.pop(name, None)  # of an earlier fit
         if self.hidden is not None:
             self.hidden_weights_, self.hidden_biases_ = ([head[0][k] for head in heads] for k in range(2))
         self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))

@@ -264,7 +264,8 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
 TABLE = {
-    # Where a search keeps its scores is a path on one machine: models do not name files to write to.
-    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name != "resume"])
+    # Where a search keeps its scores is a path on one machine, and a device may be missing on another: models name
+    # neither files to write to nor devices.
+    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in ("resume", "device")])
     for cls, entry in _ENTRIES.items()
 }
