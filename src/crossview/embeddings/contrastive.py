@@ -96,7 +96,7 @@ class Contrastive(Embedding):
     --------
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
-    >>> model = cv.Contrastive(n_components=16, max_epochs=50).fit(data.views[:300], data.y[:300])
+    >>> model = cv.Contrastive(hidden=64, temperature=0.5).fit(data.views[:300], data.y[:300])
     >>> bool(model.score(data.views[300:600], data.y[300:600]) > 0.5)
     True
     """
