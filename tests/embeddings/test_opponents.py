@@ -126,9 +126,9 @@ def test_bad_parameters(model, match):
 
 @pytest.mark.parametrize("temperature", [0.1, 1.0])
 def test_loss_is_the_formula(temperature):
-    y = np.append(Y[:-1], 99)  # the last sample is alone in its class, and has no counterpart
+    y = np.append(Y[:-1], 99)  # the only positive of the last sample is its counterpart
     mask = some_mask()
-    mask[-1] = [True, False]
+    mask[-1] = True
     trained = trainer(temperature=temperature)
     heads = trained.initial_heads([X.shape[1] for X in ARRAYS])
     latents = []
@@ -205,6 +205,12 @@ def test_training_stops_when_patience_is_over():
     assert len(epochs) == best + 3 < 200
 
 
+@pytest.mark.parametrize("validation", [None, "samples"])
+def test_training_that_diverges(validation):
+    with pytest.raises(ValueError, match=r"training diverged: use a learning_rate below 1e\+38"):
+        cv.Contrastive(learning_rate=1e38, max_epochs=5, validation=validation).fit(ARRAYS, Y)
+
+
 @pytest.mark.parametrize(("kind", "n_classes"), [("classes", 6), ("samples", 6), ("auto", 6), ("auto", 20)])
 def test_what_is_held_out(kind, n_classes):
     y = np.arange(60) % n_classes
@@ -213,6 +219,13 @@ def test_what_is_held_out(kind, n_classes):
     assert shared.all() == (kind == "samples" or (kind, n_classes) == ("auto", 6))
     assert shared.any() == shared.all()
     assert held_out.sum() == (20 if kind == "classes" else 12)
+
+
+@pytest.mark.parametrize("kind", ["classes", "samples"])
+@pytest.mark.parametrize("share", [0.01, 0.99])
+def test_something_is_left_on_both_sides(kind, share):
+    held_out = cv.Contrastive(validation=kind, validation_fraction=share)._held_out(Y)
+    assert min(len(np.unique(Y[held_out])), len(np.unique(Y[~held_out]))) >= 2
 
 
 def test_nothing_can_be_held_out():

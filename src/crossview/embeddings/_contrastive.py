@@ -46,7 +46,10 @@ class Nodes:
 
 
 class Batch:
-    """The samples that are present in a batch, as tensors, and what the loss needs to know about their classes."""
+    """The samples that are present in a batch, as tensors, and what the loss needs to know about their classes.
+
+    Every sample is present in two views at least, so that every anchor has a positive.
+    """
 
     def __init__(self, nodes: Nodes, device: torch.device) -> None:
         present = list(nodes.mask.T)
@@ -55,17 +58,14 @@ class Batch:
         _, codes, counts = np.unique(
             np.concatenate([nodes.classes[seen] for seen in present]), return_inverse=True, return_counts=True
         )
-        n_positives = counts[codes] - 1.0
-        weights = np.where(n_positives > 0, 1.0, 0.0)
-        weights /= weights.sum()  # of the anchors; those without a positive do not count
         # Sums over classes are products with indicators, because sums by index are not deterministic on a GPU.
-        tables = np.eye(len(counts))[codes], weights, weights / np.maximum(n_positives, 1.0)
-        self.indicators, self.weights, self.positive_weights = (
-            torch.as_tensor(table, dtype=torch.float32, device=device) for table in tables
+        self.indicators, self.n_positives = (
+            torch.as_tensor(table, dtype=torch.float32, device=device)
+            for table in (np.eye(len(counts))[codes], counts[codes] - 1)
         )
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return len(self.n_positives)
 
     def loss(self, Z: torch.Tensor, temperature: float) -> torch.Tensor:
         """Mean over the anchors of the loss in `crossview.Contrastive`; `Z` are the unit vectors of all samples.
@@ -74,8 +74,8 @@ class Batch:
         """
         similarities = (Z @ (Z.T / temperature)).fill_diagonal_(-torch.inf)  # an anchor is not compared with itself
         positives = self.indicators @ (self.indicators.T @ Z) - Z
-        to_positives = (Z * positives).sum(dim=1) / temperature
-        return self.weights @ torch.logsumexp(similarities, dim=1) - self.positive_weights @ to_positives
+        to_positives = (Z * positives).sum(dim=1) / (temperature * self.n_positives)
+        return (torch.logsumexp(similarities, dim=1) - to_positives).mean()
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,14 @@ class Trainer:
         if `refit`, those of as many epochs on all samples.
         """
         if held_out is None:
-            return self._train(nodes, None, advance)
-        heads, n_epochs = self._train(nodes[~held_out], nodes[held_out], advance)
-        return replace(self, max_epochs=n_epochs)._train(nodes, None, advance) if refit else (heads, n_epochs)
+            heads, n_epochs = self._train(nodes, None, advance)
+        else:
+            heads, n_epochs = self._train(nodes[~held_out], nodes[held_out], advance)
+            if refit:
+                heads, _ = replace(self, max_epochs=n_epochs)._train(nodes, None, advance)
+        if not n_epochs or not all(np.isfinite(W).all() for head in heads for W, _ in head):
+            raise ValueError(f"training diverged: use a learning_rate below {self.learning_rate:g}.")
+        return heads, n_epochs
 
     def _train(self, nodes: Nodes, held_out: Nodes | None, advance: Advance) -> tuple[list[Layers], int]:
         heads = self.initial_heads([X.shape[1] for X in nodes.arrays])

@@ -19,6 +19,8 @@ from crossview.views import ViewInput, Views
 __all__ = ["Contrastive"]
 
 _MANY_CLASSES = 20  # from which on classes are held out
+_OF_TRAINER = ("n_components", "hidden", "temperature", "learning_rate", "weight_decay")  # parameters that it takes
+_OF_TRAINER += ("batch_size", "max_epochs", "patience")
 
 
 class Contrastive(Embedding):
@@ -164,20 +166,10 @@ class Contrastive(Embedding):
             The fitted model.
         """
         data = self._prepare(views, y)
-        training = _training()
-        trainer = training.Trainer(
-            int(self.n_components),
-            self.hidden,
-            self.temperature,
-            self.learning_rate,
-            self.weight_decay,
-            self.batch_size,
-            self.max_epochs,
-            self.patience,
-            self.random_state,
-            training.usable_device(self.device),
-        )
         held_out = self._held_out(data.labels)
+        training = _training()
+        given = {name: getattr(self, name) for name in _OF_TRAINER}
+        trainer = training.Trainer(**given, seed=self.random_state, device=training.usable_device(self.device))
         scales = [_root_mean_square(X, seen) for X, seen in zip(data.arrays, data.mask.T, strict=True)]
         nodes = training.Nodes([X / s for X, s in zip(data.arrays, scales, strict=True)], data.mask, data.labels)
         total = self.max_epochs * (2 if self.refit and held_out is not None else 1)
@@ -185,14 +177,18 @@ class Contrastive(Embedding):
             heads, self.n_epochs_ = trainer.fit(nodes, held_out, self.refit, advance)
         for head, scale in zip(heads, scales, strict=True):
             head[0] = head[0][0] / scale, head[0][1]
+        self._store_heads(heads)
         self.means_ = data.means
+        self._remember(data.views)
+        return self
+
+    def _store_heads(self, heads: list[Any]) -> None:
+        """Store weights and biases by layer."""
         for name in ("hidden_weights_", "hidden_biases_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if self.hidden is not None:
             self.hidden_weights_, self.hidden_biases_ = ([head[0][k] for head in heads] for k in range(2))
         self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))
-        self._remember(data.views)
-        return self
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
         return TrainingData.from_views(views, classes, center=True, weights=views.mask.astype(np.float64))
@@ -222,7 +218,7 @@ class Contrastive(Embedding):
         if kind == "classes" and n_classes < 4:
             raise ValueError(f"cannot hold out 2 of {n_classes} classes: use validation='samples' or None.")
         held_out = _held_out_rows(classes, kind, self.validation_fraction, np.random.default_rng(self.random_state))
-        if min(held_out.sum(), (~held_out).sum()) < 2:
+        if held_out.sum() < 2:
             raise ValueError("there are too few samples to hold some out: use validation=None.")
         return held_out
 
@@ -240,16 +236,19 @@ def _root_mean_square(X: Array, seen: Mask) -> float:
 
 
 def _held_out_rows(classes: Indices, kind: str, share: float, random: Generator) -> Mask:
-    """A share of the classes (at least two), or of the samples of every class (at least one of those with several)."""
+    """A share of the classes, or of the samples of every class.
+
+    Two classes at least are on either side and, of a class with several samples, one sample at least.
+    """
     n_classes = int(classes.max()) + 1
     if kind == "classes":
-        chosen = random.permutation(n_classes)[: max(2, round(share * n_classes))]
+        chosen = random.permutation(n_classes)[: np.clip(round(share * n_classes), 2, n_classes - 2)]
         return np.isin(classes, chosen)
     held_out = np.zeros(len(classes), dtype=bool)
     for c in range(n_classes):
         rows = random.permutation(np.flatnonzero(classes == c))
         if len(rows) > 1:
-            held_out[rows[: max(1, round(share * len(rows)))]] = True
+            held_out[rows[: np.clip(round(share * len(rows)), 1, len(rows) - 1)]] = True
     return held_out
 
 
