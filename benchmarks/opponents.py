@@ -1,8 +1,8 @@
-"""Compare MvHE, KMvHE, MvDA and MCCA with today's alternatives, and print the tables of docs/results/opponents.md.
+"""Compare MvHE, KMvHE, MvDA and MCCA with today's alternatives, and write the tables of docs/results/opponents.md.
 
 Usage: python benchmarks/opponents.py DATA RESULTS [--sets digits turntable] [--tables-only], where DATA contains
 coil-100/, cmu-pie/ and mfeat/, and RESULTS is a folder that keeps results as they are computed. If interrupted, run the
-same command again to resume. With --tables-only, only print the tables of what is stored.
+same command again to resume. With --tables-only, only write the tables of what is stored.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,10 @@ import numpy as np
 
 from crossview.experiments import Store
 
-METHODS = ("MvHE", "KMvHE", "MvDA", "MCCA", "Contrastive", "SemanticMatching", "NCA")
 OURS = ("MvHE", "KMvHE")
+OPPONENTS = ("Contrastive", "SemanticMatching", "NCA")
+METHODS = (*OURS, "MvDA", "MCCA", *OPPONENTS)
+BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 HOW = ["--repeats", "10", "--draws", "20", "--members", "1", "--workers", "1", "--no-static", "--json"]
 
 
@@ -48,6 +51,9 @@ class Scores(NamedTuple):
     accuracy: np.ndarray
     fit: float
     search: float
+
+
+Found = dict[str, dict[str, Scores]]  # by data set and method
 
 
 def compute(name: str, data: Path, results: Path) -> None:
@@ -84,44 +90,58 @@ def is_tied(gaps: np.ndarray) -> bool:
     return bool(abs(gaps.mean()) <= 2 * standard_error(gaps))
 
 
-def print_accuracy(names: list[str], found: dict[str, dict[str, Scores]]) -> None:
-    print_header(names)
+def accuracy_table(names: list[str], found: Found) -> list[str]:
+    """Means and standard deviations; the best of a data set, and what is tied with it, in bold."""
     best = {name: max(found[name], key=lambda method: found[name][method].accuracy.mean()) for name in names}
+
+    def entry(name: str, method: str) -> str:
+        accuracy = found[name][method].accuracy
+        text = f"{accuracy.mean():.1f} ± {accuracy.std(ddof=1):.1f}"
+        top = method == best[name] or is_tied(found[name][best[name]].accuracy - accuracy)
+        return f"**{text}**" if top else text
+
+    return table(names, found, entry)
+
+
+def times_table(names: list[str], found: Found) -> list[str]:
+    return table(names, found, lambda name, method: f"{found[name][method].fit:.2g}, {found[name][method].search:.0f}")
+
+
+def table(names: list[str], found: Found, entry: Callable[[str, str], str]) -> list[str]:
+    lines = [f"| | {' | '.join(PROBLEMS[name].title for name in names)} |", f"| --- |{' ---: |' * len(names)}"]
     for method in METHODS:
-        entries = []
-        for name in names:
-            if method not in found[name]:
-                entries.append("–")
-                continue
-            accuracy = found[name][method].accuracy
-            text = f"{accuracy.mean():.1f} ± {accuracy.std(ddof=1):.1f}"
-            top = method == best[name] or is_tied(found[name][best[name]].accuracy - accuracy)
-            entries.append(f"**{text}**" if top else text)
-        print(f"| {method} | {' | '.join(entries)} |")
+        cells = [entry(name, method) if method in found[name] else "–" for name in names]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return lines
 
 
-def print_gaps(names: list[str], found: dict[str, dict[str, Scores]]) -> None:
-    """Gap of the better of MvHE and KMvHE to every opponent, split by split."""
-    print("| data | ours | opponent | difference | splits won |\n| --- | --- | --- | ---: | ---: |")
-    for name in names:
-        ours = max((m for m in OURS if m in found[name]), key=lambda m: found[name][m].accuracy.mean())
-        for method in (m for m in METHODS[4:] if m in found[name]):
+def gaps_table(names: list[str], found: Found) -> list[str]:
+    """How much better than every opponent the better of MvHE and KMvHE is, split by split."""
+    lines = ["| data | ours | opponent | difference | splits won |", "| --- | --- | --- | ---: | ---: |"]
+    for name in (name for name in names if found[name].keys() >= set(OURS)):
+        ours = max(OURS, key=lambda method: found[name][method].accuracy.mean())
+        for method in (method for method in OPPONENTS if method in found[name]):
             gaps = found[name][ours].accuracy - found[name][method].accuracy
-            tied = ", tied" if is_tied(gaps) else ""
-            gap = f"{gaps.mean():+.1f} ± {standard_error(gaps):.1f}{tied}"
-            print(f"| {PROBLEMS[name].title} | {ours} | {method} | {gap} | {(gaps > 0).sum()} of {len(gaps)} |")
+            gap = f"{gaps.mean():+.1f} ± {standard_error(gaps):.1f}{', tied' * is_tied(gaps)}"
+            lines.append(f"| {PROBLEMS[name].title} | {ours} | {method} | {gap} | {(gaps > 0).sum()} of {len(gaps)} |")
+    return lines
 
 
-def print_times(names: list[str], found: dict[str, dict[str, Scores]]) -> None:
-    print_header(names)
-    for method in METHODS:
-        known = [found[name].get(method) for name in names]
-        entries = ["–" if one is None else f"{one.fit:.2g}, {one.search:.0f}" for one in known]
-        print(f"| {method} | {' | '.join(entries)} |")
+def tables(available: list[str], found: Found) -> str:
+    lines = []
+    for title, seen in (("Classes seen in training", True), ("New classes", False)):
+        names = [name for name in available if PROBLEMS[name].seen == seen and found[name]]
+        if names:
+            lines += ["", f"### {title}", "", *accuracy_table(names, found), "", *gaps_table(names, found)]
+    names = [name for name in available if found[name]]
+    return "\n".join([*lines, "", "### Times", "", *times_table(names, found), ""])
 
 
-def print_header(names: list[str]) -> None:
-    print(f"| | {' | '.join(PROBLEMS[name].title for name in names)} |\n| --- |{' ---: |' * len(names)}")
+def write(page: Path, content: str) -> None:
+    """Replace the tables of a page."""
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n{content}\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
@@ -130,21 +150,13 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--sets", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
     parser.add_argument("--tables-only", action="store_true")
+    parser.add_argument("--page", type=Path, default=Path(__file__).parents[1] / "docs" / "results" / "opponents.md")
     options = parser.parse_args()
     if not options.tables_only:
         for name in options.sets:
             compute(name, options.data, options.results)
-    available = [name for name in options.sets if (options.results / name / "results.db").exists()]
-    found = {name: stored(options.results / name / "results.db") for name in available}
-    for title, seen in (("Classes seen in training", True), ("New classes", False)):
-        names = [name for name in available if PROBLEMS[name].seen == seen and found[name]]
-        if names:
-            print(f"\n## {title}\n")
-            print_accuracy(names, found)
-            print("\nSeconds of one fit and of one search, medians over the splits:\n")
-            print_times(names, found)
-            print()
-            print_gaps([name for name in names if any(m in found[name] for m in OURS)], found)
+    available = [name for name in PROBLEMS if (options.results / name / "results.db").exists()]
+    write(options.page, tables(available, {name: stored(options.results / name / "results.db") for name in available}))
 
 
 if __name__ == "__main__":

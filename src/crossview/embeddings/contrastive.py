@@ -19,8 +19,11 @@ from crossview.views import ViewInput, Views
 __all__ = ["Contrastive"]
 
 _MANY_CLASSES = 20  # from which on classes are held out
-_OF_TRAINER = ("n_components", "hidden", "temperature", "learning_rate", "weight_decay")  # parameters that it takes
-_OF_TRAINER += ("batch_size", "max_epochs", "patience")
+# Parameters that are those of the trainer.
+_OF_TRAINER = (
+    *("n_components", "hidden", "temperature", "learning_rate"),
+    *("weight_decay", "batch_size", "max_epochs", "patience"),
+)
 
 
 class Contrastive(Embedding):
