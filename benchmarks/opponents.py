@@ -46,9 +46,11 @@ PROBLEMS = {
 
 
 class Scores(NamedTuple):
-    """Of one method on one data set, by split: accuracy in per cent, and seconds of a fit and of a search."""
+    """Of one method on one data set: accuracy in per cent by split, sizes, and seconds of a fit and of a search."""
 
     accuracy: np.ndarray
+    n_train: int
+    n_test: int
     fit: float
     search: float
 
@@ -75,6 +77,7 @@ def stored(path: Path) -> dict[str, Scores]:
     return {
         method: Scores(
             100 * np.array([result["score"] for result in by_split]),
+            *(by_split[0][what] for what in ("n_train", "n_test")),
             *(float(np.median([result["seconds"][what] for result in by_split])) for what in ("fit", "search")),
         )
         for method, by_split in complete.items()
@@ -100,7 +103,9 @@ def accuracy_table(names: list[str], found: Found) -> list[str]:
         top = method == best[name] or is_tied(found[name][best[name]].accuracy - accuracy)
         return f"**{text}**" if top else text
 
-    return table(names, found, entry)
+    sizes = (next(iter(found[name].values())) for name in names)
+    row = " | ".join(f"{one.n_train}, {one.n_test}" for one in sizes)
+    return [*table(names, found, entry), f"| training, test samples | {row} |"]
 
 
 def times_table(names: list[str], found: Found) -> list[str]:
