@@ -289,14 +289,14 @@ def test_seeds():
 
 
 def test_hidden_layers_unroll_manifolds():
-    data = cv.datasets.make_manifolds(n_samples=300)
-    scores = [
-        cv.Contrastive(16, hidden, temperature=0.5)
-        .fit(data.views[:150], data.y[:150])
-        .score(data.views[150:], data.y[150:])
+    data = cv.datasets.make_manifolds(n_samples=200)
+    linear, curved = (
+        cv.Contrastive(16, hidden, temperature=0.5, learning_rate=0.02, max_epochs=80, validation=None)
+        .fit(data.views[:100], data.y[:100])
+        .score(data.views[100:], data.y[100:])
         for hidden in (None, 64)
-    ]
-    assert scores[1] > scores[0] + 0.1
+    )
+    assert curved > linear + 0.1
 
 
 def test_torch_is_imported_only_to_train(tmp_path):
