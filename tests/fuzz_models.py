@@ -59,6 +59,8 @@ def models():
         pipeline,
         cv.Committee([cv.MvDA(1), make_pipeline(cv.ViewScaler(), cv.KCCA(1, n_landmarks=3))]),
         cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1, 1.0]}, n_folds=2, cv="samples"),
+        cv.Contrastive(1, hidden=2, max_epochs=1, validation=None),
+        cv.SemanticMatching(),
         cv.CrossViewClassifier(cv.MvHE(1)),
     ]
     for model in fitted:

@@ -281,3 +281,16 @@ def literal_kmvhe(kernels, L, d):
     whiten = basis[:, keep] / np.sqrt(size[keep])
     values, vectors = np.linalg.eigh(whiten.T @ K @ L @ K @ whiten)
     return values[:d], np.sqrt(len(kernels)) * whiten @ vectors[:, :d]
+
+
+def supervised_contrastive_loss(latents, classes, temperature):
+    """The loss of Khosla et al. (2020) with the sum over positives outside the logarithm, anchor by anchor."""
+    losses = []
+    for i, anchor in enumerate(latents):
+        others = [a for a in range(len(latents)) if a != i]
+        positives = [p for p in others if classes[p] == classes[i]]
+        denominator = sum(np.exp(anchor @ latents[a] / temperature) for a in others)
+        terms = [np.log(np.exp(anchor @ latents[p] / temperature) / denominator) for p in positives]
+        if positives:
+            losses.append(-sum(terms) / len(positives))
+    return sum(losses) / len(losses)

@@ -11,12 +11,16 @@ from crossview import datasets, exceptions, metrics, plot
 from crossview._onnx import export_onnx
 from crossview._transformer import transform_view
 from crossview._version import __version__
+from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, LPP, MvDLA
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.embeddings.neighbourhood import NCA
+from crossview.embeddings.opponents import OPPONENTS
 from crossview.embeddings.projection import PCA
+from crossview.embeddings.semantic import SemanticMatching
 from crossview.persistence import load, save
 from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
@@ -37,11 +41,14 @@ __all__ = [
     "MCCA",
     "METHODS",
     "MULDA",
+    "NCA",
+    "OPPONENTS",
     "PCA",
     "PLS",
     "SEARCH_SPACES",
     "ClassSplit",
     "Committee",
+    "Contrastive",
     "CrossViewClassifier",
     "EmbeddingSearchCV",
     "Evaluation",
@@ -52,6 +59,7 @@ __all__ = [
     "MvHE",
     "MvMDA",
     "SampleSplit",
+    "SemanticMatching",
     "ViewKernel",
     "ViewPCA",
     "ViewScaler",

@@ -17,6 +17,8 @@ from crossview._types import Array
 from crossview._version import __version__
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._kernel import KernelEmbedding
+from crossview.embeddings.contrastive import Contrastive
+from crossview.embeddings.semantic import SemanticMatching
 from crossview.kernels import Kernel, KernelMap
 from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
@@ -142,10 +144,32 @@ def _members(model: Any) -> list[list[Any]]:
 
 def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
     """Add what one embedding does, after the steps before it, to a graph."""
-    *before, embedding = steps
+    embedding = steps[-1]
+    if isinstance(embedding, SemanticMatching):
+        logits = graph.shifted(_projected(graph, steps, embedding.projections_[v], v), embedding.intercepts_[v])
+        return graph.node("LogSoftmax" if embedding.log else "Softmax", logits, axis=1)
+    if isinstance(embedding, Contrastive):
+        return _head(graph, steps, v)
     if type(embedding)._map not in (Embedding._map, KernelEmbedding._map):
         raise ValueError(f"{type(embedding).__name__} has its own map, which cannot be exported.")
-    W = embedding.projections_[v]
+    return _projected(graph, steps, embedding.projections_[v], v)
+
+
+def _head(graph: _Graph, steps: list[Any], v: int) -> str:
+    """Add what the head of a view does, after the steps before it, to a graph."""
+    embedding, W = steps[-1], steps[-1].projections_[v]
+    if hasattr(embedding, "hidden_weights_"):
+        hidden = _projected(graph, steps, embedding.hidden_weights_[v], v)
+        active = graph.node("Relu", graph.shifted(hidden, embedding.hidden_biases_[v]))
+        latent = graph.node("MatMul", active, graph.constant(W))
+    else:
+        latent = _projected(graph, steps, W, v)
+    return graph.normalised(graph.shifted(latent, embedding.biases_[v]))
+
+
+def _projected(graph: _Graph, steps: list[Any], W: Array, v: int) -> str:
+    """Add the product of a matrix with the samples that an embedding gets, less their means, to a graph."""
+    *before, embedding = steps
     if isinstance(embedding, KernelEmbedding):
         kernel, landmarks, offset = embedding.kernels_[v], embedding.landmarks_[v], embedding.offsets_[v]
     elif before and isinstance(before[-1], ViewKernel):
@@ -262,7 +286,10 @@ class _Graph:
         return self.node("MatMul", x, self.constant(landmarks.T))
 
     def shifted_products(self, x: str, landmarks: Array, gamma: float, shift: float) -> str:
-        return self.node("Add", self.products(x, gamma * landmarks), self.constant(shift))
+        return self.shifted(self.products(x, gamma * landmarks), shift)
+
+    def shifted(self, x: str, shift: Array | float) -> str:
+        return self.node("Add", x, self.constant(shift))
 
     def sum(self, x: str, axis: int, keepdims: int = 0) -> str:
         return self.node("ReduceSum", x, self.constant([axis], np.int64), keepdims=keepdims)

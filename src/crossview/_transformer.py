@@ -35,6 +35,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     image_shape_: tuple[int, int] | None
 
     device: str | None = None
+    _takes_tensors: ClassVar[bool] = True  # whether fit and `_map` work on tensors; arrays are passed otherwise
     _output: str | None = None  # the container of outputs that `set_output` chose
 
     _refits: ClassVar[tuple[str, ...]] = ()
@@ -207,7 +208,9 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def _map_seen(self, X: Rows, seen: Mask, v: int) -> Rows:
         """Map the present samples of view v; the others stay rows of NaN."""
-        moved = X if self.device is None or is_tensor(X) else to_device(X, self.device)
+        if is_tensor(X) and not self._takes_tensors:
+            return like(X, self._map_seen(to_numpy(X), seen, v))
+        moved = X if self.device is None or is_tensor(X) or not self._takes_tensors else to_device(X, self.device)
         if seen.any():
             mapped = fill_missing(self._map(moved if seen.all() else moved[seen], v), seen, np.nan)
         else:

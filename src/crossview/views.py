@@ -134,6 +134,11 @@ class Views:
         arrays = [to_device(X, device) for X in self.arrays]
         return Views._trusted(arrays, self.names, self.mask, self.feature_names, self.image_shape)
 
+    def _in_memory(self) -> Views:
+        """The same samples as NumPy arrays."""
+        arrays = [to_numpy(X) for X in self.arrays]
+        return Views._trusted(arrays, self.names, self.mask, self.feature_names, self.image_shape)
+
     def _present_rows(self) -> list[Rows]:
         """Each view without its missing samples."""
         return [X if seen.all() else X[seen] for X, seen in zip(self.arrays, self.mask.T, strict=True)]

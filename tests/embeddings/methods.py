@@ -23,6 +23,13 @@ ALL = [
     cv.PLS(2),
     cv.KCCA(2),
 ]
+OPPONENTS = [
+    cv.Contrastive(4, learning_rate=0.05, max_epochs=20),
+    cv.Contrastive(3, hidden=4, learning_rate=0.05, max_epochs=10, validation=None),
+    cv.SemanticMatching(),
+    cv.SemanticMatching(log=True, cca_components=2),
+    cv.NCA(2, pooled=False, max_iter=5),
+]
 SUPERVISED = [model for model in ALL if model._needs_labels]
 UNSUPERVISED = [model for model in ALL if not model._needs_labels]
 TWO_VIEWS_ONLY = [model for model in ALL if model._needs_two_views]

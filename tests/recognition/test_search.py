@@ -102,6 +102,20 @@ def test_lists_of_grids():
     assert search.cv_results_["param_viewpca__n_components"].tolist() == [None, None, 4, 4]
 
 
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (cv.NCA(max_iter=5), {"n_components": [4, 2], "scale": [1.0, 10.0]}),
+        (cv.SemanticMatching(), {"C": [0.01, 1.0], "log": [False, True]}),
+        (cv.Contrastive(max_epochs=3, validation=None), {"n_components": [2, 4], "hidden": [None, 5]}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_components_that_are_not_nested_are_fitted_one_by_one(model, grid):
+    search = assert_scores_of_grid_search(model, grid)
+    assert len(search.cv_results_["params"]) == 4
+
+
 def test_a_passthrough_step_is_passed_through():
     pipeline = make_pipeline(cv.ViewScaler(), "passthrough", cv.MvDA())
     assert_scores_of_grid_search(pipeline, {"viewscaler__by": [None, "view"], "mvda__reg": [0.1]})

@@ -27,7 +27,7 @@ from crossview.cli.comparison import (
     with_earlier,
 )
 from crossview.cli.data import DataOptions
-from crossview.embeddings.methods import method_name
+from crossview.embeddings.methods import ALL_METHODS, method_name
 from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
 from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import Loader
@@ -43,6 +43,13 @@ _CORES = int(cpu_count())
 
 MethodsOption = Annotated[
     str | None, typer.Option(metavar="A,B,…", help=f"Methods to run: {', '.join(cv.METHODS)}; by default all.")
+]
+ComparedOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,…",
+        help=f"Methods to run: {', '.join(cv.METHODS)}, by default all of these; or {', '.join(cv.OPPONENTS)}.",
+    ),
 ]
 Scoring = StrEnum("Scoring", ["accuracy", "average_precision"])
 ScoringOption = Annotated[Scoring, typer.Option(help="Score used to choose parameters.")]
@@ -74,7 +81,7 @@ def compare(
         str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
     ] = None,
     output: Annotated[Path | None, _report_option("crossview-compare/DATA")] = None,
-    methods: MethodsOption = None,
+    methods: ComparedOption = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
     split: Annotated[
         opt.Unit,
@@ -137,7 +144,7 @@ def compare(
     chosen = _methods(methods)
     tried = None if pca is None else _dimensions(pca)
     search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members)
-    shown_together = _methods(None if committees.lower() == "all" else committees, "--committees")
+    shown_together = chosen if committees.lower() == "all" else _methods(committees, "--committees")
     together = [name for name in shown_together if name in chosen]
     how = DataOptions(folder, case, size, pair_by)
     if train_data is None and test_data is None:
@@ -257,7 +264,10 @@ def reproduce(
 
 def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | None, cases: str | None) -> Effort:
     wanted = () if cases is None else _numbers(cases, "--cases")
-    effort = replace(QUICK if quick else Effort(), methods=tuple(_methods(methods)), cases=wanted)
+    chosen = _methods(methods)
+    if others := [name for name in chosen if name not in cv.METHODS]:
+        raise ValueError(f"{others[0]} is not in the paper: leave it out here, and use `crossview compare` for it.")
+    effort = replace(QUICK if quick else Effort(), methods=tuple(chosen), cases=wanted)
     if repeats is not None:
         effort = replace(effort, repeats=repeats)
     return effort if draws is None else replace(effort, draws=draws or None)
@@ -266,7 +276,7 @@ def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | 
 def _methods(given: str | None, option: str = "--methods") -> list[str]:
     chosen = list(cv.METHODS) if given is None else dict.fromkeys(map(method_name, _parts(given)))
     if not chosen:
-        raise ValueError(f"{option} is empty: use one or more of {', '.join(cv.METHODS)}.")
+        raise ValueError(f"{option} is empty: use one or more of {', '.join(ALL_METHODS)}.")
     return list(chosen)
 
 

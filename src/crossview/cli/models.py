@@ -23,6 +23,7 @@ from crossview.cli.files import write_rows
 from crossview.cli.matching import describe_gallery
 from crossview.cli.reports import confirm_replacing
 from crossview.datasets.registry import SOURCES
+from crossview.embeddings.methods import ALL_METHODS
 from crossview.persistence import ModelFileError, write_atomically
 from crossview.recognition.matcher import chosen_metric
 
@@ -81,7 +82,7 @@ def fit(
     as_json: opt.Json = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
-    model = cv.METHODS[method]().set_params(**_parameters(parameter or []))
+    model = ALL_METHODS[method]().set_params(**_parameters(parameter or []))
     _check_replaceable(output, overwrite, as_json)
     loaded = DataOptions(folder, case, size, pair_by).open(data)
     err.print(describe_data(loaded), markup=False, soft_wrap=True)

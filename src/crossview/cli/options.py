@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-import crossview as cv
-from crossview.embeddings.methods import method_name
+from crossview.embeddings.methods import ALL_METHODS, method_name
 
 
 def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--output", "-o")) -> Any:
@@ -39,7 +38,7 @@ def _check_writable(folder: Path) -> None:
 
 
 Unit = StrEnum("Unit", ["auto", "classes", "samples"])
-Method = Annotated[str, typer.Option("--method", callback=method_name, help=f"{', '.join(cv.METHODS)}.")]
+Method = Annotated[str, typer.Option("--method", callback=method_name, help=f"{', '.join(ALL_METHODS)}.")]
 Data = Annotated[
     str,
     typer.Argument(

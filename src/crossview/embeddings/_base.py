@@ -54,7 +54,7 @@ class Embedding(MultiViewTransformer):
     n_components: int | str
     center: bool
     device: str | None
-    progress: bool
+    progress: bool = False
     projections_: list[Array]
     means_: list[Array]
     eigenvalues_: Array
@@ -67,6 +67,7 @@ class Embedding(MultiViewTransformer):
     _needs_two_views: ClassVar[bool] = False
     _needs_equal_widths: ClassVar[bool] = False
     _allows_auto_components: ClassVar[bool] = False  # n_components may be "auto"
+    _nested_components: ClassVar[bool] = True  # the first components are those of a fit with fewer
     _restrict_to_span: ClassVar[bool] = False  # restrict maps to the span of the training samples
     _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
     _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
@@ -142,8 +143,12 @@ class Embedding(MultiViewTransformer):
             # Recode the classes: one without samples left must not count.
             checked = checked[used]
             classes = None if classes is None else np.unique(classes[used], return_inverse=True)[1]
-        data = self._find_neighbours(self._training_data(checked._on(self.device), classes))
+        data = self._find_neighbours(self._training_data(self._on_engine(checked), classes))
         return data.in_span() if self._restrict_to_span else data
+
+    def _on_engine(self, views: Views) -> Views:
+        """The views where the method works on them."""
+        return views._on(self.device) if self._takes_tensors else views._in_memory()
 
     def _requested_components(self) -> int:
         """Check and resolve `n_components`."""

@@ -1,4 +1,4 @@
-"""The methods that the paper compares, by name, and their search spaces."""
+"""All methods by name: those that the paper compares, and opponents; their search spaces."""
 
 from typing import Any
 
@@ -7,9 +7,10 @@ from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, MvDLA
+from crossview.embeddings.opponents import OPPONENTS
 from crossview.embeddings.projection import PCA
 
-__all__ = ["METHODS", "SEARCH_SPACES", "method_name"]
+__all__ = ["ALL_METHODS", "METHODS", "SEARCH_SPACES", "method_name"]
 
 METHODS: dict[str, type[Embedding]] = {
     "PCA": PCA,
@@ -30,21 +31,24 @@ METHODS: dict[str, type[Embedding]] = {
 }
 """Name → class, in the order of the tables in the paper."""
 
+ALL_METHODS: dict[str, type[Embedding]] = METHODS | OPPONENTS
+"""Name → class of everything that can be tuned and compared by name."""
+
 SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     name: {parameter: list(values) for parameter, values in method.search_space.items()}
-    for name, method in METHODS.items()
+    for name, method in ALL_METHODS.items()
 }
 """Name → parameter grid for searches."""
 
 
 def method_name(given: str) -> str:
-    """The name of a method in `METHODS`, whatever the case and hyphens of the given one.
+    """The name of a method in `ALL_METHODS`, whatever the case and hyphens of the given one.
 
     >>> method_name("mvdavc"), method_name("K-MvHE")
     ('MvDA-VC', 'KMvHE')
     """
-    known = {name.lower().replace("-", ""): name for name in METHODS}
+    known = {name.lower().replace("-", ""): name for name in ALL_METHODS}
     try:
         return known[str(given).lower().replace("-", "")]
     except KeyError:
-        raise ValueError(f"unknown method {given!r}: use one of {', '.join(METHODS)}.") from None
+        raise ValueError(f"unknown method {given!r}: use one of {', '.join(ALL_METHODS)}.") from None

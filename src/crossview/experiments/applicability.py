@@ -2,7 +2,7 @@
 
 from crossview._validation import check_equal_widths, check_two_views
 from crossview._version import __version__
-from crossview.embeddings.methods import METHODS
+from crossview.embeddings.methods import ALL_METHODS
 from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell, space
 from crossview.experiments.store import Record
@@ -11,7 +11,7 @@ from crossview.views import Views
 
 def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | None:
     """A record that says why a cell's method certainly cannot be applied to views; None if it may be."""
-    method = METHODS[cell.method](**dict(cell.parameters))
+    method = ALL_METHODS[cell.method](**dict(cell.parameters))
     try:
         if method._needs_two_views:
             check_two_views(views, method)

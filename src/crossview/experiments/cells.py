@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
-from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
 from crossview.preprocessing import KernelTransformer
 from crossview.recognition import score_file
 from crossview.recognition.splits import ClassSplit, SampleSplit
@@ -157,7 +157,7 @@ class Cell(_Described):
     """
 
     data: str  # for the function that loads it
-    method: str  # a name in `crossview.METHODS`
+    method: str  # a name in `crossview.METHODS` or `crossview.OPPONENTS`
     options: Options = ()  # for loading the data
     split: Split = field(default_factory=Split)
     repeat: int = 0  # which of the splits to use
@@ -170,7 +170,7 @@ class Cell(_Described):
     def __post_init__(self) -> None:
         if not isinstance(self.data, str) or not self.data:
             raise ValueError(f"data must be the name of a data set, got {self.data!r}.")
-        check_choice(self.method, "method", tuple(METHODS))
+        check_choice(self.method, "method", tuple(ALL_METHODS))
         if not isinstance(self.task, str) or not self.task:
             raise ValueError(f"task must name what to compute, got {self.task!r}.")
         for name, kind in (("split", Split), ("search", Search)):
@@ -194,7 +194,7 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int], size: tuple[int
 
     The values that it tries depend on the widths of the views and on its `training_size`.
     """
-    revision = METHODS[cell.method]._revision
+    revision = ALL_METHODS[cell.method]._revision
     content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features, size), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
@@ -209,7 +209,7 @@ def training_size(cell: Cell, y: NDArray[Any]) -> tuple[int, int]:
 
     Also if the split is impossible, which computing the cell reports.
     """
-    if not issubclass(METHODS[cell.method], KernelTransformer):
+    if not issubclass(ALL_METHODS[cell.method], KernelTransformer):
         return 0, 1
     try:
         train, _ = cell.split.rows(np.asarray(y), cell.repeat)

@@ -4,7 +4,8 @@ To make a class known, add one entry. It lists the attributes that fitting sets,
 need a check. An attribute with a ``?`` may be missing, together with all others of the class that have one. What a
 value must be is stated by types; by a shape such as ``"D d"``, for an array; by a list of one of these, for a list with
 one value per view; or by a function of the value and the sizes known so far. A symbol stands for the same number
-throughout an object: n views; D features, r landmarks and k outputs of a view; d components; g samples in the gallery.
+throughout an object: n views; D features, r landmarks and k outputs of a view; d components; h hidden units; g samples
+in the gallery.
 """
 
 from collections.abc import Mapping
@@ -22,8 +23,11 @@ from sklearn.pipeline import Pipeline
 
 from crossview._transformer import MultiViewTransformer, unwrap
 from crossview.embeddings._base import Embedding
+from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.locality import LPP
 from crossview.embeddings.methods import METHODS
+from crossview.embeddings.neighbourhood import NCA
+from crossview.embeddings.semantic import SemanticMatching
 from crossview.kernels import Kernel, check_kernel_params
 from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
@@ -100,6 +104,10 @@ def _image_shape(value: Any, sizes: Sizes) -> bool:
         return True
     whole = type(value) is tuple and len(value) == 2 and all(type(size) is int and size >= 1 for size in value)
     return whole and {value[0] * value[1]} == set(sizes["widths"])
+
+
+def _last_layer(value: Any, sizes: Sizes) -> bool:
+    return _has_shape(value, ["h" if "h" in sizes else "D", "d"], sizes)
 
 
 def _kernel(value: Any, sizes: Sizes) -> bool:
@@ -208,6 +216,15 @@ _VIEWS: dict[str, Any] = {
 _LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
 _LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [(*_NUMBER, NoneType)]}
 _KERNEL = {**_LANDMARKS, "projections_": ["r d"], "offsets_": ["d"], "eigenvalues_": "d"}
+_HEADS = {
+    **_VIEWS,
+    "means_": ["D"],
+    "n_epochs_": int,
+    "hidden_weights_?": ["D h"],
+    "hidden_biases_?": ["h"],
+    "projections_": [_last_layer],
+    "biases_": ["d"],
+}
 
 
 def _method(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +234,9 @@ def _method(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ENTRIES: dict[type, dict[str, Any]] = {
-    **{cls: _method(signature(cls).parameters) for cls in (*METHODS.values(), LPP)},
+    **{cls: _method(signature(cls).parameters) for cls in (*METHODS.values(), LPP, NCA)},
+    Contrastive: _HEADS,
+    SemanticMatching: {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "intercepts_": ["d"]},
     ViewScaler: {**_VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool},
     ViewPCA: {**_VIEWS, "means_": ["D"], "components_": ["k D"], "explained_variance_ratio_": ["k"], "pooled_": bool},
     ViewKernel: {**_LANDMARKS, "factors_": ["r r"]},

@@ -1,6 +1,7 @@
 """Choose the parameters of an embedding, and of the steps before it, by cross-validation."""
 
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self, TypeAlias
@@ -33,6 +34,8 @@ __all__ = ["EmbeddingSearchCV"]
 Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Splits: TypeAlias = Sequence[tuple[Indices, Indices]]
 
+_ALL_COMPONENTS = sys.maxsize  # the number to score where it is not searched for; scores cap it
+
 
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the parameters of an embedding, or of a pipeline that ends in one, and for the distance.
@@ -50,7 +53,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         ``make_pipeline``. Values are lists or, if `n_iter` is given, distributions with an ``rvs`` method.
     n_iter : int, optional
         Number of settings to draw at random; None tries all. The embedding's number of components does not count,
-        because one fit serves all listed values. The estimator's current parameters, if listed, are always tried.
+        because one fit serves all listed values
+        (not so for `Contrastive` and `NCA`). The estimator's current parameters, if listed, are always tried.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
     scoring : {"accuracy", "average_precision"}
@@ -276,8 +280,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def _components_name(self) -> str:
-        """Full name of the embedding's number of components."""
-        return f"{self._steps()[-1][0]}n_components"
+        """Full name of the embedding's number of components, if one fit serves all values; empty otherwise."""
+        prefix, embedding = self._steps()[-1]
+        return f"{prefix}n_components" if embedding._nested_components else ""
 
     def _candidates(self) -> list[Candidate]:
         """Candidates from the grid, all or drawn at random."""
@@ -311,6 +316,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return candidates
 
     def _candidate(self, params: Params) -> Candidate:
+        if not self._components_name:
+            return Candidate(params, [_ALL_COMPONENTS], settings_text(params))
         current = self.estimator.get_params()[self._components_name]
         value = params.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
         others = settings_text({name: item for name, item in params.items() if name != self._components_name})

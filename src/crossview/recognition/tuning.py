@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from crossview.embeddings.methods import METHODS, SEARCH_SPACES, method_name
+from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
 from crossview.preprocessing import KernelTransformer, ViewPCA, ViewScaler
 from crossview.recognition.search import EmbeddingSearchCV, Grid
 from crossview.views import ViewInput, Views
@@ -28,7 +28,7 @@ def standard_pipeline(method: str) -> Pipeline:
     >>> [name for name, _ in standard_pipeline("MvDA-VC").steps]
     ['viewscaler', 'viewpca', 'mvdavc']
     """
-    return make_pipeline(ViewScaler(), ViewPCA(), METHODS[method_name(method)]())
+    return make_pipeline(ViewScaler(), ViewPCA(), ALL_METHODS[method_name(method)]())
 
 
 def search_space(
@@ -57,7 +57,7 @@ def search_space(
     dropped = pca is None or len(numbers) < len(pca)
     if None not in numbers and dropped and (widest <= _MAX_WIDTH_WITHOUT_PCA or not numbers):
         numbers.insert(0, None)
-    name = METHODS[method].__name__.lower()
+    name = ALL_METHODS[method].__name__.lower()
     values = SEARCH_SPACES[method] if own is None else own
     grid: dict[str, list[Any]] = {
         "viewscaler__by": list(scaling),
@@ -69,7 +69,7 @@ def search_space(
 
 def _landmarks(method: str, size: tuple[int, int]) -> dict[str, list[Any]]:
     """Number of landmarks of a kernel method if there are more samples than that, by parameter name."""
-    cls, (n_samples, n_classes) = METHODS[method], size
+    cls, (n_samples, n_classes) = ALL_METHODS[method], size
     most = _LANDMARKS_LARGE if n_samples >= _LARGE_CLASS * n_classes else _LANDMARKS_SMALL
     if n_samples <= most or not issubclass(cls, KernelTransformer):
         return {}
@@ -90,7 +90,7 @@ def tune(
     Parameters
     ----------
     method : str
-        A name in `crossview.METHODS`; case and hyphens do not matter.
+        A name in `crossview.METHODS` or `crossview.OPPONENTS`; case and hyphens do not matter.
     views, y
         As in `EmbeddingSearchCV.fit`.
     param_grid : dict or list of dict, optional
