@@ -20,15 +20,6 @@ Head = list[tuple[torch.Tensor, torch.Tensor]]  # the same during training
 _SAMPLES_PER_CLASS = 4  # in a batch, next to each other, so that anchors have positives besides their counterparts
 
 
-def usable_device(name: str | None) -> torch.device:
-    """The device of that name, by default the CPU, or an error if there is none."""
-    try:
-        return torch.empty(0, device=name or "cpu").device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise ValueError(f"PyTorch cannot use device={name!r} here ({reason}): use None for the CPU.") from error
-
-
 @dataclass(frozen=True)
 class Nodes:
     """Samples of all views: (m, D_v) each, which of them are present, (m, n), and their classes, (m,)."""
@@ -92,7 +83,7 @@ class Trainer:
     max_epochs: int
     patience: int
     seed: int
-    device: torch.device
+    device: str
 
     def fit(self, nodes: Nodes, held_out: Mask | None, refit: bool, advance: Advance) -> tuple[list[Layers], int]:
         """The layers of every view's head, and the number of epochs.

@@ -173,7 +173,7 @@ class Contrastive(Embedding):
         held_out = self._held_out(data.labels)
         training = _training()
         given = {name: getattr(self, name) for name in _OF_TRAINER}
-        trainer = training.Trainer(**given, seed=self.random_state, device=training.usable_device(self.device))
+        trainer = training.Trainer(**given, seed=self.random_state, device=self.device or "cpu")
         scales = [_root_mean_square(X, seen) for X, seen in zip(data.arrays, data.mask.T, strict=True)]
         nodes = training.Nodes([X / s for X, s in zip(data.arrays, scales, strict=True)], data.mask, data.labels)
         total = self.max_epochs * (2 if self.refit and held_out is not None else 1)
