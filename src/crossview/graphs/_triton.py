@@ -1,0 +1,157 @@
+"""Triton kernels of the neighbour search on a GPU. Import it only where Triton is installed."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+ROWS = 128  # rows of a program
+_LANES = 32  # groups of columns of a program
+
+
+def padded_width(n_features: int) -> int:
+    """Number of features, padded with zeros, that `group_maxima` needs."""
+    return max(16, triton.next_power_of_2(n_features)) if n_features <= 128 else triton.cdiv(n_features, 64) * 64
+
+
+def group_maxima(
+    X: Tensor,
+    Y: Tensor,
+    bias: Tensor,
+    x_codes: Tensor,
+    y_codes: Tensor,
+    rows: Tensor,
+    starts: Tensor,
+    stops: Tensor,
+    *,
+    group_size: int,
+    n_groups: int,
+    same: bool,
+    floor: float,
+) -> tuple[Tensor, Tensor]:
+    """Maxima of ``X[rows] @ Y.T + bias`` over groups of columns, without storing the products.
+
+    Column ``start + g * n_groups + j`` is member g of group j, where start is the first column of a block of `ROWS`
+    rows. Returns the maxima, (len(rows), n_groups), with g in the lowest bits of the mantissas, and the largest entry
+    of each row that is not the maximum of its group, (len(rows),). Only columns in ``[start, stop)`` count, of the same
+    code as the row, except itself, or, if not `same`, of other codes; the score of all others is `floor`.
+    `group_size` is a power of two, `n_groups` a multiple of 32, `len(rows)` one of `ROWS`.
+    """
+    best = torch.empty(len(rows), n_groups, dtype=torch.float32, device=X.device)
+    second = torch.full((len(rows),), floor, dtype=torch.float32, device=X.device)
+    D = X.shape[1]
+    # Queries with few features stay in shared memory; otherwise, larger tiles read them less often.
+    fold, features, num_warps = (2, D, 4) if D <= 128 else (8, 64, 8)
+    _group_maxima_kernel[(len(rows) // ROWS, n_groups // _LANES)](
+        *(X, Y, bias, x_codes, y_codes, rows, starts, stops, best, second, n_groups, floor),
+        D=D,
+        ROWS=ROWS,
+        LANES=_LANES,
+        FOLD=min(fold, group_size),
+        FEATURES=features,
+        GROUP_SIZE=group_size,
+        SAME=same,
+        num_warps=num_warps,
+        num_stages=4,
+    )
+    return best, second
+
+
+@triton.jit
+def _group_maxima_kernel(
+    X,
+    Y,
+    bias,
+    x_codes,
+    y_codes,
+    rows,
+    starts,
+    stops,
+    best,
+    second,
+    n_groups,
+    floor,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    LANES: tl.constexpr,
+    FOLD: tl.constexpr,
+    FEATURES: tl.constexpr,
+    GROUP_SIZE: tl.constexpr,
+    SAME: tl.constexpr,
+):
+    """Loop over the members of LANES groups, FOLD at a time; blocks of rows vary fastest, to share the columns."""
+    COLUMNS: tl.constexpr = LANES * FOLD
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    first = tl.program_id(1) * LANES
+    c = tl.arange(0, COLUMNS)
+    f = tl.arange(0, FEATURES)
+    start, stop = tl.load(starts + tl.program_id(0)), tl.load(stops + tl.program_id(0))
+    row = tl.load(rows + i)
+    row_code = tl.load(x_codes + row)
+    x_at = X + row[:, None] * D + f[None, :]
+    if D == FEATURES:
+        x = tl.load(x_at)
+    top = tl.full((ROWS, LANES), floor, tl.float32)
+    runner_up = tl.full((ROWS, LANES), floor, tl.float32)
+    n_members = tl.cdiv((stop - start).to(tl.int32) - first, n_groups)
+    for g in range(0, n_members, FOLD):
+        member = g + c // LANES
+        column = start + member * n_groups + first + c % LANES
+        inside = column < stop
+        column = tl.minimum(column, stop - 1)
+        y_at = Y + column[:, None] * D + f[None, :]
+        if D == FEATURES:
+            score = tl.dot(x, tl.load(y_at).T)
+        else:
+            score = tl.zeros((ROWS, COLUMNS), tl.float32)
+            for k in range(0, D, FEATURES):
+                score = tl.dot(tl.load(x_at + k), tl.load(y_at + k).T, score)
+        score += tl.where(inside, tl.load(bias + column), floor)[None, :]
+        eligible = (row_code[:, None] == tl.load(y_codes + column)[None, :]) == SAME
+        if SAME:
+            eligible = eligible & (row[:, None] != column[None, :])
+        score = tl.where(eligible, score, floor)
+        score = ((score.to(tl.int32, bitcast=True) & -GROUP_SIZE) | member[None, :]).to(tl.float32, bitcast=True)
+        top, runner_up = _update(top, runner_up, score, ROWS, COLUMNS, FOLD)
+    tl.store(best + i[:, None].to(tl.int64) * n_groups + first + tl.arange(0, LANES)[None, :], top)
+    tl.atomic_max(second + i, tl.max(runner_up, 1))
+
+
+@triton.jit
+def _update(top, runner_up, score, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FOLD: tl.constexpr):
+    """Two largest of each group after FOLD more members. Halves of the columns lie in the same threads."""
+    if FOLD == 1:
+        runner_up = tl.maximum(runner_up, tl.minimum(top, score))
+        top = tl.maximum(top, score)
+    else:
+        a, b = tl.split(tl.permute(tl.reshape(score, (ROWS, 2, COLUMNS // 2)), (0, 2, 1)))
+        top, runner_up = _update(top, runner_up, a, ROWS, COLUMNS // 2, FOLD // 2)
+        top, runner_up = _update(top, runner_up, b, ROWS, COLUMNS // 2, FOLD // 2)
+    return top, runner_up
+
+
+def squared_distances(X: Tensor, Y: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Squared distances from ``X[rows]`` to ``Y[columns]``, (len(rows), n_columns), in float64 by differences."""
+    n, n_columns = columns.shape
+    found = torch.empty(n, n_columns, dtype=torch.float64, device=X.device)
+    block = min(16, triton.next_power_of_2(n_columns))
+    _squared_distances_kernel[(n, triton.cdiv(n_columns, block))](
+        X, Y, rows, columns, found, n_columns, X.shape[1], COLUMNS=block, FEATURES=128
+    )
+    return found
+
+
+@triton.jit
+def _squared_distances_kernel(X, Y, rows, columns, found, n_columns, D, COLUMNS: tl.constexpr, FEATURES: tl.constexpr):
+    """Distances from one row to COLUMNS of its columns."""
+    i = tl.program_id(0).to(tl.int64)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    row = tl.load(rows + i)
+    column = tl.load(columns + i * n_columns + j, mask=j < n_columns, other=0)
+    total = tl.zeros((COLUMNS, FEATURES), tl.float64)
+    for k in range(0, D, FEATURES):
+        f = k + tl.arange(0, FEATURES)
+        x = tl.load(X + row * D + f, mask=f < D, other=0.0).to(tl.float64)
+        y = tl.load(Y + column[:, None] * D + f[None, :], mask=(f < D)[None, :], other=0.0).to(tl.float64)
+        total += (y - x[None, :]) * (y - x[None, :])
+    tl.store(found + i * n_columns + j, tl.sum(total, 1), mask=j < n_columns)
