@@ -1,0 +1,187 @@
+"""Approximate nearest neighbours on the CPU: an inverted file, searched by faiss.
+
+Samples are kept in lists, one per centroid of a coarse k-means clustering, and a search visits the lists whose
+centroids are nearest to the query. With lists of constant size, the time of a search hardly depends on the number of
+samples. Of the libraries compared in ``benchmarks/neighbours.md``, this index of faiss is the quickest to build and to
+search, can be restricted to the samples of a class, takes new samples without rebuilding, and is made of plain arrays:
+a stored index never makes faiss parse foreign bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossview._types import Array, Indices
+
+N_PROBES = 64
+"""Lists that a search visits by default."""
+
+_LIST_SIZE = 128  # samples per list: fewer make finding the lists, more make searching them the larger part
+_MAX_LISTS = 1 << 14  # from two million samples on, lists grow instead, and training takes constant time
+_TRAINING_SAMPLES = 32  # per list
+_ITERATIONS = 4  # of k-means: more do not improve the search
+_CHUNK_ROWS = 1 << 16  # rows converted to single precision at a time
+
+
+def is_installed() -> bool:
+    """Whether faiss can be imported."""
+    return find_spec("faiss") is not None
+
+
+class InvertedFile:
+    """Index of samples, (m, D), by the nearest of some centroids.
+
+    Samples are numbered from 0 in the order in which they are added. Inside, they are in single precision, relative to
+    an origin and a scale among the samples: distances are good enough to propose candidates, not to order close ones.
+
+    Parameters
+    ----------
+    centroids : array of shape (n_lists, D)
+        Centroids, in the coordinates of the index.
+    origin : array of shape (D,)
+        Subtracted from every sample.
+    scale : float
+        Every sample is divided by it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> index = InvertedFile.build(np.arange(1000.0)[:, None])
+    >>> index.add(np.array([[5.2]]))
+    >>> index.search(np.array([[5.0]]), 3)[0].tolist()
+    [[5, 1000, 6]]
+    """
+
+    def __init__(self, centroids: Array, origin: Array, scale: float) -> None:
+        faiss = _faiss()
+        self.centroids = np.ascontiguousarray(centroids, dtype=np.float32)
+        self.origin = np.asarray(origin, dtype=np.float64)
+        self.scale = float(scale)
+        n_lists, D = self.centroids.shape
+        self._parts: list[Indices] = []
+        self._sizes = np.zeros(n_lists, dtype=np.int64)
+        self._quantiser = faiss.IndexFlatL2(D)
+        self._quantiser.add(self.centroids)
+        self._index = faiss.IndexIVFFlat(self._quantiser, D, n_lists)
+
+    @classmethod
+    def build(cls, X: Array, *, random_state: int = 0) -> InvertedFile:
+        """Find centroids by k-means on a sample of the rows of X, and add all rows."""
+        n_lists = int(np.clip(len(X) // _LIST_SIZE, 1, _MAX_LISTS))
+        rows = np.random.default_rng(random_state).permutation(len(X))[: _TRAINING_SAMPLES * n_lists]
+        sample = X[np.sort(rows)]
+        origin = sample.mean(axis=0)
+        sample -= origin
+        scale = float(np.abs(sample).max()) or 1.0
+        kmeans = _faiss().Kmeans(X.shape[1], n_lists, niter=_ITERATIONS, seed=random_state, min_points_per_centroid=1)
+        kmeans.train((sample / scale).astype(np.float32))
+        index = cls(kmeans.centroids, origin, scale)
+        index.add(X)
+        return index
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[Any]], X: Array) -> InvertedFile:
+        """Restore an index from its `state` and its samples, without searching for their lists again."""
+        centroids, origin, lists = state["centroids"], state["origin"], state["lists"]
+        scale = float(state["scale"])
+        if centroids.ndim != 2 or origin.shape != centroids.shape[1:] or X.shape != (len(lists), *origin.shape):
+            raise ValueError("the arrays of the neighbour index do not fit together: build it again.")
+        finite = np.isfinite(centroids).all() and np.isfinite(origin).all() and np.isfinite(scale) and scale > 0
+        if not finite or lists.dtype.kind not in "iu" or np.any((lists < 0) | (lists >= len(centroids))):
+            raise ValueError("the neighbour index holds invalid values: build it again.")
+        index = cls(centroids, origin, scale)
+        index._add(X, lists)
+        return index
+
+    @property
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays that, together with the samples, make up the index."""
+        return {
+            "centroids": self.centroids,
+            "origin": self.origin,
+            "scale": np.array(self.scale),
+            "lists": self.lists,
+        }
+
+    @property
+    def lists(self) -> Indices:
+        """List of every sample, (m,)."""
+        if len(self._parts) != 1:  # joined when needed, so that many small additions stay cheap
+            self._parts = [np.concatenate([np.empty(0, np.int32), *self._parts])]
+        return self._parts[0]
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    def add(self, X: Array) -> None:
+        """Append samples. Centroids stay as they are: build a new index if the samples have become many times more."""
+        self._add(X, None)
+
+    def _add(self, X: Array, lists: Indices | None) -> None:
+        from faiss.contrib.ivf_tools import add_preassigned
+
+        for rows in _chunks(len(X)):
+            x = self._single(X[rows])
+            nearest = self._quantiser.search(x, 1)[1][:, 0] if lists is None else lists[rows].astype(np.int64)
+            add_preassigned(self._index, x, nearest)
+            self._parts.append(nearest.astype(np.int32))
+            self._sizes += np.bincount(nearest, minlength=len(self._sizes))
+
+    def search(
+        self,
+        queries: Array,
+        k: int,
+        *,
+        n_probes: int = N_PROBES,
+        inside: slice | None = None,
+        outside: slice | None = None,
+    ) -> tuple[Indices, Array]:
+        """Numbers and squared distances of about the k nearest samples, (q, k), nearest first, padded with -1 and inf.
+
+        `inside` or `outside` restricts the search to consecutive samples, or to all others. Only lists that hold such
+        samples count as probes, so a query surrounded by samples that are left out still reaches the others.
+        """
+        params = self._parameters(n_probes, inside, outside)
+        ids = np.empty((len(queries), k), dtype=np.intp)
+        distances = np.empty((len(queries), k))
+        for rows in _chunks(len(queries)):
+            distances[rows], ids[rows] = self._index.search(self._single(queries[rows]), k, params=params)
+        distances[ids < 0] = np.inf
+        distances *= self.scale**2
+        return ids, distances
+
+    def _parameters(self, n_probes: int, inside: slice | None, outside: slice | None) -> Any:
+        faiss = _faiss()
+        n_probes = min(n_probes, len(self.centroids))
+        some = inside or outside
+        if some is None:
+            return faiss.SearchParametersIVF(nprobe=n_probes)
+        selector = faiss.IDSelectorRange(some.start, some.stop)
+        counts = np.bincount(self.lists[some], minlength=len(self._sizes))
+        if outside is not None:
+            selector, counts = faiss.IDSelectorNot(selector), self._sizes - counts
+        lists = faiss.SearchParameters(sel=faiss.IDSelectorBatch(np.flatnonzero(counts)))
+        return faiss.SearchParametersIVF(nprobe=n_probes, sel=selector, quantizer_params=lists)
+
+    def _single(self, X: Array) -> Array:
+        return np.ascontiguousarray((X - self.origin) / self.scale, dtype=np.float32)
+
+
+def _faiss() -> ModuleType:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("approximate neighbours need faiss: pip install 'crossview[approximate]'.") from error
+    module: ModuleType = faiss
+    return module
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    for start in range(0, n, _CHUNK_ROWS):
+        yield slice(start, min(start + _CHUNK_ROWS, n))
