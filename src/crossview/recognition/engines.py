@@ -27,8 +27,10 @@ _FAR = 1e3  # distance of the samples from zero, in units of their spread, up to
 _QUERIES, _NEIGHBOURS = 200, 10  # of the sample that recall is measured on
 _RECALL = 0.99  # wanted
 _LOW_RECALL = 0.95
-_MOST_LISTS = 1024  # visited by a search
 _GROWTH = 4  # lists are kept until there should be this many times more
+_FIRST_LISTS = 8
+MOST_LISTS = 1024
+"""Lists that a search visits at most."""
 
 
 class ExactSearch:
@@ -170,7 +172,8 @@ class ApproximateSearch:
     @property
     def state(self) -> dict[str, Any]:
         """Plain arrays and numbers that, together with the samples, make up the index."""
-        return {**self.index.state, "metric": self.metric, "n_probes": self.n_probes, "recall": self.recall}
+        parts = {**self.index.state, "scale": float(self.index.scale)}
+        return {**parts, "metric": self.metric, "n_probes": self.n_probes, "recall": self.recall}
 
     def updated(self, samples: Array, exact: ExactSearch) -> ApproximateSearch:
         """The index with new samples at the end, or a new one if their number has become a multiple."""
@@ -206,12 +209,12 @@ class ApproximateSearch:
         rows = np.random.default_rng(0).choice(len(samples), min(_QUERIES, len(samples)), replace=False)
         k = min(_NEIGHBOURS + 1, len(samples))
         bound = exact.nearest(samples, samples[rows], k)[0][:, -1:]
-        self.n_probes = 8
+        self.n_probes = _FIRST_LISTS
         while True:
             found = self._nearest(samples, samples[rows], k, self.n_probes)[0]
             # Of samples at the same distance, any will do. One hit, the sample itself, does not count.
             self.recall = float(((found <= bound).sum() - len(rows)) / (len(rows) * (k - 1)))
-            if self.recall >= _RECALL or self.n_probes >= min(_MOST_LISTS, len(self.index.centroids)):
+            if self.recall >= _RECALL or self.n_probes >= min(MOST_LISTS, len(self.index.centroids)):
                 break
             self.n_probes *= 2
         self._n_measured = len(samples)
