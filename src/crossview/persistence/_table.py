@@ -136,7 +136,15 @@ def _index_of_gallery(value: Any, sizes: Sizes) -> bool:
     """An approximate index of the samples in the gallery, or None."""
     if value is None:
         return True
-    if set(value) != {"centroids", "origin", "scale", "lists", "metric", "n_probes", "recall"}:
+    if type(value) is not dict or set(value) != {
+        "centroids",
+        "origin",
+        "scale",
+        "lists",
+        "metric",
+        "n_probes",
+        "recall",
+    }:
         return False
     arrays = [_has_shape(value["centroids"], ["l", "d"], sizes, np.float32), _has_shape(value["origin"], ["d"], sizes)]
     arrays.append(_has_shape(value["lists"], ["g"], sizes, np.int32))
