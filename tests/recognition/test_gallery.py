@@ -156,7 +156,7 @@ def test_low_recall_is_warned_of(embedding, monkeypatch):
     pytest.importorskip("faiss")
     monkeypatch.setattr(engines, "MOST_LISTS", 1)
     monkeypatch.setattr(engines, "_FIRST_LISTS", 1)
-    with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of the nearest samples .* 'exact'"):
+    with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of the nearest samples .* neighbours='exact'"):
         model = matcher(embedding, neighbours="approximate")
     assert 0.0 < model.neighbour_recall_ < 0.95
 
