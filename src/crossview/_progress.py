@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,15 +23,19 @@ _INTERVAL = 20.0  # seconds between lines: on a busy machine, they come late, bu
 class Advance(Protocol):
     """Count finished steps, and say what runs now. Threads may share it."""
 
-    def __call__(self, steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+    def __call__(self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
         """Add `steps` to those done. None leaves the description of what runs as it is.
 
-        `restored` steps were done in an earlier run, and say nothing about the speed of this one.
+        `restored` steps were done in an earlier run, and say nothing about the speed of this one. `more` steps turn out
+        to be needed.
         """
 
 
-def silent(steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+def silent(steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
     """An `Advance` that shows nothing."""
+
+
+_reporter: ContextVar[Advance] = ContextVar("reporter", default=silent)
 
 
 @contextlib.contextmanager
@@ -57,6 +62,25 @@ def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps"
         yield advance
 
 
+@contextlib.contextmanager
+def reporting(label: str, wanted: bool = True, *, unit: str = "samples") -> Iterator[None]:
+    """As `progress`, but functions called meanwhile announce and count steps with `report`, however deep they are."""
+    if not wanted:
+        yield
+        return
+    with progress(label, 0, unit=unit) as advance:
+        token = _reporter.set(advance)
+        try:
+            yield
+        finally:
+            _reporter.reset(token)
+
+
+def report(steps: int = 0, now: str | None = None, *, more: int = 0) -> None:
+    """Count steps of the work that is being reported on, if any: see `Advance`."""
+    _reporter.get()(steps, now, more=more)
+
+
 @dataclass
 class _State:
     """What is known about the work."""
@@ -72,9 +96,10 @@ class _State:
         self._start = self._first = self._last = time.monotonic()
         self._lock = threading.Lock()
 
-    def advance(self, steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+    def advance(self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
         with self._lock:
             self.now = self.now if now is None else now
+            self.total += more
             self.done += steps + restored
             self._restored += restored
             if steps:
@@ -96,6 +121,11 @@ class _State:
             return left if left >= 0 else None
 
     @property
+    def count(self) -> str:
+        """Steps done, if they are counted."""
+        return f"{min(self.done, self.total):,} of {self.total:,} {self.unit}, " if self.total else ""
+
+    @property
     def times(self) -> str:
         left = self.left
         elapsed = f"{_clock(time.monotonic() - self._start)} elapsed"
@@ -104,7 +134,7 @@ class _State:
     @property
     def line(self) -> str:
         now = f"; now {self.now}" if self.now else ""
-        return f"{self.label}: {self.done} of {self.total} {self.unit}, {self.times}{now}"
+        return f"{self.label}: {self.count}{self.times}{now}"
 
 
 def _can_show_bar() -> bool:
@@ -125,8 +155,8 @@ def _bar(state: _State) -> Iterator[Advance]:
 
     def draw() -> RenderableType:
         row = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=state.total, completed=state.done, width=12)
-        row.add_row(Text(state.label), bar, Text(f"{state.done} of {state.total} {state.unit}, {state.times}"))
+        bar = ProgressBar(total=state.total or None, completed=state.done, width=12)
+        row.add_row(Text(state.label), bar, Text(f"{state.count}{state.times}"))
         return Group(row, Text(state.now, overflow="ellipsis", no_wrap=True, style="dim")) if state.now else row
 
     with Live(get_renderable=draw, console=Console(stderr=True), transient=True):
@@ -159,9 +189,9 @@ def _lines_of_process(state: _State) -> Iterator[Advance]:
     assert process.stdin is not None
     pipe, lock = process.stdin, threading.Lock()
 
-    def advance(steps: int = 1, now: str | None = None, *, restored: int = 0) -> None:
+    def advance(steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
         with lock, contextlib.suppress(OSError, ValueError):  # as in _print
-            pipe.write(json.dumps([steps, now, restored]).encode() + b"\n")
+            pipe.write(json.dumps([steps, now, restored, more]).encode() + b"\n")
             pipe.flush()
 
     try:
@@ -179,8 +209,8 @@ def _print_lines_of_parent(label: str, total: int, unit: str, first_line: float,
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches this process, which has to outlast the other
     with _lines(_State(label, total, unit)) as advance:
         for line in sys.stdin:
-            steps, now, restored = json.loads(line)
-            advance(steps, now, restored=restored)
+            steps, now, restored, more = json.loads(line)
+            advance(steps, now, restored=restored, more=more)
 
 
 def _print(line: str) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import column_or_1d
 
-from crossview._backend import cross_product, frobenius_norm
+from crossview._backend import cross_product, frobenius_norm, is_tensor, to_numpy
 from crossview._types import Indices, Labels, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
@@ -70,7 +70,7 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
     if y is None:
         what = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(f"{what}: give one class label per sample.")
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True)
     if len(labels) != m:
         raise ValueError(f"y has {len(labels)} labels, but the views have {m} samples: give one label per row.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
@@ -99,7 +99,7 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
 
 def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
     """Classes of n samples, as text or as numbers. The empty text stands for an unknown class."""
-    labels: Labels = column_or_1d(y)
+    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y)
     if len(labels) != n:
         raise ValueError(f"{name} has {len(labels)} labels for {n} samples: give one label per row.")
     if labels.dtype == object and len({isinstance(label, str) for label in labels}) == 1:

@@ -91,5 +91,5 @@ def nearest_tensors(gallery: Rows, probes: Rows, k: int, metric: str) -> tuple[A
         return np.sqrt(to_numpy(squares)), to_numpy(rows)
     # Between samples of unit length, half the square of the Euclidean distance.
     units = [X.double() / X.double().norm(dim=1, keepdim=True) for X in (probes, gallery)]
-    squares, rows = nearest_on_device(*units, k)
+    squares, rows = nearest_on_device(units[0], units[1], k)
     return 0.5 * to_numpy(squares), to_numpy(rows)

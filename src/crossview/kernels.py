@@ -18,11 +18,23 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances, pairwise_kernels
-from sklearn.preprocessing import normalize
+from sklearn.utils import gen_batches
 
-from crossview._types import Array, Indices
+from crossview._backend import (
+    chunks,
+    empty_rows,
+    is_tensor,
+    kernel_values,
+    like,
+    shift,
+    solve_rows,
+    to_numpy,
+    unit_rows,
+)
+from crossview._types import Array, Indices, Rows
 
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
+_BLOCK = 64  # samples per block on the diagonal of a kernel matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +59,10 @@ class Kernel:
         """Whether samples are rows of kernel values."""
         return self.kernel == "precomputed"
 
-    def __call__(self, X: Array, Y: Array) -> Array:
+    def __call__(self, X: Rows, Y: Array) -> Any:
         """Kernel values between the samples of X and Y, shape (len(X), len(Y))."""
+        if is_tensor(X):
+            return self._of_tensor(X, Y)
         if self.origin is not None:
             # Keep X and Y the same object if they are: scikit-learn then computes half and sets d(x, x) exactly to 0.
             X, Y = (X - self.origin,) * 2 if X is Y else (X - self.origin, Y - self.origin)
@@ -59,18 +73,31 @@ class Kernel:
         named = {"degree": self.degree, "coef0": self.coef0, **width, **extra}
         return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **named))
 
-    def against(self, landmarks: NDArray[Any], X: Array) -> Array:
+    def _of_tensor(self, X: Rows, Y: Array) -> Any:
+        values = None
+        if isinstance(self.kernel, str) and not self.kernel_params:
+            moved, others = (X, Y) if self.origin is None else (shift(X, self.origin), Y - self.origin)
+            values = kernel_values(moved, others, self.kernel, self.gamma, self.degree, self.coef0)
+        return like(X, self(to_numpy(X), Y)) if values is None else values
+
+    def against(self, landmarks: NDArray[Any], X: Rows) -> Any:
         """Kernel values of samples against landmarks, which are column indices if the kernel is precomputed."""
         return X[:, landmarks] if self.precomputed else self(X, landmarks)
 
-    def euclidean_points(self, X: Array) -> Array | None:
+    def diagonal(self, X: Array) -> Array:
+        """Kernel values of samples with themselves, (len(X),)."""
+        if self.precomputed:
+            return np.diagonal(X)
+        return np.concatenate([np.diagonal(self(x, x)) for x in (X[rows] for rows in gen_batches(len(X), _BLOCK))])
+
+    def euclidean_points(self, X: Rows) -> Rows | None:
         """Points whose Euclidean distances rank like the kernel distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.
 
         The samples for the rbf and linear kernels, normalised samples for the cosine kernel, None for others.
         """
         if self.kernel in ("rbf", "linear"):
             return X
-        return normalize(X) if self.kernel == "cosine" else None
+        return unit_rows(X) if self.kernel == "cosine" else None
 
 
 @dataclass(frozen=True)
@@ -83,8 +110,8 @@ class KernelMap:
 
     @classmethod
     def fit(
-        cls, kernel: Kernel, X: Array, rows: Indices | None = None, ids: Indices | None = None
-    ) -> tuple[KernelMap, Array]:
+        cls, kernel: Kernel, X: Rows, rows: Indices | None = None, ids: Indices | None = None
+    ) -> tuple[KernelMap, Rows]:
         """Factor the kernel matrix of the training samples, or of landmarks among them.
 
         X holds training samples, (m, D), or their kernel matrix, (m, m), if the kernel is precomputed; `rows` selects
@@ -92,19 +119,22 @@ class KernelMap:
         m - 1 by default. Returns the map and the features of the training samples, R of shape (m, r).
         """
         chosen = np.arange(len(X)) if rows is None else rows
-        Z = X if rows is None else X[rows]
+        Z = to_numpy(X if rows is None else X[rows])
         K = Z[:, chosen] if kernel.precomputed else kernel(Z, Z)  # a copy in either case
         L, order = _pivoted_cholesky(K, kernel)
         del K
         rank = L.shape[1]
         pivots = chosen[order[:rank]]
+        landmarks: NDArray[Any] = (
+            to_numpy(X[pivots]) if not kernel.precomputed else pivots if ids is None else ids[pivots]
+        )
+        features = empty_rows(X, rank)
         if rows is None:
-            features = np.empty((len(X), rank))
-            features[order] = L
+            features[like(features, order)] = like(features, L)
         else:
-            K = X[:, pivots] if kernel.precomputed else kernel(X, X[pivots])
-            features = np.ascontiguousarray(solve_triangular(L[:rank], K.T, lower=True, overwrite_b=True).T)
-        landmarks = X[pivots] if not kernel.precomputed else pivots if ids is None else ids[pivots]
+            for part in chunks(X, rank):
+                K = X[part][:, pivots] if kernel.precomputed else kernel(X[part], landmarks)
+                features[part] = solve_rows(K, L[:rank])
         return cls(kernel, landmarks, pivots), features
 
     @staticmethod
@@ -160,7 +190,7 @@ def check_kernel_params(kernel: str | Callable[..., float], kernel_params: objec
                 )
 
 
-def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:
+def median_gamma(X: Rows, kernel: str | Callable[..., float]) -> float | None:
     """Kernel width by the median heuristic: γ = 1 / (2 σ²), where σ is the median distance between samples.
 
     1 / σ for the laplacian kernel, where σ is the median city-block distance; None, scikit-learn's default, for kernels
@@ -170,6 +200,7 @@ def median_gamma(X: Array, kernel: str | Callable[..., float]) -> float | None:
         return None
     if len(X) > _MEDIAN_SAMPLES:
         X = X[np.random.default_rng(0).choice(len(X), _MEDIAN_SAMPLES, replace=False)]
+    X = to_numpy(X)
     X = X - X.mean(axis=0)
     distances = 2.0 * euclidean_distances(X, squared=True) if kernel == "rbf" else manhattan_distances(X)
     distances = distances[np.triu_indices(len(X), k=1)]

@@ -7,16 +7,26 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 from sklearn.base import clone
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
-from crossview._backend import divide_columns, inner_products, product, shift
+from crossview._backend import (
+    chunks,
+    column_means,
+    divide_columns,
+    empty_rows,
+    inner_products,
+    product,
+    shift,
+    solve_rows,
+    to_numpy,
+)
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
 from crossview._validation import check_choice, check_count, check_flag, check_weight, per_view
 from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
+from crossview.landmarks import LANDMARKS, choose_landmarks
 from crossview.linalg.classes import grams
 from crossview.linalg.samples import Samples, moments
 from crossview.views import ViewInput, Views, seen_by_several
@@ -300,6 +310,7 @@ class KernelTransformer(MultiViewTransformer):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
+        landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.kernel = kernel
@@ -309,6 +320,7 @@ class KernelTransformer(MultiViewTransformer):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
@@ -325,6 +337,7 @@ class KernelTransformer(MultiViewTransformer):
             )
         if self.n_landmarks is not None:
             check_count(self.n_landmarks, "n_landmarks", least=1)
+        check_choice(self.landmarks, "landmarks", LANDMARKS)
         if self.gamma is not None:
             per_view(self.gamma, "gamma", views.shape[1], positive=True)
         check_weight(self.gamma_scale, "gamma_scale", positive=True)
@@ -335,16 +348,17 @@ class KernelTransformer(MultiViewTransformer):
             for name, X in zip(views.names, views.arrays, strict=True):
                 if X.shape[0] != X.shape[1]:
                     raise ValueError(
-                        f"view {name!r} has shape {X.shape}: with kernel='precomputed', fit needs the square matrix of "
-                        "kernel values between all training samples."
+                        f"view {name!r} has shape {tuple(X.shape)}: with kernel='precomputed', fit needs the square "
+                        "matrix of kernel values between all training samples."
                     )
 
-    def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Array]]:
+    def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Rows]]:
         """Map of each view, and the features of the samples present there, which the caller may centre."""
         self._check_kernel(views)
         n = views.shape[1]
         gammas = [None] * n if self.gamma is None else per_view(self.gamma, "gamma", n, positive=True)
-        shuffled = check_random_state(self.random_state).permutation(len(views))
+        random = check_random_state(self.random_state)
+        shuffled = random.permutation(len(views))
         maps, features = [], []
         for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
             ids = np.flatnonzero(seen)
@@ -352,11 +366,13 @@ class KernelTransformer(MultiViewTransformer):
             median = median_gamma(rows, self.kernel) if gamma is None else None
             width = gamma if median is None else self.gamma_scale * median
             # Centring makes the origin of a linear kernel arbitrary.
-            origin = rows.mean(axis=0) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
+            origin = column_means(rows) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
             kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
-                landmarks = np.searchsorted(ids, np.sort(shuffled[seen[shuffled]][: self.n_landmarks]))
+                order = np.searchsorted(ids, shuffled[seen[shuffled]])
+                points = rows if self.landmarks == "uniform" else to_numpy(rows)
+                landmarks = choose_landmarks(self.landmarks, kernel, points, self.n_landmarks, order, random)
             kernel_map, R = KernelMap.fit(kernel, rows, landmarks, ids)
             maps.append(kernel_map)
             features.append(R)
@@ -394,7 +410,10 @@ class ViewKernel(KernelTransformer):
     kernel_params : dict, optional
         Additional keyword arguments of the kernel.
     n_landmarks : int, optional
-        Number of randomly drawn training samples that span the map of a view (Nyström). All by default, which is exact.
+        Number of training samples that span the map of a view (Nyström). All by default, which is exact.
+    landmarks : {"uniform", "k-means++", "leverage"}
+        How to choose them: at random; far from each other [1]_; or at random in proportion to their approximate ridge
+        leverage scores [2]_ [3]_, which prefers samples that others do not represent well.
     random_state : int, RandomState or None
         Seed for drawing the landmarks.
 
@@ -409,6 +428,12 @@ class ViewKernel(KernelTransformer):
         Lower triangular factors of the landmarks' kernel matrices.
     gamma_ : list of float or None
         Kernel width of each view; None for the default of the kernel.
+
+    References
+    ----------
+    .. [1] D. Arthur, S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
+    .. [2] A. Alaoui, M. W. Mahoney, "Fast Randomized Kernel Ridge Regression with Statistical Guarantees", NIPS 2015.
+    .. [3] C. Musco, C. Musco, "Recursive Sampling for the Nyström Method", NIPS 2017.
 
     Examples
     --------
@@ -440,13 +465,15 @@ class ViewKernel(KernelTransformer):
         checked = _learnable(views)
         maps, features = self._fit_kernel_maps(checked)
         self._store_kernels(maps)
-        self.factors_ = [R[kernel_map.pivots] for kernel_map, R in zip(maps, features, strict=True)]
+        self.factors_ = [to_numpy(R[kernel_map.pivots]) for kernel_map, R in zip(maps, features, strict=True)]
         self._remember(checked)
         return self
 
-    def _map(self, X: Array, v: int) -> Array:
-        K = self.kernels_[v].against(self.landmarks_[v], X)
-        return np.ascontiguousarray(solve_triangular(self.factors_[v], K.T, lower=True, check_finite=False).T)
+    def _map(self, X: Rows, v: int) -> Rows:
+        features = empty_rows(X, self._n_outputs(v))
+        for rows in chunks(X, features.shape[1]):
+            features[rows] = solve_rows(self.kernels_[v].against(self.landmarks_[v], X[rows]), self.factors_[v])
+        return features
 
     def _n_outputs(self, v: int) -> int:
         return len(self.factors_[v])

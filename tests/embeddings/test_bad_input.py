@@ -26,7 +26,7 @@ def no_heavy_work(monkeypatch, request):
     def heavy(*_, **__):
         pytest.fail("heavy work before the input was checked")
 
-    monkeypatch.setattr(_data, "class_neighbours", heavy)
+    monkeypatch.setattr(_data, "find_patches", heavy)
     monkeypatch.setattr(preprocessing.KernelMap, "fit", heavy)
     monkeypatch.setattr(preprocessing, "median_gamma", heavy)
 

@@ -387,6 +387,14 @@ class TestKernels:
             errors.append(np.abs(some.eigenvalues_ - exact.eigenvalues_).max())
         assert errors[2] < 0.1 * errors[0]
 
+    def test_samples_are_mapped_in_chunks(self, monkeypatch):
+        arrays, y = make(m=60)
+        model = cv.KMvHE(3, n_landmarks=10).fit(arrays, y)
+        whole = model.transform(arrays)
+        monkeypatch.setattr("crossview._backend._CHUNK_ROWS", 7)
+        for a, b in zip(model.transform(arrays), whole, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
     def test_landmarks_follow_the_seed(self):
         arrays, y = make(m=60)
         a, b, c = (cv.KMvHE(3, n_landmarks=10, random_state=s).fit(arrays, y).eigenvalues_ for s in (0, 0, 1))

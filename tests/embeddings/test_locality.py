@@ -9,7 +9,7 @@ from methods import improves, make
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.embeddings.locality import _patch_edges
+from crossview.embeddings._neighbours import find_patches
 from crossview.graphs.patches import Edges
 from crossview.linalg.scatter import graph_scatter
 
@@ -61,13 +61,14 @@ def test_mvdla_objective_and_constraint():
 
 def test_mvdla_of_one_view_is_dla():
     X = ARRAYS[0] - ARRAYS[0].mean(axis=0)
-    S, _ = graph_scatter([X], _patch_edges(ARRAYS[0], Y, WITHIN, BETWEEN, BETA))
+    patches, _ = find_patches(ARRAYS[0], Y, WITHIN, BETWEEN)
+    S, _ = graph_scatter([X], patches.edges(WITHIN, BETWEEN, between_weight=-BETA))
     dla = cv.DLA(3, BETA, WITHIN, BETWEEN, pooled=False).fit(ARRAYS, Y)
     np.testing.assert_allclose(np.linalg.eigvalsh(S)[:3], dla.eigenvalues_[0], atol=1e-10)
 
 
 def test_within_class_neighbours_span_views():
-    graph = _patch_edges(np.vstack(ARRAYS), np.tile(Y, 3), 12, 0, 0.0).sums(np.eye(3 * len(Y)))
+    graph = find_patches(np.vstack(ARRAYS), np.tile(Y, 3), 12, 0)[0].edges(12, 0).sums(np.eye(3 * len(Y)))
     assert graph[:36, 36:].sum() > 0
 
 

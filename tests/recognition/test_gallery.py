@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import crossview as cv
+from crossview import _progress
 from crossview.persistence import ModelFileError, _models, load, save
 from crossview.recognition import engines, gallery
 from crossview.recognition.arrays import GrowingArray
@@ -143,20 +144,20 @@ def test_ranks_of_probes_among_many_samples_of_one_class(embedding):
 
 def test_auto_uses_an_index_for_large_galleries(embedding, monkeypatch):
     pytest.importorskip("faiss")
-    assert matcher(embedding).neighbour_recall_ is None
+    assert matcher(embedding).neighbour_recall_ == 1.0
     monkeypatch.setattr(gallery, "_LARGE", 2000)
     large = matcher(embedding)
     assert large.neighbour_recall_ >= 0.99
-    assert matcher(embedding, neighbours="exact").neighbour_recall_ is None
+    assert matcher(embedding, neighbours="exact").neighbour_recall_ == 1.0
     monkeypatch.setattr(gallery, "is_installed", lambda: False)
-    assert matcher(embedding).neighbour_recall_ is None
+    assert matcher(embedding).neighbour_recall_ == 1.0
 
 
 def test_low_recall_is_warned_of(embedding, monkeypatch):
     pytest.importorskip("faiss")
     monkeypatch.setattr(engines, "MOST_LISTS", 1)
     monkeypatch.setattr(engines, "_FIRST_LISTS", 1)
-    with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of the nearest samples .* neighbours='exact'"):
+    with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of .* use neighbours='exact'"):
         model = matcher(embedding, neighbours="approximate")
     assert 0.0 < model.neighbour_recall_ < 0.95
 
@@ -200,7 +201,7 @@ def test_many_enrolments_equal_one(embedding, neighbours, monkeypatch):
     words = np.array([f"class {c}" for c in Y])
     once = cv.CrossViewClassifier(embedding, neighbours=neighbours).enroll(X, words, 0)
     built = []
-    monkeypatch.setattr(engines.InvertedFile, "build", count_calls(engines.InvertedFile.build, built))
+    monkeypatch.setattr(engines.InvertedFile, "train", count_calls(engines.InvertedFile.train, built))
     model = cv.CrossViewClassifier(embedding, neighbours=neighbours).enroll(X[:300], words[:300], 0)
     for start in [*range(300, 340), *range(340, len(X), 515)]:
         stop = start + 1 if start < 340 else min(start + 515, len(X))
@@ -270,7 +271,7 @@ def indexed(embedding):
 
 def test_the_index_goes_through_files(indexed, tmp_path, monkeypatch):
     save(indexed, tmp_path / "model")
-    monkeypatch.setattr(engines.InvertedFile, "build", None)  # must not be needed
+    monkeypatch.setattr(engines.InvertedFile, "train", None)  # must not be needed
     for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(indexed))):
         assert again.neighbour_recall_ == indexed.neighbour_recall_
         for found, expected in zip(again.rank(PROBES, 1), indexed.rank(PROBES, 1), strict=True):
@@ -419,6 +420,21 @@ def test_a_matcher_works_with_tensors_alone(tmp_path):
         models[1].predict(tensors)
     save(models[1], tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict(views), models[1].predict(views))
+
+
+def test_long_work_reports_progress(embedding, monkeypatch, capsys):
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(gallery, "_MANY", 1)
+    monkeypatch.setattr(gallery, "_LONG", 1)
+    monkeypatch.setattr(_progress, "_FIRST_LINE", 0.0)
+    monkeypatch.setattr(_progress, "_INTERVAL", 0.001)
+    monkeypatch.setattr(engines, "_PROBES", 1)
+    model = matcher(embedding, neighbours="approximate", progress=True)
+    assert "Indexing the gallery" in capsys.readouterr().err
+    model.set_params(neighbours="exact").kneighbors(PROBES, 1)
+    assert "Searching the gallery" in capsys.readouterr().err
+    model.set_params(progress=False).kneighbors(PROBES, 1)
+    assert capsys.readouterr().err == ""
 
 
 def test_searches_of_a_gallery_share_its_engines(embedding):

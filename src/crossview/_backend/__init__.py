@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dgemm
+from sklearn.preprocessing import normalize
 
 from crossview._types import Array, Indices, Mask, Rows
 
@@ -55,8 +57,8 @@ def like(X: Rows, values: NDArray[Any]) -> Any:
 
 
 @singledispatch
-def chunks(X: Rows) -> Iterator[slice]:
-    """Slices of the rows of X that are worked on at a time."""
+def chunks(X: Rows, width: int | None = None) -> Iterator[slice]:
+    """Slices of the rows of X to work on at a time, for results with as many columns as X, or `width`."""
     return (slice(a, min(a + _CHUNK_ROWS, len(X))) for a in range(0, len(X), _CHUNK_ROWS))
 
 
@@ -172,6 +174,30 @@ def incoming(ids: Any, weights: Array, n_nodes: int, factors: Array | None = Non
 def row_factor(X: Rows) -> Array:
     """A matrix with as many columns as X and the same Gram matrix, in memory."""
     return np.asarray(X)
+
+
+@singledispatch
+def empty_rows(X: Rows, width: int) -> Any:
+    """As many rows as X, of float64 that has yet to be filled in."""
+    return np.empty((len(X), width))
+
+
+@singledispatch
+def solve_rows(X: Rows, L: Array) -> Any:
+    """``X L^-T`` for a lower triangular matrix L."""
+    return solve_triangular(L, X.T, lower=True, check_finite=False).T
+
+
+@singledispatch
+def unit_rows(X: Rows) -> Any:
+    """Rows divided by their lengths; zeros stay."""
+    return normalize(X)
+
+
+@singledispatch
+def kernel_values(X: Rows, Y: Array, metric: str, gamma: float | None, degree: float, coef0: float) -> Any:
+    """Values of a kernel of scikit-learn between rows and samples, or None if there is no faster way than it."""
+    return None
 
 
 @singledispatch

@@ -42,8 +42,8 @@ def _like(X: Tensor, values: NDArray[Any]) -> Tensor:
 
 
 @_backend.chunks.register(Tensor)
-def _chunks(X: Tensor) -> Iterator[slice]:
-    step = max(1, _CHUNK_ENTRIES // max(1, X[0].numel()))
+def _chunks(X: Tensor, width: int | None = None) -> Iterator[slice]:
+    step = max(1, _CHUNK_ENTRIES // max(1, X[0].numel() if width is None else width))
     return (slice(a, min(a + step, len(X))) for a in range(0, len(X), step))
 
 
@@ -168,3 +168,39 @@ def _nan_rows(X: Tensor) -> tuple[Mask, Mask]:
 @_backend.frobenius_norm.register(Tensor)
 def _frobenius_norm(X: Tensor) -> float:
     return float(torch.linalg.vector_norm(X, dtype=torch.float64))
+
+
+@_backend.empty_rows.register(Tensor)
+def _empty_rows(X: Tensor, width: int) -> Tensor:
+    return torch.empty(len(X), width, dtype=torch.float64, device=X.device)
+
+
+@_backend.solve_rows.register(Tensor)
+def _solve_rows(X: Tensor, L: Array) -> Tensor:
+    solved: Tensor = torch.linalg.solve_triangular(_like(X, L.T), X.double(), upper=True, left=False)
+    return solved
+
+
+@_backend.unit_rows.register(Tensor)
+def _unit_rows(X: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(X, eps=torch.finfo(X.dtype).tiny)
+
+
+@_backend.kernel_values.register(Tensor)
+def _kernel_values(X: Tensor, Y: Array, metric: str, gamma: float | None, degree: float, coef0: float) -> Tensor | None:
+    A, B = X.double(), _like(X, Y).double()
+    width = 1.0 / Y.shape[1] if gamma is None else gamma
+    if metric == "rbf":
+        squared = torch.addmm((A * A).sum(dim=1, keepdim=True), A, B.T, alpha=-2.0).add_((B * B).sum(dim=1))
+        return squared.clamp_(min=0.0).mul_(-width).exp_()
+    if metric == "laplacian":
+        return torch.cdist(A, B, p=1.0).mul_(-width).exp_()
+    if metric == "cosine":
+        return _unit_rows(A) @ _unit_rows(B).T
+    if metric == "linear":
+        return A @ B.T
+    if metric in ("poly", "polynomial"):
+        return (A @ B.T).mul_(width).add_(coef0).pow_(degree)
+    if metric == "sigmoid":
+        return (A @ B.T).mul_(width).add_(coef0).tanh_()
+    return None

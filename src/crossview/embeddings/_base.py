@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import product, shift, to_numpy
+from crossview._backend import cross_product, product, shift
+from crossview._progress import report, reporting
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
@@ -53,6 +54,7 @@ class Embedding(MultiViewTransformer):
     n_components: int | str
     center: bool
     device: str | None
+    progress: bool
     projections_: list[Array]
     means_: list[Array]
     eigenvalues_: Array
@@ -95,8 +97,10 @@ class Embedding(MultiViewTransformer):
         self
             The fitted model.
         """
-        data = self._prepare(views, y)
-        return self._store(data, *self._solve(data, self._capped_components(data)))
+        with reporting(f"Fitting {type(self).__name__}", self.progress):
+            data = self._prepare(views, y)
+            report(now="solving the eigenproblem")
+            return self._store(data, *self._solve(data, self._capped_components(data)))
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
@@ -123,6 +127,7 @@ class Embedding(MultiViewTransformer):
         self._requested_components()
         check_flag(self.center, "center")
         check_device(self.device)
+        check_flag(self.progress, "progress")
         for name in self._nonnegative:
             check_weight(getattr(self, name), name)
         checked = check_views(views, self)
@@ -230,9 +235,10 @@ def _count_positive(eigenvalues: Array) -> int:
 
 def _agreement(rows: Samples, maps: Sequence[Array]) -> list[Array]:
     """For each component, the sum of squares of all samples in the common space, and of products between views."""
-    latents = [to_numpy(product(X, np.ascontiguousarray(w))) for X, w in zip(rows.arrays, maps, strict=True)]
-    squares: Array = np.sum([np.square(Z).sum(axis=0) for Z in latents], axis=0)
-    return [squares, np.square(np.sum(latents, axis=0)).sum(axis=0) - squares]
+    latents = [product(X, np.ascontiguousarray(w)) for X, w in zip(rows.arrays, maps, strict=True)]
+    squares = np.sum([np.diagonal(cross_product(Z, Z)) for Z in latents], axis=0)
+    whole = sum(latents)
+    return [squares, np.diagonal(cross_product(whole, whole)) - squares]
 
 
 def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:

@@ -13,8 +13,9 @@ from crossview._backend import (
     product,
     shift,
 )
+from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
-from crossview.graphs.neighbours import class_neighbours
+from crossview.embeddings._neighbours import find_patches
 from crossview.graphs.patches import Patches
 from crossview.kernels import KernelMap
 from crossview.linalg.samples import Samples
@@ -34,6 +35,7 @@ class TrainingData(Samples):
     nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
     patches: Sequence[Patches] = ()  # of each view, if asked for
     centres: Indices | None = None  # rows of the samples whose patches they are; None for all
+    neighbour_recall: float = 1.0  # of the patches, against exact search: the lowest of all views
 
     @classmethod
     def from_views(
@@ -74,16 +76,21 @@ class TrainingData(Samples):
         """Training samples in the common space, (m, d) per view."""
         return [product(X, np.ascontiguousarray(w)) for X, w in zip(self.arrays, self.split(W), strict=True)]
 
-    def with_patches(self, n_within: int, n_between: int, centres: Indices | None = None) -> TrainingData:
+    def with_patches(
+        self, n_within: int, n_between: int, method: str = "exact", centres: Indices | None = None
+    ) -> TrainingData:
         """Find the patches of each view, with the nearest neighbours by Euclidean or kernel distance."""
-        found = []
+        found, recalls = [], []
+        report(more=int(self.n_seen.sum()) if centres is None else int(self.mask[centres].sum()))
         for v, (rows, seen) in enumerate(zip(self.views._present_rows(), self.mask.T, strict=True)):
+            report(now=f"finding neighbours in view {self.views.names[v]!r}")
             points = rows if self.maps is None else self.maps[v].kernel.euclidean_points(rows)
             points = self.arrays[v][seen] if points is None else points
             at = None if centres is None else np.searchsorted(np.flatnonzero(seen), centres[seen[centres]])
-            tables = class_neighbours(points, self.labels[seen], n_within, n_between, centres=at)
-            found.append(Patches(*tables).spread(seen, centres))
-        return replace(self, patches=found, centres=centres)
+            patches, recall = find_patches(points, self.labels[seen], n_within, n_between, method, centres=at)
+            found.append(patches.spread(seen, centres))
+            recalls.append(recall)
+        return replace(self, patches=found, centres=centres, neighbour_recall=min(recalls))
 
     def patch_scatter(
         self,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from crossview._backend import to_numpy
-from crossview._types import Array, Indices
+from crossview._backend import chunks, empty_rows, product, shift, to_numpy
+from crossview._types import Array, Indices, Rows
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._data import TrainingData
 from crossview.kernels import KernelMap
@@ -34,5 +34,10 @@ class KernelEmbedding(KernelTransformer, Embedding):
         self.offsets_ = [mean @ w for mean, w in zip(data.means, parts, strict=True)]
         self._store_kernels(data.maps)
 
-    def _map(self, X: Array, v: int) -> Array:
-        return self.kernels_[v].against(self.landmarks_[v], X) @ self.projections_[v] - self.offsets_[v]
+    def _map(self, X: Rows, v: int) -> Rows:
+        latents = empty_rows(X, self._n_outputs(v))
+        maps = np.ascontiguousarray(self.projections_[v])
+        for rows in chunks(X, len(maps)):
+            K = self.kernels_[v].against(self.landmarks_[v], X[rows])
+            latents[rows] = shift(product(K, maps), self.offsets_[v])
+        return latents

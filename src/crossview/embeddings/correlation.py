@@ -54,7 +54,7 @@ class MCCA(Embedding):
         Ridge on the covariance of each view, relative to its mean diagonal.
     center : bool
         Subtract the training mean of each view first.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -90,12 +90,14 @@ class MCCA(Embedding):
         reg: float = 0.1,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.constraint = constraint
         self.reg = reg
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         check_choice(self.constraint, "constraint", ("views", "joint"))
@@ -126,7 +128,7 @@ class CCA(Embedding):
         Ridge ρ on the covariance of each view, relative to its mean diagonal; one for both views, or one per view.
     center : bool
         Subtract the training mean of each view first.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -153,12 +155,18 @@ class CCA(Embedding):
     _drop_nonpositive = True
 
     def __init__(
-        self, n_components: int = 20, reg: float | Sequence[float] = 0.1, center: bool = True, device: str | None = None
+        self,
+        n_components: int = 20,
+        reg: float | Sequence[float] = 0.1,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         per_view(self.reg, "reg", n_views)
@@ -192,9 +200,9 @@ class KCCA(KernelEmbedding, CCA):
         kernel matrix.
     center : bool
         Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
         As in `ViewKernel`.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -230,11 +238,13 @@ class KCCA(KernelEmbedding, CCA):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
+        landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
-        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state)
-        CCA.__init__(self, n_components, reg, center, device)
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
+        CCA.__init__(self, n_components, reg, center, device, progress)
 
 
 class PLS(Embedding):
@@ -247,7 +257,7 @@ class PLS(Embedding):
     ----------
     n_components, center
         As in `CCA`.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -273,10 +283,17 @@ class PLS(Embedding):
     _needs_two_views = True
     _drop_nonpositive = True
 
-    def __init__(self, n_components: int = 20, center: bool = True, device: str | None = None) -> None:
+    def __init__(
+        self,
+        n_components: int = 20,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
+    ) -> None:
         self.n_components = n_components
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)

@@ -35,12 +35,18 @@ class _Discriminant(Embedding):
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
     def __init__(
-        self, n_components: int = 20, reg: float = 0.1, center: bool = True, device: str | None = None
+        self,
+        n_components: int = 20,
+        reg: float = 0.1,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.reg = reg
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
@@ -61,7 +67,7 @@ class LDA(PooledEmbedding, _Discriminant):
         Ridge on the within-class scatter, relative to its mean diagonal.
     pooled, center
         As in `PCA`.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -91,8 +97,9 @@ class LDA(PooledEmbedding, _Discriminant):
         reg: float = 0.1,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device)
+        super().__init__(n_components, reg, center, device, progress)
         self.pooled = pooled
 
     def _max_components(self, data: TrainingData) -> int:
@@ -124,7 +131,7 @@ class MvDA(_Discriminant):
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal in each view.
     center : bool
         Subtract the training mean of each view first.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -167,7 +174,7 @@ class MvDAVC(MvDA):
         Ridge on the scatter matrix of the constraint and on the Gram matrices in β, relative to their mean diagonals.
     n_components, center
         As in `MvDA`.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     References
@@ -193,8 +200,9 @@ class MvDAVC(MvDA):
         reg: float = 0.1,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device)
+        super().__init__(n_components, reg, center, device, progress)
         self.lambda_consistency = lambda_consistency
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
@@ -238,7 +246,7 @@ class MvMDA(_Discriminant):
         As in `MvDA`.
     reg : float
         Ridge on the within-class scatter of each view, relative to its mean diagonal.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Notes
@@ -260,9 +268,14 @@ class MvMDA(_Discriminant):
     """
 
     def __init__(
-        self, n_components: int = 20, reg: float = 1.0, center: bool = True, device: str | None = None
+        self,
+        n_components: int = 20,
+        reg: float = 1.0,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device)
+        super().__init__(n_components, reg, center, device, progress)
 
     def _max_components(self, data: TrainingData) -> int:
         shared = int(data.class_sizes.all(axis=1).sum())
@@ -338,7 +351,7 @@ class GMA(_PairedDiscriminant):
         Ridge on the constraint of each view, relative to its mean diagonal.
     center : bool
         Subtract the training mean of each view first.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     References
@@ -365,8 +378,9 @@ class GMA(_PairedDiscriminant):
         reg: float = 1.0,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device)
+        super().__init__(n_components, reg, center, device, progress)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma
@@ -416,7 +430,7 @@ class MULDA(_PairedDiscriminant):
         if it is 0.
     mu, lambda_pairs, gamma, center
         As in `GMA`.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     References
@@ -441,8 +455,9 @@ class MULDA(_PairedDiscriminant):
         reg: float = 0.1,
         center: bool = True,
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device)
+        super().__init__(n_components, reg, center, device, progress)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma

@@ -5,12 +5,13 @@ from typing import ClassVar
 import numpy as np
 
 from crossview._backend import concatenate, to_numpy
+from crossview._progress import report
 from crossview._types import Array, Indices, Rows
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
+from crossview.embeddings._neighbours import check_neighbours, find_patches
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.graphs.neighbours import class_neighbours
 from crossview.graphs.patches import Edges, Patches
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
@@ -20,13 +21,28 @@ from crossview.linalg.scatter import graph_scatter
 __all__ = ["DLA", "LPP", "MvDLA"]
 
 
-def _patch_edges(X: Rows, classes: Indices, n_within: int, n_between: int, beta: float) -> Edges:
-    """Edges of the patches of DLA over the samples."""
-    patches = Patches(*class_neighbours(X, classes, n_within, n_between))
-    return patches.edges(n_within, n_between, between_weight=-beta)
+class _NeighbourEmbedding(Embedding):
+    """Base of the methods here: a search for neighbours among pooled samples."""
+
+    neighbours: str
+    neighbour_recall_: float
+
+    def _check_params(self, n_views: int) -> None:
+        check_neighbours(self.neighbours)
+
+    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        self.neighbour_recall_ = 1.0
+        return super()._solve(data, d)
+
+    def _find_patches(self, X: Rows, classes: Indices, n_within: int, n_between: int) -> Patches:
+        """Patches of one set of samples; `neighbour_recall_` becomes the lowest of all sets."""
+        report(more=len(X), now="finding neighbours")
+        patches, recall = find_patches(X, classes, n_within, n_between, self.neighbours)
+        self.neighbour_recall_ = min(self.neighbour_recall_, recall)
+        return patches
 
 
-class _PatchAlignment(Embedding):
+class _PatchAlignment(_NeighbourEmbedding):
     """Parameters that DLA and MvDLA share."""
 
     n_within: int
@@ -35,7 +51,12 @@ class _PatchAlignment(Embedding):
     _needs_labels = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
 
+    def _patch_edges(self, X: Rows, classes: Indices) -> Edges:
+        patches = self._find_patches(X, classes, self.n_within, self.n_between)
+        return patches.edges(self.n_within, self.n_between, between_weight=-self.beta)
+
     def _check_params(self, n_views: int) -> None:
+        super()._check_params(n_views)
         check_count(self.n_within, "n_within", least=0)
         check_count(self.n_between, "n_between", least=0)
         if not self.n_within and not (self.n_between and self.beta):
@@ -64,12 +85,12 @@ class DLA(_PatchAlignment, PooledEmbedding):
         p1, p2: neighbours of the same class and of other classes in a patch.
     pooled, center
         As in `PCA`.
-    device : str, optional
+    neighbours, device, progress
         As in `MvHE`.
 
     Attributes
     ----------
-    projections_, means_
+    projections_, means_, neighbour_recall_
         As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
         The smallest eigenvalues, ascending.
@@ -103,7 +124,9 @@ class DLA(_PatchAlignment, PooledEmbedding):
         n_between: int = 15,
         pooled: bool = True,
         center: bool = True,
+        neighbours: str = "auto",
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.beta = beta
@@ -111,11 +134,13 @@ class DLA(_PatchAlignment, PooledEmbedding):
         self.n_between = n_between
         self.pooled = pooled
         self.center = center
+        self.neighbours = neighbours
         self.device = device
+        self.progress = progress
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (X,) = samples.arrays
-        S, _ = graph_scatter([X], _patch_edges(X, samples.labels, self.n_within, self.n_between, self.beta))
+        S, _ = graph_scatter([X], self._patch_edges(X, samples.labels))
         return smallest_eigenpairs(S, d, overwrite=True)
 
 
@@ -138,12 +163,12 @@ class MvDLA(_PatchAlignment):
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
-    device : str, optional
+    neighbours, device, progress
         As in `MvHE`.
 
     Attributes
     ----------
-    projections_, means_, eigenvalues_
+    projections_, means_, eigenvalues_, neighbour_recall_
         As in `MvHE`.
 
     References
@@ -177,26 +202,31 @@ class MvDLA(_PatchAlignment):
         n_within: int = 40,
         n_between: int = 50,
         center: bool = True,
+        neighbours: str = "auto",
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.beta = beta
         self.n_within = n_within
         self.n_between = n_between
         self.center = center
+        self.neighbours = neighbours
         self.device = device
+        self.progress = progress
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        self.neighbour_recall_ = 1.0
         seen = list(data.mask.T)
         classes = np.concatenate([data.labels[s] for s in seen])
         samples = concatenate(*data.views._present_rows())
-        edges = _patch_edges(samples, classes, self.n_within, self.n_between, self.beta)
+        edges = self._patch_edges(samples, classes)
         S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], edges)
         eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
         return eigenvalues, np.sqrt(len(seen)) * W
 
 
-class LPP(PooledEmbedding):
+class LPP(_NeighbourEmbedding, PooledEmbedding):
     r"""Locality Preserving Projections.
 
     Keeps neighbours together, regardless of their class: minimises
@@ -221,12 +251,12 @@ class LPP(PooledEmbedding):
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
     pooled, center
         As in `PCA`.
-    device : str, optional
+    neighbours, device, progress
         As in `MvHE`.
 
     Attributes
     ----------
-    projections_, means_
+    projections_, means_, neighbour_recall_
         As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
         The smallest eigenvalues, ascending.
@@ -253,7 +283,9 @@ class LPP(PooledEmbedding):
         pooled: bool = True,
         reg: float = 1e-3,
         center: bool = True,
+        neighbours: str = "auto",
         device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -261,16 +293,19 @@ class LPP(PooledEmbedding):
         self.pooled = pooled
         self.reg = reg
         self.center = center
+        self.neighbours = neighbours
         self.device = device
+        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
+        super()._check_params(n_views)
         check_count(self.n_neighbors, "n_neighbors", least=1)
         if self.t is not None:
             check_weight(self.t, "t", positive=True)
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (X,) = samples.arrays
-        nearest, _ = class_neighbours(X, np.zeros(len(X), dtype=np.intp), self.n_neighbors, 0)
+        nearest = self._find_patches(X, np.zeros(len(X), dtype=np.intp), self.n_neighbors, 0).within
         squared = np.column_stack([to_numpy(((X - X[ids]) ** 2).sum(axis=1)) for ids in nearest.T])
         width = self.t if self.t is not None else float(squared.mean()) or 1.0
         S, D = graph_scatter([X], Edges(nearest, np.exp(-squared / width)))

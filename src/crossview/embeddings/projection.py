@@ -30,7 +30,7 @@ class PCA(PooledEmbedding):
         then brings the views into a common space.
     center : bool
         Subtract the training mean first: over all views if pooled, else per view.
-    device : str, optional
+    device, progress
         As in `MvHE`.
 
     Attributes
@@ -54,12 +54,18 @@ class PCA(PooledEmbedding):
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
 
     def __init__(
-        self, n_components: int = 20, pooled: bool = True, center: bool = True, device: str | None = None
+        self,
+        n_components: int = 20,
+        pooled: bool = True,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.pooled = pooled
         self.center = center
         self.device = device
+        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), int(data.n_seen.sum() if self.pooled else data.n_seen.min()))

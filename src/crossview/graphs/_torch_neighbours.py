@@ -12,9 +12,9 @@ samples differs from the true one by no more than the norms of their rounding er
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from types import ModuleType
 
 import torch
@@ -22,11 +22,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 _SMALL_CLASS = 64  # classes up to this size are searched by computing all distances
-_TILE_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # memory for a tile of scores, unless little memory is free
-_TILE_ROWS = 8192
-_MAX_ENTRIES = 1 << 30  # torch.nonzero takes fewer than 2³¹ entries
+_TILE_BYTES = {"cuda": 1 << 31, "cpu": 1 << 28}  # memory for a tile of scores, unless little memory is free
+_TILE_ROWS = 1 << 15
 _MAX_PAIRS = 1 << 22  # distances of an exhaustive search that are sorted at once
-_MIN_GROUPS = 1 << 14  # with fewer groups of columns, neighbours of a sample often share one
 _MAX_GROUP_SIZE = 64
 _FLOOR = -1e38  # score of what is not eligible; finite, as the mantissa may hold an index
 
@@ -76,11 +74,11 @@ def nearest(queries: Tensor, gallery: Tensor, k: int) -> tuple[Tensor, Tensor]:
     tensor([[1, 0]])
     """
     device, frame = gallery.device, _frame(queries, gallery)
-    sides = [
+    probes, enrolled = (
         _Samples.from_tensor(X, torch.arange(len(X), device=device), torch.full((len(X),), code, device=device), *frame)
         for X, code in ((queries, -1), (gallery, 0))
-    ]
-    return _search(*sides, torch.arange(len(queries), device=device), min(k, len(gallery)))
+    )
+    return _search(probes, enrolled, torch.arange(len(queries), device=device), min(k, len(gallery)))
 
 
 @dataclass(frozen=True)
@@ -164,18 +162,17 @@ def _search(X: _Samples, Y: _Samples, rows: Tensor, k: int, *, same: bool = Fals
 
     Eligible are the samples of other classes or, if `same`, of the same class.
     """
-    distances = torch.full((len(rows), k), torch.inf, dtype=torch.float64, device=rows.device)
-    ids = torch.full((len(rows), k), -1, device=rows.device)
+    distances, ids = _empty_tables(len(rows), k, rows.device)
     thresholds = torch.empty(len(rows), device=rows.device)
-    certified = torch.empty(len(rows), dtype=torch.bool, device=rows.device)
-    n_candidates = 2 * k + 18
-    propose = _tiles_of_products if _kernels(rows.device) is None else _tiles_of_maxima
-    for tile, columns, scores, rest in propose(X, Y, rows, n_candidates, same=same):
-        r = rows[tile]
-        distances[tile], ids[tile] = _ranked(X, Y, r, columns, scores > 0.5 * _FLOOR, k)
-        thresholds[tile] = _threshold(X, Y, r, distances[tile, -1])
-        certified[tile] = rest < thresholds[tile]
-    left = (~certified).nonzero()[:, 0]
+    certified = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+    left = torch.arange(len(rows), device=rows.device)
+    for propose in _proposers(rows.device):
+        for tile, columns, scores, rest in propose(X, Y, rows[left], 2 * k + 18, same=same):
+            t, r = left[tile], rows[left[tile]]
+            distances[t], ids[t] = d, _ = _ranked(X, Y, r, columns, scores > 0.5 * _FLOOR, k)
+            thresholds[t] = threshold = _threshold(X, Y, r, d[:, -1])
+            certified[t] = rest < threshold
+        left = (~certified).nonzero()[:, 0]
     if len(left):
         distances[left], ids[left] = _exhaustive(X, Y, rows[left], thresholds[left], k, same=same)
     return distances, ids
@@ -196,48 +193,85 @@ def _threshold(X: _Samples, Y: _Samples, rows: Tensor, squared_distances: Tensor
 _Tiles = Iterator[tuple[slice, Tensor, Tensor, Tensor]]
 
 
+def _proposers(device: torch.device) -> list[Callable[..., _Tiles]]:
+    """Searches for candidates, each for the rows that the one before leaves uncertified."""
+    if _kernels(device) is None:
+        return [_tiles_of_products]
+    return [_tiles_of_maxima, partial(_tiles_of_maxima, refinement=8)]
+
+
 def _tiles_of_products(X: _Samples, Y: _Samples, rows: Tensor, n_candidates: int, *, same: bool) -> _Tiles:
     """Candidates from all scores of some rows at a time."""
-    for tile in _chunks(len(rows), 16 * len(Y.ids), rows.device):
+    for tile in _chunks(len(rows), 8 * len(Y.ids), rows.device, _TILE_ROWS):
         start, S = _scores(X, Y, rows[tile], same=same)
         scores, columns = _largest(S, n_candidates)
         yield tile, columns + start, scores, _rest(scores, S)
 
 
-def _tiles_of_maxima(X: _Samples, Y: _Samples, rows: Tensor, n_candidates: int, *, same: bool) -> _Tiles:
-    """Candidates from the maxima over groups of columns, which a kernel finds without storing all scores."""
+def _tiles_of_maxima(
+    X: _Samples, Y: _Samples, rows: Tensor, n_candidates: int, *, same: bool, refinement: int = 1
+) -> _Tiles:
+    """Candidates from the maxima over groups of columns, which a kernel finds without storing all scores.
+
+    `refinement` divides the size of the groups.
+    """
     kernels = _kernels(rows.device)
     assert kernels is not None
-    n, block = len(rows), kernels.ROWS
-    rows = torch.cat([rows, rows[-1:].expand(-n % block)])
-    starts, stops = _ranges(X, Y, rows.view(-1, block), same=same)
-    spans = (stops - starts).tolist()
-    tile_rows = min(_TILE_ROWS, _tile_bytes(rows.device) // (8 * _grouping(max(spans))[1]))
-    step = max(1, tile_rows // block)
+    if not len(rows):
+        return
+    n, size = len(rows), kernels.ROWS
+    rows = torch.cat([rows, rows[-1:].expand(-n % size)])
+    blocks = _blocks(X, Y, rows.view(-1, size), same=same)
+    spans = (blocks[:, 1] - blocks[:, 0]).tolist()
+    grouping = partial(_grouping, n_candidates=n_candidates, refinement=refinement)
+    step = max(1, min(_TILE_ROWS, _tile_bytes(rows.device) // (8 * grouping(max(spans))[1])) // size)
     for a in range(0, len(spans), step):
-        tile = slice(a * block, min((a + step) * block, n))
-        blocks = slice(a, a + step)
-        group_size, n_groups = _grouping(max(spans[blocks]))
+        b = min(a + step, len(spans))
+        group_size, n_groups = grouping(max(spans[a:b]))
         maxima, second = kernels.group_maxima(
-            *(X.rounded, Y.rounded, Y.bias, X.codes, Y.codes),
-            *(rows[a * block : (a + step) * block], starts[blocks], stops[blocks]),
+            *(X.rounded, Y.rounded, Y.bias, X.codes, Y.codes, rows[a * size : b * size], blocks[a:b]),
             group_size=group_size,
             n_groups=n_groups,
             same=same,
             floor=_FLOOR,
         )
-        maxima, second = maxima[: tile.stop - tile.start], second[: tile.stop - tile.start]
+        tile = slice(a * size, min(b * size, n))
         scores, groups = _largest(maxima, n_candidates)
-        members = scores.view(torch.int32) & (group_size - 1)
-        start = starts[blocks].repeat_interleave(block)[: len(scores), None]
-        columns = (start + members * n_groups + groups).clamp_(max=len(Y.ids) - 1)
-        yield tile, columns, scores, torch.maximum(second, _rest(scores, maxima))
+        start, stop, gap_start, _, gap = blocks[a:b].repeat_interleave(size, dim=0)[:, None].unbind(2)
+        columns = start + (scores.view(torch.int32) & (group_size - 1)) * n_groups + groups
+        columns = torch.minimum(columns, stop - 1)
+        columns += torch.where(columns >= gap_start, gap, 0)
+        rest = torch.maximum(second, _rest(scores, maxima))
+        present = slice(tile.stop - tile.start)
+        yield tile, columns[present], scores[present], rest[present]
 
 
-def _grouping(n_columns: int) -> tuple[int, int]:
-    """Number of columns in a group, a power of two, and number of groups, a multiple of 64 to align rows."""
-    size = 1 << min(_MAX_GROUP_SIZE, max(1, n_columns // _MIN_GROUPS)).bit_length() - 1
-    return size, -(-n_columns // (64 * size)) * 64
+def _blocks(X: _Samples, Y: _Samples, rows: Tensor, *, same: bool) -> Tensor:
+    """Columns to search for blocks of rows, which ascend, as `crossview.graphs._triton.group_maxima` takes them.
+
+    If all rows of a block are of one class, a search in this class need only check for the rows themselves, and a
+    search in other classes skips it.
+    """
+    first, last = rows[:, 0], rows[:, -1]
+    none = torch.zeros_like(first)
+    own_start, own_stop = (X.starts[first], X.stops[last]) if X is Y else (none, none)
+    alone = X.starts[first] == X.starts[last]
+    if same:
+        checks = torch.where(alone, first, own_start), torch.where(alone, last + 1, own_stop)
+        return torch.stack([own_start, own_stop, *checks, none], dim=1).int()
+    gap = torch.where(alone, own_stop - own_start, 0)
+    return torch.stack([none, len(Y.ids) - gap, own_start, own_stop, gap], dim=1).int()
+
+
+def _grouping(n_columns: int, *, n_candidates: int, refinement: int) -> tuple[int, int]:
+    """Number of columns in a group, a power of two, and number of groups.
+
+    With few groups, neighbours of a sample often share one, and all but the nearest of them are missed. The number of
+    groups is an odd multiple of 64, so that neighbours that share a group in the first search rarely do in the second.
+    """
+    size = min(_MAX_GROUP_SIZE, n_columns // (4 * n_candidates**2)) // refinement
+    size = 1 << max(1, size).bit_length() - 1
+    return size, 64 * (-(-n_columns // (64 * size)) | 1)
 
 
 def _rest(scores: Tensor, S: Tensor) -> Tensor:
@@ -256,7 +290,7 @@ def _largest(S: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if n_groups <= 4 * k:
         largest = S.topk(min(k, S.shape[1]), dim=1)
         return largest.values, largest.indices
-    maxima = S[:, : n_groups * size].unflatten(1, (size, n_groups)).amax(1)
+    maxima = S[:, : n_groups * size].view(len(S), size, n_groups).amax(1)
     groups = _largest(maxima, k)[1]
     columns = (groups[:, :, None] + n_groups * torch.arange(size, device=S.device)).flatten(1)
     remainder = torch.arange(n_groups * size, S.shape[1], device=S.device).expand(len(S), -1)
@@ -265,17 +299,9 @@ def _largest(S: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, columns.gather(1, best)
 
 
-def _ranges(X: _Samples, Y: _Samples, blocks: Tensor, *, same: bool) -> tuple[Tensor, Tensor]:
-    """First and last + 1 column that is eligible for any of the rows in each block, which ascend."""
-    if same:
-        return X.starts[blocks[:, 0]], X.stops[blocks[:, -1]]
-    starts = torch.zeros_like(blocks[:, 0])
-    return starts, starts + len(Y.ids)
-
-
 def _scores(X: _Samples, Y: _Samples, rows: Tensor, *, same: bool) -> tuple[int, Tensor]:
-    """First column, and scores of the rows for a range of columns that includes all eligible ones."""
-    start, stop = (int(bound) for bound in _ranges(X, Y, rows[None], same=same))
+    """First column, and scores of rows, which ascend, for a range of columns that includes all eligible ones."""
+    start, stop = (int(X.starts[rows[0]]), int(X.stops[rows[-1]])) if same else (0, len(Y.ids))
     x, y = X.rounded[rows], Y.rounded[start:stop].T
     S = torch.mm(x, y, out_dtype=torch.float32) if x.dtype == torch.float16 else x @ y
     S += Y.bias[start:stop]
@@ -289,9 +315,8 @@ def _exhaustive(
     X: _Samples, Y: _Samples, rows: Tensor, thresholds: Tensor, k: int, *, same: bool
 ) -> tuple[Tensor, Tensor]:
     """Nearest of all samples whose scores reach the thresholds."""
-    distances = torch.full((len(rows), k), torch.inf, dtype=torch.float64, device=rows.device)
-    ids = torch.full((len(rows), k), -1, device=rows.device)
-    for tile in _chunks(len(rows), 16 * len(Y.ids), rows.device, _MAX_ENTRIES // len(Y.ids)):
+    distances, ids = _empty_tables(len(rows), k, rows.device)
+    for tile in _chunks(len(rows), 8 * len(Y.ids), rows.device):
         start, S = _scores(X, Y, rows[tile], same=same)
         reached = thresholds[tile, None] <= S
         ends = reached.sum(1).cumsum(0)
@@ -341,19 +366,27 @@ def _squared_distances(X: _Samples, Y: _Samples, rows: Tensor, ids: Tensor) -> T
         return found
     d = torch.empty(ids.shape, dtype=torch.float64, device=ids.device)
     for chunk in _chunks(len(d), 24 * ids.shape[1] * X.X.shape[1], ids.device):
-        d[chunk] = (Y.X[ids[chunk]].double() - X.X[x[chunk], None].double()).square().sum(-1)
+        difference = Y.X[ids[chunk]].double() - X.X[x[chunk], None].double()
+        # The order of summation must not depend on the alignment of a row, or equal samples would differ.
+        d[chunk] = pad(difference, (0, -difference.shape[-1] % 8)).square().sum(-1)
     return d
+
+
+def _empty_tables(n: int, k: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    distances = torch.full((n, k), torch.inf, dtype=torch.float64, device=device)
+    return distances, torch.full((n, k), -1, device=device)
 
 
 def _tile_bytes(device: torch.device) -> int:
     limit = _TILE_BYTES[device.type]
     if device.type == "cpu":
         return limit
-    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return min(limit, (torch.cuda.mem_get_info(device)[0] + cached) // 8)
+    stats = torch.cuda.memory_stats_as_nested_dict(device)
+    reserved, allocated = (int(stats[key]["all"]["current"]) for key in ("reserved_bytes", "allocated_bytes"))
+    return min(limit, (torch.cuda.mem_get_info(device)[0] + reserved - allocated) // 8)
 
 
-def _chunks(n: int, row_bytes: int, device: torch.device, max_rows: int = _TILE_ROWS) -> Iterator[slice]:
+def _chunks(n: int, row_bytes: int, device: torch.device, max_rows: int = 1 << 20) -> Iterator[slice]:
     """Slices of rows that fit into the memory for a tile."""
     step = max(1, min(max_rows, _tile_bytes(device) // row_bytes))
     for a in range(0, n, step):

@@ -11,7 +11,7 @@ _LANES = 32  # groups of columns of a program
 
 def padded_width(n_features: int) -> int:
     """Number of features, padded with zeros, that `group_maxima` needs."""
-    return max(16, triton.next_power_of_2(n_features)) if n_features <= 128 else triton.cdiv(n_features, 64) * 64
+    return max(16, 1 << (n_features - 1).bit_length()) if n_features <= 128 else -(-n_features // 64) * 64
 
 
 def group_maxima(
@@ -21,8 +21,7 @@ def group_maxima(
     x_codes: Tensor,
     y_codes: Tensor,
     rows: Tensor,
-    starts: Tensor,
-    stops: Tensor,
+    blocks: Tensor,
     *,
     group_size: int,
     n_groups: int,
@@ -31,33 +30,36 @@ def group_maxima(
 ) -> tuple[Tensor, Tensor]:
     """Maxima of ``X[rows] @ Y.T + bias`` over groups of columns, without storing the products.
 
-    Column ``start + g * n_groups + j`` is member g of group j, where start is the first column of a block of `ROWS`
-    rows. Returns the maxima, (len(rows), n_groups), with g in the lowest bits of the mantissas, and the largest entry
-    of each row that is not the maximum of its group, (len(rows),). Only columns in ``[start, stop)`` count, of the same
-    code as the row, except itself, or, if not `same`, of other codes; the score of all others is `floor`.
-    `group_size` is a power of two, `n_groups` a multiple of 32, `len(rows)` one of `ROWS`.
+    Each block of `ROWS` rows has a row in `blocks`, int32: start, stop, check_start, check_stop, gap. The columns that
+    count are ``range(start, stop)``, from check_start on shifted by the gap. If there is no gap, those from check_start
+    to check_stop are only eligible if their code differs from that of the row or, if `same`, is the same and the column
+    is not the row itself. The score of a column that is not eligible is `floor`.
+
+    Column ``start + g * n_groups + j`` is member g of group j. Returns the maxima, (len(rows), n_groups), with g in the
+    lowest bits of the mantissas, and the largest entry of each row that is not the maximum of its group, (len(rows),).
+    `group_size` is a power of two, `n_groups` a multiple of 64, and `len(rows)` one of `ROWS`.
     """
     best = torch.empty(len(rows), n_groups, dtype=torch.float32, device=X.device)
     second = torch.full((len(rows),), floor, dtype=torch.float32, device=X.device)
     D = X.shape[1]
-    # Queries with few features stay in shared memory; otherwise, larger tiles read them less often.
-    fold, features, num_warps = (2, D, 4) if D <= 128 else (8, 64, 8)
+    # Rows with few features stay in shared memory; otherwise, larger tiles read them less often.
+    few = D <= 128
+    fold = (4 if D <= 64 else 2) if few else 8
     _group_maxima_kernel[(len(rows) // ROWS, n_groups // _LANES)](
-        *(X, Y, bias, x_codes, y_codes, rows, starts, stops, best, second, n_groups, floor),
+        *(X, Y, bias, x_codes, y_codes, rows, blocks, best, second, group_size, n_groups, floor),
         D=D,
         ROWS=ROWS,
         LANES=_LANES,
         FOLD=min(fold, group_size),
-        FEATURES=features,
-        GROUP_SIZE=group_size,
+        FEATURES=D if few else 64,
         SAME=same,
-        num_warps=num_warps,
-        num_stages=4,
+        num_warps=4 if few else 8,
+        num_stages=4 if few else 3,
     )
     return best, second
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["group_size"])
 def _group_maxima_kernel(
     X,
     Y,
@@ -65,10 +67,10 @@ def _group_maxima_kernel(
     x_codes,
     y_codes,
     rows,
-    starts,
-    stops,
+    blocks,
     best,
     second,
+    group_size,
     n_groups,
     floor,
     D: tl.constexpr,
@@ -76,7 +78,6 @@ def _group_maxima_kernel(
     LANES: tl.constexpr,
     FOLD: tl.constexpr,
     FEATURES: tl.constexpr,
-    GROUP_SIZE: tl.constexpr,
     SAME: tl.constexpr,
 ):
     """Loop over the members of LANES groups, FOLD at a time; blocks of rows vary fastest, to share the columns."""
@@ -85,21 +86,26 @@ def _group_maxima_kernel(
     first = tl.program_id(1) * LANES
     c = tl.arange(0, COLUMNS)
     f = tl.arange(0, FEATURES)
-    start, stop = tl.load(starts + tl.program_id(0)), tl.load(stops + tl.program_id(0))
+    block = blocks + tl.program_id(0) * 5
+    start, stop = tl.load(block), tl.load(block + 1)
+    check_start, check_stop, gap = tl.load(block + 2), tl.load(block + 3), tl.load(block + 4)
     row = tl.load(rows + i)
     row_code = tl.load(x_codes + row)
     x_at = X + row[:, None] * D + f[None, :]
+    row = row.to(tl.int32)
     if D == FEATURES:
         x = tl.load(x_at)
     top = tl.full((ROWS, LANES), floor, tl.float32)
     runner_up = tl.full((ROWS, LANES), floor, tl.float32)
-    n_members = tl.cdiv((stop - start).to(tl.int32) - first, n_groups)
+    n_members = tl.cdiv(stop - start - first, n_groups)
     for g in range(0, n_members, FOLD):
         member = g + c // LANES
         column = start + member * n_groups + first + c % LANES
         inside = column < stop
-        column = tl.minimum(column, stop - 1)
-        y_at = Y + column[:, None] * D + f[None, :]
+        # Columns to ignore are read elsewhere, since reading the same one in all programs at once is slow.
+        column = tl.minimum(tl.where(inside, column, start + first + c % LANES), stop - 1)
+        column += tl.where(column >= check_start, gap, 0)
+        y_at = Y + column[:, None].to(tl.int64) * D + f[None, :]
         if D == FEATURES:
             score = tl.dot(x, tl.load(y_at).T)
         else:
@@ -107,11 +113,16 @@ def _group_maxima_kernel(
             for k in range(0, D, FEATURES):
                 score = tl.dot(tl.load(x_at + k), tl.load(y_at + k).T, score)
         score += tl.where(inside, tl.load(bias + column), floor)[None, :]
-        eligible = (row_code[:, None] == tl.load(y_codes + column)[None, :]) == SAME
-        if SAME:
-            eligible = eligible & (row[:, None] != column[None, :])
-        score = tl.where(eligible, score, floor)
-        score = ((score.to(tl.int32, bitcast=True) & -GROUP_SIZE) | member[None, :]).to(tl.float32, bitcast=True)
+        checked = False
+        for q in tl.static_range(FOLD):
+            member_start = start + (g + q) * n_groups + first
+            checked = checked | ((member_start < check_stop) & (member_start + LANES > check_start))
+        if checked & (gap == 0):
+            eligible = (row_code[:, None] == tl.load(y_codes + column)[None, :]) == SAME
+            if SAME:
+                eligible = eligible & (row[:, None] != column[None, :])
+            score = tl.where(eligible, score, floor)
+        score = ((score.to(tl.int32, bitcast=True) & -group_size) | member[None, :]).to(tl.float32, bitcast=True)
         top, runner_up = _update(top, runner_up, score, ROWS, COLUMNS, FOLD)
     tl.store(best + i[:, None].to(tl.int64) * n_groups + first + tl.arange(0, LANES)[None, :], top)
     tl.atomic_max(second + i, tl.max(runner_up, 1))

@@ -41,10 +41,11 @@ def list_count(n_samples: int) -> int:
 
 def check_state(state: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> None:
     """Refuse arrays that are no index of samples of this shape. Does not need faiss."""
-    centroids, origin, lists, scale = (state[name] for name in ("centroids", "origin", "lists", "scale"))
-    if centroids.ndim != 2 or origin.shape != centroids.shape[1:] or (*lists.shape, *origin.shape) != shape:
+    centroids, origin, scale, lists = (state[name] for name in ("centroids", "origin", "scale", "lists"))
+    shapes = [np.shape(array) for array in (centroids, origin, scale, lists)]
+    if centroids.ndim != 2 or shapes[1:] != [centroids.shape[1:], (), shape[:1]] or shape[1:] != origin.shape:
         raise ValueError("the arrays of the neighbour index do not fit together: build it again.")
-    finite = np.isfinite(centroids).all() and np.isfinite(origin).all() and 0 < float(scale) < np.inf
+    finite = np.isfinite(centroids).all() and np.isfinite(origin).all() and np.isfinite(scale) and scale > 0
     if not finite or lists.dtype.kind not in "iu" or np.any((lists < 0) | (lists >= len(centroids))):
         raise ValueError("the neighbour index holds invalid values: build it again.")
 
@@ -74,7 +75,7 @@ class InvertedFile:
     """
 
     def __init__(self, centroids: Array, origin: Array, scale: float) -> None:
-        faiss = _faiss()
+        faiss = load_faiss()
         self.centroids = np.ascontiguousarray(centroids, dtype=np.float32)
         self.origin = np.asarray(origin, dtype=np.float64)
         self.scale = float(scale)
@@ -88,17 +89,24 @@ class InvertedFile:
     @classmethod
     def build(cls, X: Array, *, random_state: int = 0) -> InvertedFile:
         """Find centroids by k-means on a sample of the rows of X, and add all rows."""
+        index = cls.train(X, random_state=random_state)
+        index.add(X)
+        return index
+
+    @classmethod
+    def train(cls, X: Array, *, random_state: int = 0) -> InvertedFile:
+        """Find centroids by k-means on a sample of the rows of X, without adding them."""
         n_lists = list_count(len(X))
         rows = np.random.default_rng(random_state).permutation(len(X))[: _TRAINING_SAMPLES * n_lists]
         sample = X[np.sort(rows)]
         origin = sample.mean(axis=0)
         sample -= origin
         scale = float(np.abs(sample).max()) or 1.0
-        kmeans = _faiss().Kmeans(X.shape[1], n_lists, niter=_ITERATIONS, seed=random_state, min_points_per_centroid=1)
+        kmeans = load_faiss().Kmeans(
+            X.shape[1], n_lists, niter=_ITERATIONS, seed=random_state, min_points_per_centroid=1
+        )
         kmeans.train((sample / scale).astype(np.float32))
-        index = cls(kmeans.centroids, origin, scale)
-        index.add(X)
-        return index
+        return cls(kmeans.centroids, origin, scale)
 
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]], X: Array) -> InvertedFile:
@@ -166,7 +174,7 @@ class InvertedFile:
         return ids, distances
 
     def _parameters(self, n_probes: int, inside: slice | None, outside: slice | None) -> Any:
-        faiss = _faiss()
+        faiss = load_faiss()
         n_probes = min(n_probes, len(self.centroids))
         some = inside or outside
         if some is None:
@@ -182,7 +190,8 @@ class InvertedFile:
         return np.ascontiguousarray((X - self.origin) / self.scale, dtype=np.float32)
 
 
-def _faiss() -> ModuleType:
+def load_faiss() -> ModuleType:
+    """Import faiss."""
     try:
         import faiss
     except ImportError as error:

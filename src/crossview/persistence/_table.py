@@ -160,6 +160,10 @@ def _temperature(value: Any, sizes: Sizes) -> bool:
     return value is None or (isinstance(value, float) and 0.0 < value < np.inf)
 
 
+def _share(value: Any, sizes: Sizes) -> bool:
+    return isinstance(value, float) and 0.0 <= value <= 1.0
+
+
 def _steps(value: Any, sizes: Sizes) -> bool:
     """Steps of a pipeline, each of which takes what the one before gives."""
     for name, step in value:
@@ -232,8 +236,16 @@ _VIEWS: dict[str, Any] = {
 _LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
 _LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [(*_NUMBER, NoneType)]}
 _KERNEL = {**_LANDMARKS, "projections_": ["r d"], "offsets_": ["d"], "eigenvalues_": "d"}
+
+
+def _method(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Entry of a method with these parameters. Files of earlier versions have no recall."""
+    entry = _KERNEL if "kernel" in params else _LINEAR
+    return entry | {"neighbour_recall_?": _share} if "neighbours" in params else entry
+
+
 _ENTRIES: dict[type, dict[str, Any]] = {
-    **{cls: _KERNEL if "kernel" in signature(cls).parameters else _LINEAR for cls in (*METHODS.values(), LPP)},
+    **{cls: _method(signature(cls).parameters) for cls in (*METHODS.values(), LPP)},
     ViewScaler: {**_VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool},
     ViewPCA: {**_VIEWS, "means_": ["D"], "components_": ["k D"], "explained_variance_ratio_": ["k"], "pooled_": bool},
     ViewKernel: {**_LANDMARKS, "factors_": ["r r"]},
@@ -273,10 +285,8 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
-# Where a search keeps its scores is a path on one machine: models do not name files to write to. Nor do they name the
-# device they were fitted on, which the machine that loads them may lack.
-_OF_THIS_MACHINE = {"resume", "device"}
 TABLE = {
-    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in _OF_THIS_MACHINE])
+    # Files to write to and devices belong to one machine, and models move between machines.
+    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in ("resume", "device")])
     for cls, entry in _ENTRIES.items()
 }

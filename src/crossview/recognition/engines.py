@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from crossview._backend import concatenate, to_device
+from crossview._progress import report
 from crossview._types import Array, Indices, Rows
 from crossview.distances import distances_in_chunks, nearest, nearest_tensors
 from crossview.graphs.approximate import InvertedFile, list_count
@@ -20,6 +21,7 @@ from crossview.recognition.arrays import GrowingArray, batches
 
 _TILE = 1 << 20  # distances held at a time
 _PROBES = 256  # compared with a tile of the gallery at a time
+_BATCH = 1 << 12  # probes whose candidates are held at a time
 _PAIRS = 1 << 16  # distances computed from differences at a time
 _SAFE = 2.0**300  # squares of larger values, and of smaller ones than its inverse, may overflow or vanish
 _FAR = 1e3  # distance of the samples from zero, in units of their spread, up to which products are accurate
@@ -76,7 +78,10 @@ class ExactSearch:
         self.update(samples)
         if not self.is_regular(probes):
             return nearest(distances_in_chunks(samples, probes, self.metric), k)
-        parts = [self._nearest(samples, probes[rows], k) for rows in batches(len(probes), _PROBES)]
+        parts = []
+        for rows in batches(len(probes), _PROBES):
+            parts.append(self._nearest(samples, probes[rows], k))
+            report(rows.stop - rows.start)
         distances, found = (np.concatenate(part) for part in zip(*parts, strict=True))
         return distances, found
 
@@ -98,6 +103,7 @@ class ExactSearch:
                     for line, of_probe in zip(smallest[some], block, strict=True):
                         np.minimum.at(line, codes, of_probe)
                 yield rows, smallest
+            report(rows.stop - rows.start)
 
     def _nearest(self, samples: Array, probes: Array, k: int) -> tuple[Array, Indices]:
         bound, found = np.full(len(probes), np.inf), []
@@ -128,7 +134,8 @@ class ExactSearch:
     def _lengths(self, probes: Array, keys: Array) -> Array:
         """Distances from keys."""
         if self.metric == "cosine":
-            return np.clip(1.0 + keys, 0.0, 2.0)
+            cosines: Array = np.clip(1.0 + keys, 0.0, 2.0)
+            return cosines
         centred = probes - self._origin
         # As products are with samples that are not centred, the origin is subtracted here.
         squares = keys + (np.einsum("ij,ij->i", centred, centred) + 2.0 * centred @ self._origin)[:, None]
@@ -158,9 +165,9 @@ class ApproximateSearch:
     @classmethod
     def build(cls, samples: Array, exact: ExactSearch) -> ApproximateSearch:
         """Index samples, and measure the recall."""
-        found = cls(exact.metric, InvertedFile.build(_rows(samples, exact.metric)), 1, 1.0, 0)
-        found._measure(samples, exact)
-        return found
+        report(now=f"clustering {len(samples):,} samples")
+        found = cls(exact.metric, InvertedFile.train(_rows(samples, exact.metric)), 1, 1.0, 0)
+        return found.updated(samples, exact)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], samples: Array) -> ApproximateSearch:
@@ -179,15 +186,22 @@ class ApproximateSearch:
         """The index with new samples at the end, or a new one if their number has become a multiple."""
         if list_count(len(samples)) >= _GROWTH * len(self.index.centroids):
             return ApproximateSearch.build(samples, exact)
-        if len(samples) > len(self.index):
-            self.index.add(_rows(samples[len(self.index) :], self.metric))
+        new = samples[len(self.index) :]
+        report(more=len(new), now="adding samples to the index")
+        for rows in batches(len(new), _PAIRS):
+            self.index.add(_rows(new[rows], self.metric))
+            report(rows.stop - rows.start)
         if len(samples) >= 2 * self._n_measured:
             self._measure(samples, exact)
         return self
 
     def nearest(self, samples: Array, probes: Array, k: int, exact: ExactSearch) -> tuple[Array, Indices]:
         """As `ExactSearch.nearest`, but a sample may be missed."""
-        distances, columns = self._nearest(samples, probes, k, self.n_probes)
+        parts = []
+        for rows in batches(len(probes), _BATCH):
+            parts.append(self._nearest(samples, probes[rows], k, self.n_probes))
+            report(rows.stop - rows.start)
+        distances, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
         short = np.flatnonzero(columns[:, -1] < 0)  # the lists that were visited hold too few samples
         if len(short):
             distances[short], columns[short] = exact.nearest(samples, probes[short], k)
@@ -206,6 +220,7 @@ class ApproximateSearch:
 
     def _measure(self, samples: Array, exact: ExactSearch) -> None:
         """Choose the number of lists to visit, and measure the recall among the nearest other samples."""
+        report(now="measuring the recall")
         rows = np.random.default_rng(0).choice(len(samples), min(_QUERIES, len(samples)), replace=False)
         k = min(_NEIGHBOURS + 1, len(samples))
         bound = exact.nearest(samples, samples[rows], k)[0][:, -1:]

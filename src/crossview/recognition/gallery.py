@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from crossview._backend import is_tensor, to_numpy
+from crossview._progress import report, reporting
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview.distances import nearest
 from crossview.graphs.approximate import is_installed
@@ -21,16 +23,19 @@ from crossview.recognition.engines import ApproximateSearch, ExactSearch, Tensor
 
 _LARGE = 200_000  # samples from which on "auto" builds an index: one probe takes 15 ms exactly (benchmarks/gallery.md)
 _MOST_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
+_MANY = 10_000  # samples that take a while to index
+_LONG = 10**9  # pairs of probes and samples that take a while to compare
 _CHUNK = 1 << 16  # labels that are Python objects at a time
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search: the distance, ``neighbours`` and ``device`` of a matcher."""
+    """How to search: the distance, and parameters of the matcher."""
 
     metric: str
     neighbours: str = "auto"
     device: str | None = None
+    progress: bool = False
 
 
 class Gallery:
@@ -136,20 +141,31 @@ class Gallery:
         return self._index_state if self._index is None else self._index.state
 
     @property
-    def recall(self) -> float | None:
-        """Share of the nearest samples that approximate search finds; None if there is no index."""
+    def recall(self) -> float:
+        """Share of the nearest samples that searches find; 1 if there is no index."""
         state = self.index_state
-        return None if state is None else float(state["recall"])
+        return 1.0 if state is None else float(state["recall"])
 
     def prepare(self, options: SearchOptions) -> None:
         """Build the index if searches are to use one, or bring it up to date."""
         if self._is_approximate(options):
-            self._approximate(options.metric)
+            n_new = len(self) - (0 if self._index is None else len(self._index.index))
+            with reporting("Indexing the gallery", options.progress and n_new >= _MANY):
+                self._approximate(options.metric)
         else:
             self._index = self._index_state = None
 
+    def reporting(self, n_probes: int, options: SearchOptions) -> AbstractContextManager[None]:
+        """Report on the progress of searches in this context, if wanted and if they may take seconds."""
+        return reporting("Searching the gallery", options.progress and n_probes * len(self) >= _LONG, unit="probes")
+
     def nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
         """Distances and rows of the k nearest samples of every probe, (t, k), nearest first."""
+        with self.reporting(len(probes), options):
+            report(more=len(probes))
+            return self._nearest(probes, k, options)
+
+    def _nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
         device = options.device
         if device is None and is_tensor(probes) and probes.device.type != "cpu":
             device = str(probes.device)
@@ -186,15 +202,18 @@ class Gallery:
             left = left[~enough]
             if not len(left):
                 return self._classes.names[codes], distances
-        distances[left], columns = nearest(self.class_distances(probes[left], options.metric), k)
+        distances[left], columns = nearest(self.class_distances(probes[left], options), k)
         codes[left] = self._classes.unique[1][columns]
         return self._classes.names[codes], distances
 
-    def class_distances(self, probes: Rows, metric: str) -> Iterator[tuple[slice, Array]]:
+    def class_distances(self, probes: Rows, options: SearchOptions) -> Iterator[tuple[slice, Array]]:
         """Distances to the nearest sample of every class, (probes, classes), for some probes at a time; exact."""
         codes, (classes, order) = self._classes.codes, self._classes.unique
-        chunks = self._exact(metric).class_distances(self.samples, codes, len(classes), to_numpy(probes))
-        return ((rows, block[:, order]) for rows, block in chunks)
+        exact = self._exact(options.metric)
+        with self.reporting(len(probes), options):
+            report(more=len(probes))
+            for rows, block in exact.class_distances(self.samples, codes, len(classes), to_numpy(probes)):
+                yield rows, block[:, order]
 
     def _is_approximate(self, options: SearchOptions) -> bool:
         if options.neighbours == "auto":

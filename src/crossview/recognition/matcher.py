@@ -39,7 +39,7 @@ from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 
-Samples: TypeAlias = ViewInput | ArrayLike
+Samples: TypeAlias = "ViewInput | ArrayLike"
 
 GALLERY_ATTRIBUTES = ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_")
 """Plain values that a gallery is stored as."""
@@ -92,8 +92,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Enrolled samples in the common space, and their classes.
     gallery_ids_, gallery_views_ : ndarray of str, shape (g,)
         Their ids, and the names of the views they were seen from.
-    neighbour_recall_ : float or None
-        Share of the nearest samples that approximate search finds, measured on enrolled samples; None for exact search.
+    neighbour_recall_ : float
+        Share of the nearest samples that searches find, measured on enrolled samples: 1 for exact search.
     threshold_ : float or None
         Distance beyond which a probe is unknown; None before calibration.
     temperature_ : float or None
@@ -195,8 +195,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return self._gallery.views
 
     @property
-    def neighbour_recall_(self) -> float | None:
-        """Share of the nearest samples that approximate search finds; None for exact search."""
+    def neighbour_recall_(self) -> float:
+        """Share of the nearest samples that searches find: 1 for exact search."""
         return self._gallery.recall
 
     def fit(self, views: ViewInput, y: ArrayLike) -> Self:
@@ -333,7 +333,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 "the temperature of the probabilities has not been estimated: call calibrate with samples that were "
                 "not used for training, or fit with calibration_folds=3 and more samples per class."
             )
-        chunks = gallery.class_distances(probes, metric)
+        chunks = gallery.class_distances(probes, self._search_options())
         return np.concatenate([class_probabilities(block, self.temperature_, metric) for _, block in chunks])
 
     def rank(self, X: Samples, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
@@ -393,7 +393,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         enrolled = np.flatnonzero(gallery.enrolled(labels))
         chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
         if len(chosen):
-            chunks = gallery.class_distances(probes[chosen], metric)
+            chunks = gallery.class_distances(probes[chosen], self._search_options())
             of_classes = np.concatenate([block for _, block in chunks])
             self.temperature_ = fit_temperature(of_classes, np.searchsorted(gallery.classes, labels[chosen]), metric)
         return self
@@ -431,7 +431,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             check_choice(self.metric, "metric", ("euclidean", "cosine"))
         if self.calibration_folds is not None:
             check_count(self.calibration_folds, "calibration_folds", least=2)
-        check_flag(self.progress, "progress")
 
     def _adopt_fitted_embedding(self) -> None:
         """Use an embedding as it is if it was fitted before it was given to the matcher."""
@@ -449,7 +448,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def _search_options(self) -> SearchOptions:
         check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
         check_device(self.device)
-        return SearchOptions(chosen_metric(self), self.neighbours, self.device)
+        check_flag(self.progress, "progress")
+        return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
 
     def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Rows:
         """Samples of one view in the common space; only if wanted with rows of NaN for missing ones."""

@@ -1,0 +1,131 @@
+"""Compare the ways to choose landmarks: accuracy against their number, and time and memory on many samples.
+
+Usage: python benchmarks/landmark_choice.py [--method KMvHE] [--landmarks 50,100,200,400,800] [--splits 10]
+       python benchmarks/landmark_choice.py --scale [--method KMvHE] [--samples 100000] [--landmarks 1000,2000]
+
+The first form trains on 1,400 digits, or on 300 objects of turntable with 4 samples each, and tests on the others. A
+model has default parameters behind the standard scaling and a PCA to 40 components, both fitted on the training
+samples, so nothing is chosen on test samples. All ways get the same splits and seeds. The second form fits the method
+to two views of synthetic samples, each fit in a process of its own on one thread, and shows the processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from itertools import product
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
+
+import crossview as cv
+from crossview.landmarks import LANDMARKS
+
+N_COMPONENTS = 20
+PCA_COMPONENTS = 40
+N_FEATURES, CLASS_SIZE, N_BETWEEN = 64, 20, 3  # of the fits that --scale measures
+
+
+def data_sets(n_splits: int) -> dict[str, tuple[cv.datasets.Dataset, cv.ClassSplit | cv.SampleSplit]]:
+    """Data and splits: new samples of the same classes for digits, new classes for turntable."""
+    return {
+        "digits": (cv.datasets.load_digits(), cv.SampleSplit(n_splits, 140, random_state=0)),
+        "turntable": (cv.datasets.make_turntable(400, size=16), cv.ClassSplit(n_splits, 300, random_state=0)),
+    }
+
+
+def accuracies(method: str, name: str, numbers: list[int], n_splits: int) -> dict[tuple[int | None, str], list[float]]:
+    """Accuracy in per cent on each split, by number of landmarks and way to choose them; None are all samples."""
+    data, splits = data_sets(n_splits)[name]
+    settings = [(None, "uniform"), *product(numbers, LANDMARKS)]
+    found: dict[tuple[int | None, str], list[float]] = {setting: [] for setting in settings}
+    for seed, (train, test) in enumerate(splits.split(data.views, data.y)):
+        prepare = make_pipeline(cv.ViewScaler(), cv.ViewPCA(PCA_COMPONENTS)).fit(data.views[train])
+        samples, new = prepare.transform(data.views[train]), prepare.transform(data.views[test])
+        for n_landmarks, landmarks in settings:
+            model = cv.METHODS[method](N_COMPONENTS)
+            model.set_params(n_landmarks=n_landmarks, landmarks=landmarks, random_state=seed)
+            model.fit(samples, data.y[train])
+            found[n_landmarks, landmarks].append(100 * model.score(new, data.y[test]))
+    return found
+
+
+def with_error(values: np.ndarray, *, signed: bool = False) -> str:
+    """Mean and standard error."""
+    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+    return f"{mean:{'+' if signed else ''}.1f} ± {error:.1f}".replace("-", "−")
+
+
+def print_accuracies(method: str, numbers: list[int], n_splits: int) -> None:
+    """Print one table per data set. Differences to uniform landmarks are paired, so their errors are smaller."""
+    for name in data_sets(n_splits):
+        found = {key: np.array(values) for key, values in accuracies(method, name, numbers, n_splits).items()}
+        others = [way for way in LANDMARKS if way != "uniform"]
+        print(f"### {method} on {name}\n")
+        print(f"| landmarks | uniform | {' | '.join(others)} | {' | '.join(f'{way} − uniform' for way in others)} |")
+        print(f"| ---: |{' ---: |' * (1 + 2 * len(others))}")
+        for number in numbers:
+            uniform = found[number, "uniform"]
+            means = [with_error(found[number, way]) for way in LANDMARKS]
+            gains = [with_error(found[number, way] - uniform, signed=True) for way in others]
+            print(f"| {number} | {' | '.join([*means, *gains])} |")
+        print(f"| all | {with_error(found[None, 'uniform'])} |{' |' * 2 * len(others)}\n", flush=True)
+
+
+def fit_large(method: str, m: int, n_landmarks: int, landmarks: str) -> dict[str, float]:
+    """Processor time of a fit in seconds, and its peak memory beyond what the process held before, in bytes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(m) // CLASS_SIZE
+    factors = rng.normal(size=(y[-1] + 1, 16))[y] + 0.5 * rng.normal(size=(m, 16))
+    arrays = [factors @ rng.normal(size=(16, N_FEATURES)) + 0.5 * rng.normal(size=(m, N_FEATURES)) for _ in range(2)]
+    model = cv.METHODS[method](N_COMPONENTS)
+    model.set_params(n_landmarks=n_landmarks, landmarks=landmarks)
+    if method == "KMvHE":
+        model.set_params(n_between=N_BETWEEN)
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with threadpool_limits(1):
+        model.fit(arrays, y)
+    seconds, after = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"seconds": seconds, "bytes": 1024 * (after - before)}
+
+
+def print_scale(method: str, m: int, numbers: list[int]) -> None:
+    """Print the time and memory of fits, each in a fresh process."""
+    print("| method | samples | landmarks | chosen by | seconds | memory | memory / features |")
+    print("| --- | ---: | ---: | --- | ---: | ---: | ---: |")
+    for number, way in product(numbers, LANDMARKS):
+        command = [sys.executable, __file__, "--fit", json.dumps([method, m, number, way])]
+        cost = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        features = 2 * m * number * 8
+        shown = f"| {method} | {m:,} | {number:,} | {way} | {cost['seconds']:.0f} | {cost['bytes'] / 1e9:.2f} GB"
+        print(f"{shown} | {cost['bytes'] / features:.2f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--method", default="KMvHE", choices=["KMvHE", "KCCA"])
+    parser.add_argument("--landmarks")
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--scale", action="store_true")
+    parser.add_argument("--samples", type=int, default=100_000)
+    parser.add_argument("--fit", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.fit is not None:
+        print(json.dumps(fit_large(*json.loads(options.fit))))
+        return
+    given = options.landmarks or ("1000,2000" if options.scale else "50,100,200,400,800")
+    numbers = [int(part) for part in given.split(",")]
+    if options.scale:
+        print_scale(options.method, options.samples, numbers)
+        return
+    with threadpool_limits(1):
+        print_accuracies(options.method, numbers, options.splits)
+
+
+if __name__ == "__main__":
+    main()

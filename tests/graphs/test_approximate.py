@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+
+import crossview as cv
+from crossview.graphs import approximate, neighbours
+from crossview.graphs.neighbours import class_neighbours, neighbour_recall
+
+faiss = pytest.importorskip("faiss")
+RNG = np.random.default_rng(0)
+
+
+def clustered(sizes, D=8, seed=0):
+    """Classes of the given sizes around random centres, in random order."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    X = 2.0 * rng.normal(size=(len(sizes), D))[y] + rng.normal(size=(len(y), D))
+    order = rng.permutation(len(y))
+    return X[order], y[order]
+
+
+def nearest(queries, X, k, allowed=slice(None)):
+    ids = np.arange(len(X))[allowed]
+    d = np.square(queries[:, None] - X[ids]).sum(axis=-1)
+    return ids[np.argsort(d, axis=1, kind="stable")[:, :k]]
+
+
+def share(found, expected):
+    return np.mean([np.isin(e, f).mean() for f, e in zip(found, expected, strict=True)])
+
+
+@pytest.fixture(autouse=True)
+def many_lists(monkeypatch):
+    """Small data make up many lists, and are not searched exactly."""
+    monkeypatch.setattr(approximate, "_LIST_SIZE", 16)
+    monkeypatch.setattr(approximate, "_CHUNK_ROWS", 300)
+    monkeypatch.setattr(neighbours, "_EXACT_BELOW", 0)
+    monkeypatch.setattr(neighbours, "_DENSE_BELOW", 0)
+
+
+@pytest.fixture
+def no_faiss(monkeypatch):
+    original = builtins.__import__
+
+    def fail(name, *args, **kwargs):
+        if name.split(".")[0] == "faiss":
+            raise ImportError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
+    monkeypatch.setattr(approximate, "find_spec", lambda _: None)
+
+
+def test_index_finds_nearly_all_neighbours_and_their_distances():
+    X, _ = clustered([40] * 50)
+    index = approximate.InvertedFile.build(X)
+    assert len(index) == 2000
+    assert len(index.centroids) == 125
+    ids, distances = index.search(X[:200], 10, n_probes=32)
+    assert share(ids, nearest(X[:200], X, 10)) > 0.98
+    np.testing.assert_allclose(distances, np.square(X[:200, None] - X[ids]).sum(axis=-1), rtol=1e-4, atol=1e-4)
+    assert (np.diff(distances, axis=1) >= 0).all()
+
+
+def test_more_lists_find_more_and_all_lists_find_all():
+    X = RNG.normal(size=(2000, 12))
+    index = approximate.InvertedFile.build(X)
+    recalls = [share(index.search(X[:200], 10, n_probes=n)[0], nearest(X[:200], X, 10)) for n in (1, 8, 10_000)]
+    assert recalls[0] < recalls[1] < recalls[2] == 1.0
+
+
+def test_index_restricted_to_samples_or_to_all_others():
+    y = np.repeat([0, 1], [1500, 500])
+    X = RNG.normal(size=(2000, 6)) + 8.0 * y[:, None]  # the nearest lists of either class hold none of the other
+    index = approximate.InvertedFile.build(X)
+    part = slice(0, 1500)
+    for restriction, allowed in (({"inside": part}, part), ({"outside": part}, slice(1500, 2000))):
+        for queries in (X[:100], X[-100:]):
+            ids, _ = index.search(queries, 5, n_probes=16, **restriction)
+            assert np.isin(ids, np.arange(2000)[allowed]).all()
+            assert share(ids, nearest(queries, X, 5, allowed)) > 0.95
+
+
+def test_too_few_samples_are_padded():
+    index = approximate.InvertedFile.build(RNG.normal(size=(3, 2)))
+    ids, distances = index.search(np.zeros((1, 2)), 5)
+    assert sorted(ids[0]) == [-1, -1, 0, 1, 2]
+    assert np.isinf(distances[0, 3:]).all()
+
+
+def test_added_samples_are_found_and_the_others_stay():
+    X, _ = clustered([40] * 50)
+    index = approximate.InvertedFile.build(X[:1500])
+    for start in range(1500, 2000, 100):
+        index.add(X[start : start + 100])
+    assert len(index) == len(index.lists) == 2000
+    assert share(index.search(X[:200], 10, n_probes=32)[0], nearest(X[:200], X, 10)) > 0.98
+    np.testing.assert_array_equal(index.search(X[1900:], 1)[0][:, 0], np.arange(1900, 2000))
+
+
+def test_index_survives_as_plain_arrays():
+    X, _ = clustered([40] * 20)
+    index = approximate.InvertedFile.build(X)
+    index.add(X[:5] + 0.01)
+    stored = {name: np.array(value) for name, value in index.state.items()}
+    assert {value.dtype.name for value in stored.values()} == {"float32", "float64", "int32"}
+    restored = approximate.InvertedFile.from_state(stored, np.vstack([X, X[:5] + 0.01]))
+    for found, expected in zip(restored.search(X, 7), index.search(X, 7), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    restored.add(X[:1] + 9.0)
+    assert restored.search(X[:1] + 9.0, 1)[0] == 805
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("lists", np.full(800, 50, np.int32), "invalid values"),
+        ("lists", np.full(800, -1, np.int32), "invalid values"),
+        ("lists", np.zeros(800), "invalid values"),
+        ("lists", np.zeros(799, np.int32), "do not fit together"),
+        ("origin", np.zeros(3), "do not fit together"),
+        ("origin", np.full(8, np.nan), "invalid values"),
+        ("centroids", np.zeros(8, np.float32), "do not fit together"),
+        ("centroids", np.full((50, 8), np.inf, np.float32), "invalid values"),
+        ("scale", np.array(0.0), "invalid values"),
+        ("scale", np.ones(2), "do not fit together"),
+    ],
+)
+def test_forged_arrays_are_refused(name, value, match):
+    X, _ = clustered([40] * 20)
+    state = approximate.InvertedFile.build(X).state | {name: value}
+    with pytest.raises(ValueError, match=match):
+        approximate.InvertedFile.from_state(state, X)
+
+
+@pytest.mark.parametrize("factor", [1e-100, 1e100])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_index_works_at_any_scale_and_far_from_zero(factor, offset):
+    X, _ = clustered([40] * 20)
+    expected = nearest(X[:100], X, 5)
+    index = approximate.InvertedFile.build((X + offset) * factor)
+    assert share(index.search((X[:100] + offset) * factor, 5, n_probes=32)[0], expected) > 0.98
+
+
+CLASSES = {
+    "tiny": [1, 2, 3] * 200,
+    "small": [20] * 60,
+    "medium": [100] * 12,
+    "huge": [700, 500],
+    "mixed": [800, 100, *[10] * 30, 1, 1],
+    "one": [1200],
+}
+
+
+@pytest.mark.parametrize("sizes", CLASSES.values(), ids=CLASSES)
+def test_approximate_tables_have_nearly_all_neighbours(sizes):
+    X, y = clustered(sizes)
+    exact = class_neighbours(X, y, 3, 15)
+    found = class_neighbours(X, y, 3, 15, method="approximate")
+    for table, expected in zip(found, exact, strict=True):
+        assert table.shape == expected.shape
+        np.testing.assert_array_equal(table >= 0, expected >= 0)
+        agree = (table == expected)[expected >= 0]
+        assert agree.mean() > 0.9 if agree.size else True
+    assert neighbour_recall(X, y, *found) > 0.95
+    assert neighbour_recall(X, y, *exact) == 1.0
+
+
+def test_neighbours_are_of_the_right_class_and_not_the_sample_itself():
+    X, y = clustered(CLASSES["mixed"])
+    within, between = class_neighbours(X, y, 3, 15, method="approximate")
+    rows = np.arange(len(y))[:, None]
+    assert (y[within] == y[:, None])[within >= 0].all()
+    assert (within != rows).all()
+    assert (y[between] != y[:, None]).all()
+    assert all(len(set(row)) == 15 for row in between)
+
+
+def test_all_lists_give_the_exact_tables_with_ties(monkeypatch):
+    monkeypatch.setattr(approximate, "N_PROBES", 1 << 20)
+    X = RNG.integers(0, 5, size=(900, 3)).astype(float)  # many ties, fewer than candidates
+    X[:, 2] += RNG.normal(size=900)
+    X[450:] = X[:450]  # every sample twice
+    y = np.concatenate([np.arange(450) % 9, (np.arange(450) + 1) % 9])
+    for table, expected in zip(
+        class_neighbours(X, y, 4, 6, method="approximate"), class_neighbours(X, y, 4, 6), strict=True
+    ):
+        np.testing.assert_array_equal(table, expected)
+
+
+@pytest.mark.parametrize("method", ["exact", "approximate"])
+@pytest.mark.parametrize("sizes", CLASSES.values(), ids=CLASSES)
+def test_centres_get_the_rows_that_all_samples_would(method, sizes):
+    X, y = clustered(sizes)
+    centres = RNG.permutation(len(y))[:150]
+    for some, everything in zip(
+        class_neighbours(X, y, 3, 7, centres=centres, method=method),
+        class_neighbours(X, y, 3, 7, method=method),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(some, everything[centres])
+
+
+def test_centres_of_few_samples(monkeypatch):
+    monkeypatch.setattr(neighbours, "_DENSE_BELOW", 512)
+    X, y = clustered([5] * 10)
+    centres = np.array([7, 3, 40])
+    for some, everything in zip(
+        class_neighbours(X, y, 2, 4, centres=centres), class_neighbours(X, y, 2, 4), strict=True
+    ):
+        np.testing.assert_array_equal(some, everything[centres])
+
+
+def test_more_lists_are_searched_until_recall_suffices(monkeypatch):
+    X = RNG.normal(size=(3000, 24))  # without clusters, and of many dimensions: a few lists hold few neighbours
+    y = RNG.integers(0, 300, size=3000)
+    monkeypatch.setattr(approximate, "N_PROBES", 1)
+    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, method="approximate")) > 0.85
+    monkeypatch.setattr(neighbours, "_ENOUGH", 0.0)
+    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, method="approximate")) < 0.5
+
+
+def test_recall_counts_missing_neighbours():
+    X, y = clustered([20] * 20)
+    within, between = class_neighbours(X, y, 3, 15)
+    between[:, 5:] = -1
+    assert neighbour_recall(X, y, within, between) == pytest.approx(8 / 18)
+    centres = np.arange(0, 400, 7)
+    assert neighbour_recall(X, y, within[centres], between[centres], centres=centres) == pytest.approx(8 / 18)
+
+
+def test_auto_is_exact_for_few_samples_and_without_faiss(monkeypatch):
+    assert neighbours.resolve("auto", 29_999) == "exact"
+    assert neighbours.resolve("auto", 30_000) == "approximate"
+    monkeypatch.setattr(approximate, "find_spec", lambda _: None)
+    assert neighbours.resolve("auto", 10**9) == "exact"
+
+
+def test_missing_library_names_the_extra(no_faiss):
+    X, y = clustered([20] * 20)
+    with pytest.raises(ImportError, match=r"need faiss.*crossview\[approximate\]"):
+        class_neighbours(X, y, 1, 2, method="approximate")
+    for cls in (cv.MvHE, cv.KMvHE, cv.DLA, cv.MvDLA, cv.LPP):
+        with pytest.raises(ImportError, match=r"crossview\[approximate\]"):
+            cls(neighbours="approximate").fit([X, X], y)
+        assert cls(neighbours="auto").fit([X, X], y).neighbour_recall_ == 1.0

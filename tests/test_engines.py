@@ -1,0 +1,121 @@
+"""Every method gives the same answer on every engine, on small data."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import crossview as cv
+
+torch = pytest.importorskip("torch")
+
+RNG = np.random.default_rng(0)
+Y = np.repeat(np.arange(12), 10)
+CENTRES = RNG.normal(size=(12, 8))
+ARRAYS = [CENTRES[Y] @ RNG.normal(size=(8, 8)) + 0.5 * RNG.normal(size=(120, 8)) + 3.0 for _ in range(2)]
+GAPPED = [X.copy() for X in ARRAYS]
+GAPPED[0][:15] = np.nan
+GAPPED[1][40:52] = np.nan
+KERNEL = {"n_landmarks": 40, "landmarks": "k-means++"}
+MODELS = {
+    **{name: cls(n_components=4) for name, cls in cv.METHODS.items() if name not in ("KCCA", "KMvHE")},
+    "KCCA": cv.KCCA(4),
+    "KMvHE": cv.KMvHE(4),
+    "KCCA, landmarks": cv.KCCA(4, **KERNEL),
+    "KMvHE, landmarks": cv.KMvHE(4, **KERNEL),
+    "KMvHE, cosine": cv.KMvHE(4, kernel="cosine", n_landmarks=20),
+    "KMvHE, laplacian": cv.KMvHE(4, kernel="laplacian"),
+    "KMvHE, polynomial": cv.KMvHE(4, kernel="poly", n_landmarks=30),
+    "KMvHE, a kernel that torch has not": cv.KMvHE(4, kernel="chi2", gamma=0.1, n_landmarks=30),
+    "LPP": cv.LPP(4),
+    "PCA per view": cv.PCA(4, pooled=False),
+    "MvHE, sampled patches": cv.MvHE(4, n_patches=50),
+    "pipeline": make_pipeline(cv.ViewScaler(), cv.ViewPCA(6), cv.MvHE(4)),
+    "scaled by view": make_pipeline(cv.ViewScaler(by="view"), cv.ViewPCA(0.9, pooled=False), cv.MvDA(4)),
+    "kernel step": make_pipeline(cv.ViewKernel(n_landmarks=30), cv.MvDA(4)),
+}
+
+
+def angle(model, other, arrays):
+    """Sine of the largest angle between the latent samples of two models of the same views."""
+    sine = 0.0
+    for Z, other_Z in zip(model.transform(arrays), other.transform(arrays), strict=True):
+        seen = ~np.isnan(Z).any(axis=1)
+        Q, R = (np.linalg.qr(A[seen])[0] for A in (Z, other_Z))
+        sine = max(sine, np.linalg.norm(Q - R @ (R.T @ Q), 2))
+    return sine
+
+
+def tensors(arrays, dtype):
+    return [torch.tensor(X, dtype=dtype) for X in arrays]
+
+
+@pytest.mark.parametrize("arrays", [ARRAYS, GAPPED], ids=["complete", "incomplete"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-8), ("float32", 1e-4)])
+@pytest.mark.parametrize("name", MODELS)
+def test_torch_agrees_with_numpy(name, dtype, tolerance, arrays):
+    arrays = [abs(X.astype(dtype).astype(np.float64)) for X in arrays]  # as float32 has them, and positive for chi2
+    model, other = (clone(MODELS[name]) for _ in range(2))
+    model.fit(arrays, Y)
+    other.fit(tensors(arrays, getattr(torch, dtype)), Y)
+    assert angle(model, other, arrays) < tolerance
+    last = other[-1] if hasattr(other, "steps") else other
+    assert all(isinstance(W, np.ndarray) and W.dtype == np.float64 for W in last.projections_)
+    latents = other.transform(tensors(arrays, getattr(torch, dtype)))
+    assert all(isinstance(Z, torch.Tensor) for Z in latents)
+    for Z, expected in zip(latents, other.transform(arrays), strict=True):
+        np.testing.assert_allclose(Z.numpy(), expected, atol=1e-4 * np.nanmax(abs(expected)))
+
+
+@pytest.mark.parametrize("name", ["MvHE", "KMvHE, landmarks", "MvDA-VC", "LPP"])
+def test_a_device_takes_and_gives_arrays(name):
+    model, other = clone(MODELS[name]).fit(ARRAYS, Y), clone(MODELS[name]).set_params(device="cpu").fit(ARRAYS, Y)
+    assert all(isinstance(Z, np.ndarray) for Z in other.transform(ARRAYS))
+    assert angle(model, other, ARRAYS) < 1e-8
+
+
+def test_a_bad_device_is_refused():
+    with pytest.raises(ValueError, match="device must be a device that PyTorch can use, got 'gpu'"):
+        cv.MvHE(device="gpu").fit(ARRAYS, Y)
+
+
+def test_a_device_needs_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"pip install 'crossview\[torch\]'"):
+        cv.MvHE(device="cuda").fit(ARRAYS, Y)
+
+
+def test_views_of_tensors():
+    views = cv.Views(tensors(GAPPED, torch.float32), names=["photo", "sketch"])
+    assert views.arrays[0].dtype == torch.float32
+    np.testing.assert_array_equal(views.mask, cv.Views(GAPPED).mask)
+    assert repr(views) == "Views(120 samples; photo: 8 features, sketch: 8 features; 27 rows missing)"
+    assert isinstance(views[[0, 5]]["photo"], torch.Tensor)
+    hidden = cv.Views(views, mask=views.mask & (np.arange(120) != 100)[:, None])
+    assert not hidden.mask[100].any()
+    assert hidden.arrays[0][100].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("views", "message"),
+    [
+        ([torch.ones(4, 2), np.ones((4, 2))], "the views are in different places"),
+        ([torch.ones(4, 2), torch.ones(3, 2)], "all views need the same number of rows"),
+        ([torch.ones(4), torch.ones(4)], "must be a matrix"),
+        ([torch.ones(4, 2, dtype=torch.complex64)] * 2, "Complex data not supported"),
+        ([torch.full((4, 2), torch.inf)] * 2, "contains infinity"),
+        ([torch.tensor([[1.0, torch.nan], [1.0, 2.0]])] * 2, "contains NaN in part of row 0"),
+    ],
+)
+def test_bad_tensors_are_refused(views, message):
+    with pytest.raises(ValueError, match=message):
+        cv.Views(views)
+
+
+def test_whole_numbers_and_halves_are_converted():
+    views = cv.Views([torch.ones(4, 2, dtype=torch.int32), torch.ones(4, 2, dtype=torch.float16)])
+    assert [X.dtype for X in views.arrays] == [torch.float64, torch.float32]
