@@ -77,7 +77,7 @@ def unforge(content):
 
 def forge(tree, arrays, version=cv.__version__):
     """A file whose sizes and digest are right, whatever it describes."""
-    return _files.pack(tree if isinstance(tree, str) else json.dumps(tree), arrays, version)
+    return b"".join(_files.pack(tree if isinstance(tree, str) else json.dumps(tree), arrays, version))
 
 
 def seal(header, data=b""):

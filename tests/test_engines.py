@@ -67,6 +67,7 @@ def test_torch_agrees_with_numpy(name, dtype, tolerance, arrays):
     assert all(isinstance(W, np.ndarray) and W.dtype == np.float64 for W in last.projections_)
     latents = other.transform(tensors(arrays, getattr(torch, dtype)))
     assert all(isinstance(Z, torch.Tensor) for Z in latents)
+    assert other.score(tensors(arrays, getattr(torch, dtype)), Y) == pytest.approx(other.score(arrays, Y), abs=1e-12)
     for Z, expected in zip(latents, other.transform(arrays), strict=True):
         np.testing.assert_allclose(Z.numpy(), expected, atol=1e-4 * np.nanmax(abs(expected)))
 

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import gen_batches
 
-from crossview._types import Array, Labels
+from crossview._backend import to_numpy
+from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import check_choice
 
 _CHUNK = 4_000_000  # distances held at a time
@@ -73,3 +74,22 @@ def nearest(chunks: Iterator[tuple[slice, Array]], k: int) -> tuple[Array, NDArr
         distances.append(values[first])
         nearest_columns.append(columns[first])
     return np.concatenate(distances), np.concatenate(nearest_columns)
+
+
+def nearest_tensors(gallery: Rows, probes: Rows, k: int, metric: str) -> tuple[Array, Indices]:
+    """Distances and rows of the k nearest samples in a gallery, for torch tensors on one device; as NumPy arrays."""
+    from crossview.graphs._torch_neighbours import nearest as nearest_on_device
+
+    check_choice(metric, "metric", ("euclidean", "cosine"))
+    lengths = [X.abs().amax(dim=1) for X in (gallery, probes)]
+    longest, shortest = (max(float(x.max()) for x in lengths), min(float(x.min()) for x in lengths))
+    if longest >= 2.0**_SAFE_EXPONENT or (metric == "cosine" and shortest <= 2.0**-_SAFE_EXPONENT):
+        # Squares may overflow, or a length may be 0: rare enough to be left to NumPy.
+        return nearest(distances_in_chunks(to_numpy(gallery), to_numpy(probes), metric), k)
+    if metric == "euclidean":
+        squares, rows = nearest_on_device(probes, gallery, k)
+        return np.sqrt(to_numpy(squares)), to_numpy(rows)
+    # Between samples of unit length, half the square of the Euclidean distance.
+    units = [X.double() / X.double().norm(dim=1, keepdim=True) for X in (probes, gallery)]
+    squares, rows = nearest_on_device(units[0], units[1], k)
+    return 0.5 * to_numpy(squares), to_numpy(rows)

@@ -92,7 +92,7 @@ def calibrate(
     _warn_of_calibration(matcher, y, view, false_match_rate)
     path = output or model
     cv.save(matcher, path)
-    threshold, of_gallery = float(matcher.threshold_ or 0.0), np.isin(y, matcher.gallery_labels_)
+    threshold, of_gallery = float(matcher.threshold_ or 0.0), np.isin(y, matcher.classes_)
     accepted = matcher.kneighbors(X, view, 1)[0][of_gallery, 0] <= threshold
     facts = {
         "output": str(path),
@@ -248,7 +248,7 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
     loaded = how.open_view(matcher, data, view)
     held = not replace and hasattr(matcher, "gallery_")
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    taken = set(matcher.gallery_ids_[matcher.gallery_views_ == view]) if held else set()
+    taken = set(matcher.gallery_ids_[matcher.gallery_views_ == view].tolist()) if held else set()
     if ids is not None and (again := [name for name in ids.tolist() if name in taken]):
         fix = "pass --replace to empty the gallery first, or leave it out"
         raise ValueError(f"{again[0]!r} of view {view!r} is already in the gallery: {fix}.")
@@ -259,7 +259,7 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
 
 def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
     """Labels of the kind of the gallery's: class folders that are all called by numbers have numbers for labels."""
-    if matcher.gallery_labels_.dtype.kind == "U":
+    if matcher.classes_.dtype.kind == "U":
         return y.astype(str)
     if y.dtype.kind != "U":
         return y
@@ -272,21 +272,21 @@ def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[
 def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int) -> list[dict[str, Any]]:
     """A row for each of the k nearest gallery samples of every probe."""
     distances, indices = matcher.kneighbors(probes.views, view, k)
-    nearest = indices.ravel()
+    nearest, labels = indices.ravel(), matcher.gallery_labels_
     ids = np.arange(len(probes.y)) if probes.ids is None else probes.ids
     columns = {
         "probe": np.repeat(ids, k),
         "probe_label": np.repeat(probes.y, k),
         "rank": np.tile(np.arange(1, k + 1), len(probes.y)),
         "match": matcher.gallery_ids_[nearest],
-        "match_label": matcher.gallery_labels_[nearest],
+        "match_label": labels[nearest],
         "match_view": matcher.gallery_views_[nearest],
         "distance": distances.ravel(),
     }
     if matcher.threshold_ is not None:
         columns["decision"] = np.repeat(np.where(distances[:, 0] <= matcher.threshold_, "accepted", "unknown"), k)
-    for name, labels in (("probe_label", probes.y), ("match_label", matcher.gallery_labels_)):
-        if not any(map(str, labels)):
+    for name, known in (("probe_label", probes.y), ("match_label", matcher.classes_)):
+        if not any(map(str, known)):
             del columns[name]
     return [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
 
@@ -294,7 +294,7 @@ def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int
 def _recognised(matcher: CrossViewClassifier, probes: Dataset, first: list[dict[str, Any]]) -> dict[str, Any]:
     """How many probes the first matches recognise; those without a label do not count."""
     labels = probes.y.astype(str)
-    there = np.isin(labels, matcher.gallery_labels_.astype(str)) & (labels != "")
+    there = np.isin(labels, matcher.classes_.astype(str)) & (labels != "")
     strangers = (labels != "") & ~there
     accepted = np.array([row.get("decision", "accepted") == "accepted" for row in first])
     right = np.array([str(row.get("match_label", "")) == label for row, label in zip(first, labels, strict=True)])

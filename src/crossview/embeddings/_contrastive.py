@@ -43,7 +43,7 @@ class Batch:
     Every sample is present in two views at least, so that every anchor has a positive.
     """
 
-    def __init__(self, nodes: Nodes, device: torch.device) -> None:
+    def __init__(self, nodes: Nodes, device: str) -> None:
         present = list(nodes.mask.T)
         pairs = zip(nodes.arrays, present, strict=True)
         self.arrays = [torch.as_tensor(X[seen], dtype=torch.float32, device=device) for X, seen in pairs]

@@ -34,6 +34,22 @@ def is_installed() -> bool:
     return find_spec("faiss") is not None
 
 
+def list_count(n_samples: int) -> int:
+    """Number of lists of a new index."""
+    return int(np.clip(n_samples // _LIST_SIZE, 1, _MAX_LISTS))
+
+
+def check_state(state: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> None:
+    """Refuse arrays that are no index of samples of this shape. Does not need faiss."""
+    centroids, origin, scale, lists = (state[name] for name in ("centroids", "origin", "scale", "lists"))
+    shapes = [np.shape(array) for array in (centroids, origin, scale, lists)]
+    if centroids.ndim != 2 or shapes[1:] != [centroids.shape[1:], (), shape[:1]] or shape[1:] != origin.shape:
+        raise ValueError("the arrays of the neighbour index do not fit together: build it again.")
+    finite = np.isfinite(centroids).all() and np.isfinite(origin).all() and np.isfinite(scale) and scale > 0
+    if not finite or lists.dtype.kind not in "iu" or np.any((lists < 0) | (lists >= len(centroids))):
+        raise ValueError("the neighbour index holds invalid values: build it again.")
+
+
 class InvertedFile:
     """Index of samples, (m, D), by the nearest of some centroids.
 
@@ -73,7 +89,14 @@ class InvertedFile:
     @classmethod
     def build(cls, X: Array, *, random_state: int = 0) -> InvertedFile:
         """Find centroids by k-means on a sample of the rows of X, and add all rows."""
-        n_lists = int(np.clip(len(X) // _LIST_SIZE, 1, _MAX_LISTS))
+        index = cls.train(X, random_state=random_state)
+        index.add(X)
+        return index
+
+    @classmethod
+    def train(cls, X: Array, *, random_state: int = 0) -> InvertedFile:
+        """Find centroids by k-means on a sample of the rows of X, without adding them."""
+        n_lists = list_count(len(X))
         rows = np.random.default_rng(random_state).permutation(len(X))[: _TRAINING_SAMPLES * n_lists]
         sample = X[np.sort(rows)]
         origin = sample.mean(axis=0)
@@ -83,22 +106,14 @@ class InvertedFile:
             X.shape[1], n_lists, niter=_ITERATIONS, seed=random_state, min_points_per_centroid=1
         )
         kmeans.train((sample / scale).astype(np.float32))
-        index = cls(kmeans.centroids, origin, scale)
-        index.add(X)
-        return index
+        return cls(kmeans.centroids, origin, scale)
 
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]], X: Array) -> InvertedFile:
         """Restore an index from its `state` and its samples, without searching for their lists again."""
-        centroids, origin, scale, lists = (state[name] for name in ("centroids", "origin", "scale", "lists"))
-        shapes = [np.shape(array) for array in (centroids, origin, scale, lists)]
-        if centroids.ndim != 2 or shapes[1:] != [centroids.shape[1:], (), X.shape[:1]] or X.shape[1:] != origin.shape:
-            raise ValueError("the arrays of the neighbour index do not fit together: build it again.")
-        finite = np.isfinite(centroids).all() and np.isfinite(origin).all() and np.isfinite(scale) and scale > 0
-        if not finite or lists.dtype.kind not in "iu" or np.any((lists < 0) | (lists >= len(centroids))):
-            raise ValueError("the neighbour index holds invalid values: build it again.")
-        index = cls(centroids, origin, float(scale))
-        index._add(X, lists)
+        check_state(state, X.shape)
+        index = cls(state["centroids"], state["origin"], float(state["scale"]))
+        index._add(X, state["lists"])
         return index
 
     @property

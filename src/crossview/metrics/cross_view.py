@@ -9,14 +9,15 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import column_or_1d
 
-from crossview._types import Array, Indices, Labels, Mask
+from crossview._backend import is_tensor, to_numpy
+from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview._validation import check_choice
-from crossview.distances import comparable
+from crossview.distances import comparable, nearest_tensors
 from crossview.metrics.matching import average_precision, members_by_class, probe_precision
 from crossview.views import ViewInput, Views
 
-Samples: TypeAlias = tuple[Array, Labels]
-PairScore: TypeAlias = Callable[[Array, Labels, Array, Labels, str], float]
+Samples: TypeAlias = tuple[Rows, Labels]
+PairScore: TypeAlias = Callable[[Rows, Labels, Rows, Labels, str], float]
 ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]
 ScorerFactory: TypeAlias = Callable[[Labels, Labels], ProbeScorer]
 
@@ -32,7 +33,7 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
     Parameters
     ----------
     latents : Views, or list, tuple or dict of array-like, each of shape (m, d)
-        Every view's samples in the common space; rows of NaN are left out.
+        Every view's samples in the common space; rows of NaN are left out. Torch tensors are compared on their device.
     y : array-like of shape (m,)
         The classes.
     metric : {"euclidean", "cosine"}
@@ -216,14 +217,18 @@ def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore
     return scores
 
 
-def are_recognised(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> Mask:
+def are_recognised(G: Rows, g: Labels, P: Rows, p: Labels, metric: str) -> Mask:
     """Whether the nearest gallery sample of a probe has its class."""
-    (G, P), _ = comparable([G, P], metric)
-    found: Mask = g[pairwise_distances_argmin(P, G, metric=metric)] == p
+    if is_tensor(G):
+        nearest = nearest_tensors(G, P, 1, metric)[1][:, 0]
+    else:
+        (G, P), _ = comparable([G, P], metric)
+        nearest = pairwise_distances_argmin(P, G, metric=metric)
+    found: Mask = g[nearest] == p
     return found
 
 
-def _accuracy(G: Array, g: Labels, P: Array, p: Labels, metric: str) -> float:
+def _accuracy(G: Rows, g: Labels, P: Rows, p: Labels, metric: str) -> float:
     return float(are_recognised(G, g, P, p, metric).mean())
 
 
@@ -234,7 +239,8 @@ def _mean_by_dimension(
     if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
         raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
     samples, counts = _samples(latents, y)
-    arrays, _ = comparable([X for X, _ in samples], metric)
+    # Searches for parameters score samples of moderate number, for which the CPU will do.
+    arrays, _ = comparable([to_numpy(X) for X, _ in samples], metric)
     samples = [(X, labels) for X, (_, labels) in zip(arrays, samples, strict=True)]
     scores = []
     for _, (G, g), probes in _galleries(samples, counts):

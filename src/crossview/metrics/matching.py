@@ -1,9 +1,12 @@
 """Scores of probes in a gallery: match curves, verification, and average precision."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from crossview._backend import is_tensor, to_numpy
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_same_kind
 from crossview.distances import class_distances_in_chunks, distances_in_chunks
@@ -204,11 +207,16 @@ def evenly(values: Array, number: int) -> Array:
     return found
 
 
+def on_cpu(X: Any) -> Any:
+    """A tensor as an array: curves need all distances, sorted and counted, which is left to NumPy."""
+    return to_numpy(X) if is_tensor(X) else X
+
+
 def gallery_and_probes(
     gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, answerable: bool = False
 ) -> tuple[Array, Labels, Array, Labels]:
     """Gallery and probes, checked; the answerable probes are those whose class is in the gallery."""
-    G, P = check_array(gallery, dtype=np.float64), check_array(probes, dtype=np.float64)
+    G, P = (check_array(on_cpu(X), dtype=np.float64) for X in (gallery, probes))
     g, p = as_labels(gallery_y, len(G), "gallery_y"), as_labels(probe_y, len(P), "probe_y")
     check_same_kind(p, g)
     if G.shape[1] != P.shape[1]:

@@ -7,7 +7,7 @@ from sklearn.utils import check_array
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, has_label
 from crossview.distances import class_distances_in_chunks
-from crossview.metrics.matching import evenly, gallery_and_probes
+from crossview.metrics.matching import evenly, gallery_and_probes, on_cpu
 
 _CLEAR = 1e-9  # relative
 _ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29
@@ -164,7 +164,7 @@ def _search(
 
 def _known(X: ArrayLike, y: ArrayLike, name: str) -> tuple[Array, Labels]:
     """Samples that are not missing and have a label."""
-    samples = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+    samples = check_array(on_cpu(X), dtype=np.float64, ensure_all_finite="allow-nan")
     labels = as_labels(y, len(samples), f"{name}_y")
     known = ~np.isnan(samples).all(axis=1) & has_label(labels)
     if not known.any():

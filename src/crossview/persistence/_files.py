@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from crossview._version import __version__
 
 PathLike: TypeAlias = str | os.PathLike[str]
+Content: TypeAlias = bytes | bytearray | memoryview
 
 AGAIN = "Restore it from a copy, or save the model again with crossview.save."
 WRITTEN_BY = "written by crossview.save or the commands fit, tune and enroll"
@@ -35,13 +35,14 @@ _MOST_VALUES = 10**6  # an empty list or dict takes 30 times the memory of its t
 _LARGEST_SIZE, _MOST_DIMENSIONS = 2**48, 8
 _DTYPES = {"BOOL": "?", "F16": "<f2", "F32": "<f4", "F64": "<f8"}
 _DTYPES |= {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
+_DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
 class ModelFileError(ValueError):
     """A file is not a model, is damaged, was written by a newer crossview, or contains what no model has."""
 
 
-def write_atomically(path: PathLike, data: bytes | bytearray) -> None:
+def write_atomically(path: PathLike, *parts: Content) -> None:
     """Write a file, or a link's target, so that its name stands for the old content or the new, whatever happens."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -53,7 +54,7 @@ def write_atomically(path: PathLike, data: bytes | bytearray) -> None:
     rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, rights)) as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
@@ -68,19 +69,34 @@ def write_atomically(path: PathLike, data: bytes | bytearray) -> None:
         raise
 
 
-def pack(model: str, arrays: Mapping[str, NDArray[Any]], version: str = __version__) -> bytearray:
-    """The content of a file: arrays, and the description of a model in JSON."""
+def pack(model: str, arrays: Mapping[str, NDArray[Any]], version: str = __version__) -> list[Content]:
+    """The parts of a file: a header with the description of a model in JSON, and arrays, which are not copied."""
     mark = f"format={_FORMAT} version={version} sha256={_NO_DIGEST.decode()} "
-    data = bytearray(safetensors.numpy.save(dict(arrays), {"crossview": mark + model}))
-    length = int.from_bytes(data[:8], "little")
-    if length > _LARGEST_HEADER or _count(data[8 : 8 + length]) > _MOST_VALUES:
+    entries: dict[str, Any] = {"__metadata__": {"crossview": mark + model}}
+    data: list[Content] = []
+    end = 0
+    # Wide numbers first, so that all are aligned.
+    for name, array in sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])):
+        dtype = _DTYPE_NAMES[array.dtype.newbyteorder("<")]
+        content = np.ascontiguousarray(array, dtype=_DTYPES[dtype]).reshape(-1).view(np.uint8)
+        entries[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [end, end + len(content)]}
+        data.append(content.data)
+        end += len(content)
+    header = bytearray(json.dumps(entries, separators=(",", ":")).encode())
+    header += b" " * (-len(header) % 8)
+    if len(header) > _LARGEST_HEADER or _count(header) > _MOST_VALUES:
         raise ValueError(
             f"everything but its arrays takes more than {_LARGEST_HEADER // 2**20} MiB or more than a million values: "
             "save best_estimator_ of a large search, and labels as arrays of strings or numbers"
         )
-    place = data.index(_NO_DIGEST)
-    data[place : place + 64] = hashlib.sha256(data).hexdigest().encode()
-    return data
+    _layout({name: entry for name, entry in entries.items() if name != "__metadata__"})
+    start = len(header).to_bytes(8, "little")
+    digest = hashlib.sha256(start + header)
+    for part in data:
+        digest.update(part)
+    place = header.index(_NO_DIGEST)
+    header[place : place + 64] = digest.hexdigest().encode()
+    return [start, header, *data]
 
 
 def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[Any]]]:
@@ -92,7 +108,7 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
     raw = file.read(length) if 2 <= length <= min(size - 8, _LARGEST_HEADER) else b""
     mark = None
     with contextlib.suppress(*MALFORMED):
-        header = _parse(raw)
+        header = parse(raw)
         mark = _MARK.fullmatch(header.pop("__metadata__")["crossview"])
     if mark is None:
         raise ModelFileError(
@@ -124,7 +140,7 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
         raise ModelFileError(f"{name} is damaged: its content has changed since it was written. {AGAIN}")
     if int(major) > int(__version__.split(".")[0]):
         raise ModelFileError(newer)
-    return _parse(model.encode()), arrays
+    return parse(model.encode()), arrays
 
 
 def _count(text: bytes | bytearray) -> int:
@@ -132,7 +148,7 @@ def _count(text: bytes | bytearray) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-def _parse(text: bytes) -> Any:
+def parse(text: bytes) -> Any:
     """JSON, unless it would take much memory."""
     if _count(text) > _MOST_VALUES:
         raise ValueError("there are more than a million values")

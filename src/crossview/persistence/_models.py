@@ -1,6 +1,5 @@
 """Saving and loading: from a model to JSON and arrays, and back."""
 
-import io
 import json
 import os
 import stat
@@ -19,10 +18,12 @@ from crossview.persistence._files import (
     ModelFileError,
     PathLike,
     pack,
+    parse,
     unpack,
     write_atomically,
 )
 from crossview.persistence._table import TABLE, check
+from crossview.recognition.matcher import CrossViewClassifier
 
 _UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
 _DEEPEST, _MOST_OBJECTS, _LONGEST_RANGE = 60, 10_000, 10**6
@@ -68,11 +69,12 @@ def save(model: BaseEstimator, path: PathLike) -> None:
     if not isinstance(model, BaseEstimator):
         raise TypeError(f"save takes an estimator, got {type(model).__name__}: pass a model of crossview.")
     try:
-        content = encode(model)
-        _decode(*unpack(io.BytesIO(content), "the file"))
+        text, arrays = _describe(model)
+        parts = pack(text, arrays)
+        _decode(parse(text.encode()), arrays)  # what cannot be loaded must not be saved
     except MALFORMED as error:
         raise ValueError(f"this {type(model).__name__} cannot be saved: {error}") from error
-    write_atomically(path, content)
+    write_atomically(path, *parts)
 
 
 def load(path: PathLike) -> Any:
@@ -116,11 +118,21 @@ def load(path: PathLike) -> Any:
         raise ModelFileError(f"{name} contains no valid model ({reason}). {AGAIN}") from error
 
 
-def encode(model: BaseEstimator) -> bytearray:
-    """The content of a model's file."""
+def encode(model: BaseEstimator) -> bytes:
+    """The content of a model's file, in memory."""
+    return b"".join(pack(*_describe(model)))
+
+
+def _describe(model: BaseEstimator) -> tuple[str, dict[str, NDArray[Any]]]:
+    """JSON and arrays that a model consists of."""
     encoder = _Encoder()
     tree = encoder.node(model, type(model).__name__)
-    return pack(json.dumps(tree, separators=(",", ":")), encoder.arrays)
+    return json.dumps(tree, separators=(",", ":")), encoder.arrays
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Attributes of an object; of a matcher, with its gallery as plain arrays."""
+    return value.__getstate__() if isinstance(value, CrossViewClassifier) else vars(value)
 
 
 class _Encoder:
@@ -155,7 +167,7 @@ class _Encoder:
             _, keys, *state = value.get_state()
             return self._add("random", value, way, keys) | {"state": state}
         if kind is np.ndarray and (value.dtype.kind == "U" or value.dtype.name in _SCALARS):
-            array = np.array(value, dtype=value.dtype.newbyteorder("="), order="K")
+            array = np.asarray(value, dtype=value.dtype.newbyteorder("="))
             if value.dtype.kind == "U":
                 return self._add("text", value, way, array.reshape(-1).view(np.uint32).reshape(*array.shape, -1))
             # Columns first stay columns first: products in another order differ in the last bit.
@@ -168,7 +180,9 @@ class _Encoder:
             return {"$": "same", "object": self.estimators[id(value)]}
         params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
         unfitted = vars(kind(**params))
-        fitted = {name: item for name, item in vars(value).items() if name not in unfitted and name not in _UNSAVED}
+        fitted = {
+            name: item for name, item in _attributes(value).items() if name not in unfitted and name not in _UNSAVED
+        }
         described = {
             group: {name: self.node(item, f"{way}.{name}", depth + 1) for name, item in attributes.items()}
             for group, attributes in (("params", params), ("fitted", fitted))
@@ -247,7 +261,7 @@ class _Decoder:
             raise ValueError(f"{kind} has no parameter {unknown!r}")
         model = cls(**params)
         check(model, fitted)
-        vars(model).update(fitted)
+        model.__setstate__(fitted) if isinstance(model, CrossViewClassifier) else vars(model).update(fitted)
         self.complete.append(model)
         return model
 

@@ -28,9 +28,12 @@ from crossview.embeddings.locality import LPP
 from crossview.embeddings.methods import METHODS
 from crossview.embeddings.neighbourhood import NCA
 from crossview.embeddings.semantic import SemanticMatching
+from crossview.graphs.approximate import check_state
 from crossview.kernels import Kernel, check_kernel_params
 from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
+from crossview.recognition.arrays import batches
 from crossview.recognition.committee import Committee
+from crossview.recognition.engines import MOST_LISTS
 from crossview.recognition.matcher import CrossViewClassifier
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import ClassSplit, SampleSplit
@@ -133,7 +136,32 @@ def _texts(value: Any, sizes: Sizes) -> bool:
 
 
 def _views_of_gallery(value: Any, sizes: Sizes) -> bool:
-    return _texts(value, sizes) and set(value.tolist()) <= set(sizes["names"])
+    names = set(sizes["names"])
+    return _texts(value, sizes) and all(names.issuperset(value[rows].tolist()) for rows in batches(len(value), 1 << 16))
+
+
+def _index_of_gallery(value: Any, sizes: Sizes) -> bool:
+    """An approximate index of the samples in the gallery, or None."""
+    if value is None:
+        return True
+    if type(value) is not dict or set(value) != {
+        "centroids",
+        "origin",
+        "scale",
+        "lists",
+        "metric",
+        "n_probes",
+        "recall",
+    }:
+        return False
+    arrays = [_has_shape(value["centroids"], ["l", "d"], sizes, np.float32), _has_shape(value["origin"], ["d"], sizes)]
+    arrays.append(_has_shape(value["lists"], ["g"], sizes, np.int32))
+    numbers = [type(value[name]) is float and 0.0 <= value[name] < np.inf for name in ("scale", "recall")]
+    numbers.append(type(value["n_probes"]) is int and 1 <= value["n_probes"] <= MOST_LISTS)
+    if not all(arrays + numbers) or value["metric"] not in ("euclidean", "cosine"):
+        return False
+    check_state(value, (sizes["g"], sizes["d"]))
+    return True
 
 
 def _temperature(value: Any, sizes: Sizes) -> bool:
@@ -263,6 +291,7 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "gallery_labels_?": _labels,
         "gallery_ids_?": _texts,
         "gallery_views_?": _views_of_gallery,
+        "gallery_index_?": _index_of_gallery,
     },
     FrozenEstimator: {"estimator": _STEPS},
     Kernel: {

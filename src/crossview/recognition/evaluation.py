@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._backend import to_numpy
 from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
@@ -175,7 +176,7 @@ def evaluate_probes(
         raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
     chosen = metric or chosen_metric(matcher)
     settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state, progress)
-    latent = map_view(matcher, X, view)
+    latent = to_numpy(map_view(matcher, X, view))
     labels = _known_labels(y, len(latent))
     known = has_label(labels) & ~np.isnan(latent).all(axis=1)
     probes, classes = latent[known], labels[known]
@@ -400,7 +401,7 @@ def _latents(model: Any, views: ViewInput) -> Views:
     if unknown := [name for name in checked.names if name not in known]:
         what = f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}"
         raise ValueError(f"{what}. Give the views these names.")
-    return Views({name: map_view(model, first._take(checked, name), name) for name in checked.names})
+    return Views({name: to_numpy(map_view(model, first._take(checked, name), name)) for name in checked.names})
 
 
 def _warn_if_collapsed(latents: Mapping[str, Array]) -> None:

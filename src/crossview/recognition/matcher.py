@@ -1,7 +1,6 @@
 """Enrol a gallery from one view and recognise probes from another."""
 
 from collections.abc import Mapping
-from itertools import count, islice
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -10,14 +9,24 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, column_or_1d, get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._backend import nan_rows, to_numpy
 from crossview._transformer import MultiViewTransformer, map_view, unwrap
-from crossview._types import Array, Labels
-from crossview._validation import as_labels, check_choice, check_count, check_labels, check_same_kind, has_label
-from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
-from crossview.metrics.open_set import largest_threshold, own_and_other
+from crossview._types import Array, Indices, Labels, Rows
+from crossview._validation import (
+    as_labels,
+    check_choice,
+    check_count,
+    check_device,
+    check_flag,
+    check_labels,
+    check_same_kind,
+    has_label,
+)
+from crossview.metrics.open_set import largest_threshold
+from crossview.recognition.gallery import Gallery, SearchOptions
 from crossview.recognition.probabilities import (
     choose_probes,
     class_probabilities,
@@ -31,6 +40,9 @@ from crossview.views import ViewInput, Views, index_of_view
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 
 Samples: TypeAlias = "ViewInput | ArrayLike"
+
+GALLERY_ATTRIBUTES = ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_")
+"""Plain values that a gallery is stored as."""
 
 
 class CrossViewClassifier(ClassifierMixin, BaseEstimator):
@@ -59,6 +71,16 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         the embedding, with the parameters that a search chose. None saves that time; call `calibrate` instead.
     random_state : int
         Seed of these folds.
+    neighbours : {"auto", "exact", "approximate"}
+        How `kneighbors`, `rank`, `predict`, `score` and the threshold of `calibrate` search the gallery. "approximate"
+        uses an inverted file (``pip install 'crossview[approximate]'``) that `enroll` builds and extends. It may miss
+        some of the nearest samples; distances are exact. "auto" does so from 200,000 enrolled samples on if the
+        library is installed and `device` is None. Probabilities always take all samples into account.
+    device : str, optional
+        The device of PyTorch, such as "cuda", on which exact searches run. Probes that are tensors are searched for on
+        their own device.
+    progress : bool
+        Whether to show the progress of long searches and of indexing on stderr.
 
     Attributes
     ----------
@@ -70,6 +92,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Enrolled samples in the common space, and their classes.
     gallery_ids_, gallery_views_ : ndarray of str, shape (g,)
         Their ids, and the names of the views they were seen from.
+    neighbour_recall_ : float
+        Share of the nearest samples that searches find, measured on enrolled samples: 1 for exact search.
     threshold_ : float or None
         Distance beyond which a probe is unknown; None before calibration.
     temperature_ : float or None
@@ -95,10 +119,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     array(['ada', 'bob'], dtype='<U3')
     """
 
-    gallery_: Array
-    gallery_labels_: Labels
-    gallery_ids_: Labels
-    gallery_views_: Labels
+    threshold_: float | None
+    temperature_: float | None
+    _gallery: Gallery
 
     def __init__(
         self,
@@ -111,6 +134,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         unknown_label: Any = None,
         calibration_folds: int | None = 3,
         random_state: int = 0,
+        neighbours: str = "auto",
+        device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.embedding = embedding
         self.gallery_view = gallery_view
@@ -120,6 +146,20 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self.unknown_label = unknown_label
         self.calibration_folds = calibration_folds
         self.random_state = random_state
+        self.neighbours = neighbours
+        self.device = device
+        self.progress = progress
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        gallery = state.pop("_gallery", None)
+        return state if gallery is None else {**state, **_gallery_attributes(gallery)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        arrays = [state[name] for name in GALLERY_ATTRIBUTES if name in state]
+        super().__setstate__({name: value for name, value in state.items() if name not in GALLERY_ATTRIBUTES})
+        if arrays:
+            self._gallery = Gallery(*arrays)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -130,8 +170,34 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     @property
     def classes_(self) -> Labels:
         """The enrolled classes, in sorted order."""
-        check_is_fitted(self, "gallery_labels_")
-        return np.unique(self.gallery_labels_)
+        check_is_fitted(self, "_gallery")
+        return self._gallery.classes
+
+    # Until something is enrolled, these attributes do not exist, as usual in scikit-learn.
+    @property
+    def gallery_(self) -> Array:
+        """Enrolled samples in the common space."""
+        return self._gallery.samples
+
+    @property
+    def gallery_labels_(self) -> Labels:
+        """Classes of the enrolled samples."""
+        return self._gallery.labels
+
+    @property
+    def gallery_ids_(self) -> Labels:
+        """Ids of the enrolled samples."""
+        return self._gallery.ids
+
+    @property
+    def gallery_views_(self) -> Labels:
+        """Names of the views that the enrolled samples were seen from."""
+        return self._gallery.views
+
+    @property
+    def neighbour_recall_(self) -> float:
+        """Share of the nearest samples that searches find: 1 for exact search."""
+        return self._gallery.recall
 
     def fit(self, views: ViewInput, y: ArrayLike) -> Self:
         """Learn the common space, and enrol the samples that the gallery's view has seen.
@@ -157,7 +223,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         if not len(rows):
             raise ValueError(f"view {checked.names[pair[0]]!r} has no samples to enrol: choose another gallery_view.")
         self.embedding_ = clone(self.embedding).fit(checked, labels)
-        self.temperature_: float | None = None
+        self.temperature_ = None
         self.enroll(checked.arrays[pair[0]][rows], labels[rows], pair[0], ids=rows, replace=True)
         if self.calibration_folds is not None:
             best = getattr(self.embedding_, "best_estimator_", self.embedding_)
@@ -196,23 +262,17 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             The matcher. Its threshold is reset, because it depends on the gallery.
         """
         view = self.gallery_view if view is None else view
-        latent = self._latent(X, view)
+        latent = to_numpy(self._latent(X, view))
         names = unwrap(self.embedding_)[0].view_names_
         name = names[index_of_view(view, names)]
         labels = as_labels(y, len(latent))
-        empty = replace or not hasattr(self, "gallery_")
-        if not empty:
-            check_same_kind(labels, self.gallery_labels_)
-        taken = [] if empty else self.gallery_ids_[self.gallery_views_ == name].tolist()
-        new = {
-            "gallery_": latent,
-            "gallery_labels_": labels,
-            "gallery_ids_": _new_ids(ids, len(latent), taken, name),
-            "gallery_views_": np.full(len(latent), name),
-        }
-        for attribute, values in new.items():
-            setattr(self, attribute, values if empty else np.concatenate([getattr(self, attribute), values]))
-        self.threshold_: float | None = None
+        if replace or not hasattr(self, "_gallery"):
+            self._gallery = Gallery.of_view(latent, labels, ids, name)
+        else:
+            check_same_kind(labels, self._gallery.classes)
+            self._gallery.append(latent, labels, ids, name)
+        self._gallery.prepare(self._search_options())
+        self.threshold_ = None
         return self
 
     def kneighbors(
@@ -267,13 +327,13 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         probabilities : ndarray of shape (t, c)
             One column per class, in the order of ``classes_``. The threshold has no influence.
         """
-        probes, gallery, metric = self._latent(X, view), self._gallery(), chosen_metric(self)
+        probes, gallery, metric = self._latent(X, view), self._enrolled(), chosen_metric(self)
         if self.temperature_ is None:
             raise ValueError(
                 "the temperature of the probabilities has not been estimated: call calibrate with samples that were "
                 "not used for training, or fit with calibration_folds=3 and more samples per class."
             )
-        _, chunks = class_distances_in_chunks(gallery, self.gallery_labels_, probes, metric)
+        chunks = gallery.class_distances(probes, self._search_options())
         return np.concatenate([class_probabilities(block, self.temperature_, metric) for _, block in chunks])
 
     def rank(self, X: Samples, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
@@ -292,12 +352,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             Classes, nearest first, and their distances.
         """
         check_count(k, "k", least=1)
-        probes, gallery = self._latent(X, view), self._gallery()
-        classes, chunks = class_distances_in_chunks(gallery, self.gallery_labels_, probes, chosen_metric(self))
-        if k > len(classes):
-            raise ValueError(f"k={k} is more than the {len(classes)} classes in the gallery.")
-        distances, first = nearest(chunks, k)
-        return classes[first], distances
+        probes, gallery = self._latent(X, view), self._enrolled()
+        if k > len(gallery.classes):
+            raise ValueError(f"k={k} is more than the {len(gallery.classes)} classes in the gallery.")
+        return gallery.nearest_classes(probes, k, self._search_options())
 
     def calibrate(
         self, X: Samples, y: ArrayLike, view: int | str | None = None, false_match_rate: float = 0.01
@@ -325,17 +383,19 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         if not 0.0 <= false_match_rate < 1.0:
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
-        gallery, metric = self._gallery(), chosen_metric(self)
+        gallery, metric = self._enrolled(), chosen_metric(self)
         probes, labels = self._labelled_probes(X, y, view)
-        own, other = own_and_other(gallery, self.gallery_labels_, probes, labels, metric)
-        if not np.isfinite(other).all():
+        if len(gallery.classes) < 2:
             raise ValueError("the gallery has only one class: enrol others before calibrating.")
-        self.threshold_ = largest_threshold(other, false_match_rate)
-        enrolled = choose_probes(np.flatnonzero(np.isfinite(own)), self.random_state)
-        if len(enrolled):
-            classes, chunks = class_distances_in_chunks(gallery, self.gallery_labels_, probes[enrolled], metric)
-            distances = np.concatenate([block for _, block in chunks])
-            self.temperature_ = fit_temperature(distances, np.searchsorted(classes, labels[enrolled]), metric)
+        nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
+        others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
+        self.threshold_ = largest_threshold(others, false_match_rate)
+        enrolled = np.flatnonzero(gallery.enrolled(labels))
+        chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
+        if len(chosen):
+            chunks = gallery.class_distances(probes[chosen], self._search_options())
+            of_classes = np.concatenate([block for _, block in chunks])
+            self.temperature_ = fit_temperature(of_classes, np.searchsorted(gallery.classes, labels[chosen]), metric)
         return self
 
     def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
@@ -352,9 +412,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (t,)
             The classes of the probes.
         """
-        self._gallery()
+        gallery = self._enrolled()
         probes, labels = self._labelled_probes(X, y, view)
-        strangers = ~np.isin(labels, self.gallery_labels_)
+        strangers = ~gallery.enrolled(labels)
         if self.threshold_ is None:
             if strangers.all():
                 raise ValueError(
@@ -385,43 +445,49 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise NotFittedError(f"this {name} is not fitted: call fit, or give it a fitted embedding.") from None
         self.embedding_, self.temperature_ = self.embedding, None
 
-    def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Any:
+    def _search_options(self) -> SearchOptions:
+        check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
+        check_device(self.device)
+        check_flag(self.progress, "progress")
+        return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
+
+    def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Rows:
         """Samples of one view in the common space; only if wanted with rows of NaN for missing ones."""
         self._adopt_fitted_embedding()
         first = unwrap(self.embedding_)[0]
         v = index_of_view(self.probe_view if view is None else view, first.view_names_)
         latent = map_view(self.embedding_, _one_view(X, v, first), v)
-        if not missing and (gaps := np.isnan(latent).any(axis=1)).any():
+        if not missing and (gaps := nan_rows(latent)[1]).any():
             where = f"row {gaps.argmax()} is missing in view {first.view_names_[v]!r} (NaN)"
             raise ValueError(f"{where}: leave such rows out.")
         return latent
 
-    def _labelled_probes(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Array, Labels]:
+    def _labelled_probes(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Rows, Labels]:
         """Probes in the common space, and their labels, where there are both."""
         latent = self._latent(X, view, missing=True)
         labels = as_labels(y, len(latent))
-        check_same_kind(labels, self.gallery_labels_)
-        there = has_label(labels) & ~np.isnan(latent).any(axis=1)
+        check_same_kind(labels, self._gallery.classes)
+        there = has_label(labels) & ~nan_rows(latent)[1]
         if not there.any():
             raise ValueError("no probe has a label and is present in this view: check the view and the labels.")
         return latent[there], labels[there]
 
-    def _gallery(self) -> Array:
+    def _enrolled(self) -> Gallery:
         self._adopt_fitted_embedding()
-        if not hasattr(self, "gallery_"):
+        if not hasattr(self, "_gallery"):
             raise ValueError("the gallery is empty: call enroll first.")
-        return self.gallery_
+        return self._gallery
 
-    def _nearest(self, probes: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
+    def _nearest(self, probes: Rows, k: int) -> tuple[Array, Indices]:
         check_count(k, "n_neighbors", least=1)
-        gallery = self._gallery()
+        gallery = self._enrolled()
         if k > len(gallery):
             raise ValueError(f"n_neighbors={k} is more than the {len(gallery)} samples in the gallery: enrol more.")
-        return nearest(distances_in_chunks(gallery, probes, chosen_metric(self)), k)
+        return gallery.nearest(probes, k, self._search_options())
 
-    def _predict(self, probes: Array) -> Labels:
+    def _predict(self, probes: Rows) -> Labels:
         distances, indices = self._nearest(probes, self.n_neighbors)
-        labels = self.gallery_labels_[indices]
+        labels = self._gallery.labels_of(indices)
         votes = (labels[:, :, None] == labels[:, None, :]).sum(axis=2)
         predicted: Labels = labels[np.arange(len(labels)), votes.argmax(axis=1)]
         if self.threshold_ is None:
@@ -434,7 +500,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def _unknown(self) -> Any:
         if self.unknown_label is not None:
             return self.unknown_label
-        return "unknown" if self.gallery_labels_.dtype.kind == "U" else -1
+        return "unknown" if self._gallery.classes.dtype.kind == "U" else -1
 
 
 def chosen_metric(model: Any) -> str:
@@ -465,19 +531,7 @@ def _one_view(X: Samples, v: int, first: MultiViewTransformer) -> Any:
     return X[v]
 
 
-def _new_ids(ids: ArrayLike | None, n: int, taken: list[str], view: str) -> Labels:
-    """Ids of n samples of a view as text; running numbers by default."""
-    held = set(taken)
-    if ids is None:
-        return np.array(list(islice((name for name in map(str, count(len(taken))) if name not in held), n)))
-    names: Labels = np.asarray(column_or_1d(ids)).astype(str)
-    if len(names) != n:
-        raise ValueError(f"ids has {len(names)} names for {n} samples: give one per row.")
-    for name in names.tolist():
-        if name in held:
-            fix = "pass replace=True to empty the gallery first, or leave it out"
-            raise ValueError(f"{name!r} of view {view!r} is already in the gallery: {fix}.")
-    if len(set(names.tolist())) < n:
-        unique, counts = np.unique(names, return_counts=True)
-        raise ValueError(f"ids has {str(unique[counts.argmax()])!r} more than once: every sample needs its own id.")
-    return names
+def _gallery_attributes(gallery: Gallery) -> dict[str, Any]:
+    """What makes up a gallery, by the names of `GALLERY_ATTRIBUTES`."""
+    parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
+    return dict(zip(GALLERY_ATTRIBUTES, parts, strict=True))

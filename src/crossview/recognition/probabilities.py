@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
+from crossview._backend import to_numpy
 from crossview._transformer import map_view
 from crossview._types import Array, Indices, Labels
 from crossview.distances import distances_in_chunks
@@ -17,6 +18,8 @@ from crossview.recognition.splits import folds, matching_folds
 from crossview.views import Views
 
 _MOST_PROBES = 2_000  # that a temperature is estimated on
+_MOST_DISTANCES = 20_000_000  # from probes to classes, likewise, unless there would be too few probes
+_LEAST_PROBES = 20
 _RANGE = 12.0  # temperatures from e^-12 to e^12 times the typical distance are tried
 
 
@@ -58,9 +61,10 @@ def fit_temperature(distances: Array, codes: Indices, metric: str) -> float:
     return typical * float(np.exp(minimize_scalar(log_loss, bounds=(-_RANGE, _RANGE), method="bounded").x))
 
 
-def choose_probes(rows: Indices, random_state: int) -> Indices:
+def choose_probes(rows: Indices, random_state: int, n_classes: int) -> Indices:
     """At most so many of the rows as a temperature is estimated on."""
-    return np.random.default_rng(random_state).permutation(rows)[:_MOST_PROBES]
+    most = min(_MOST_PROBES, max(_LEAST_PROBES, _MOST_DISTANCES // n_classes))
+    return np.random.default_rng(random_state).permutation(rows)[:most]
 
 
 def held_out_temperature(
@@ -75,12 +79,15 @@ def held_out_temperature(
     """
     known, asked = (views.mask[:, v] for v in pair)
     classes, codes = np.unique(y[known], return_inverse=True)
-    chosen = choose_probes(np.flatnonzero(asked & np.isin(y, classes)), random_state)
+    chosen = choose_probes(np.flatnonzero(asked & np.isin(y, classes)), random_state, len(classes))
     distances, right = [], []
     for fitted, fold, test in _held_out(embedding, views, y, n_folds, random_state):
         probes = np.intersect1d(test, chosen)
         if len(probes):
-            G, P = (map_view(fitted, fold.arrays[v][rows], v) for v, rows in zip(pair, (known, probes), strict=True))
+            G, P = (
+                to_numpy(map_view(fitted, fold.arrays[v][rows], v))
+                for v, rows in zip(pair, (known, probes), strict=True)
+            )
             own = np.where(known[probes], np.cumsum(known)[probes] - 1, -1)
             distances.append(_other_distances(G, codes, P, own, metric) / spread(G, metric))
             right.append(np.searchsorted(classes, y[probes]))

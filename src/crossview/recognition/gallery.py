@@ -1,0 +1,317 @@
+"""The gallery of a matcher: enrolled samples with their classes, ids and views, and the search among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+
+from crossview._backend import is_tensor, to_numpy
+from crossview._progress import report, reporting
+from crossview._types import Array, Indices, Labels, Mask, Rows
+from crossview.distances import nearest
+from crossview.graphs.approximate import is_installed
+from crossview.recognition.arrays import GrowingArray, batches
+from crossview.recognition.engines import ApproximateSearch, ExactSearch, TensorSearch
+
+_LARGE = 200_000  # samples from which on "auto" builds an index: one probe takes 15 ms exactly (benchmarks/gallery.md)
+_MOST_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
+_MANY = 10_000  # samples that take a while to index
+_LONG = 10**9  # pairs of probes and samples that take a while to compare
+_CHUNK = 1 << 16  # labels that are Python objects at a time
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search: the distance, and parameters of the matcher."""
+
+    metric: str
+    neighbours: str = "auto"
+    device: str | None = None
+    progress: bool = False
+
+
+class Gallery:
+    """Enrolled samples. Adding to them takes time in proportion to what is added, on average.
+
+    Parameters
+    ----------
+    samples : array of shape (g, d)
+        In the common space.
+    labels, ids, views : array of shape (g,)
+        Their classes, ids, and names of their views.
+    index : mapping, optional
+        State of an approximate index of the samples.
+    """
+
+    def __init__(
+        self, samples: Array, labels: Labels, ids: Labels, views: Labels, index: Mapping[str, Any] | None = None
+    ) -> None:
+        self._samples, self._ids = GrowingArray(samples), GrowingArray(ids)
+        self._classes, self._views = _Codes(labels), _Codes(views)
+        self._numbered: set[str] = set()  # views whose ids are all running numbers
+        self._taken: dict[str, set[str]] = {}  # ids by view, once they are needed
+        sizes = np.bincount(self._views.codes).tolist()
+        self._sizes = Counter(dict(zip(self._views.names.tolist(), sizes, strict=True)))  # by view
+        self._exact_engines: dict[str, ExactSearch] = {}
+        self._tensor_engines: dict[tuple[str, str], TensorSearch] = {}
+        self._index: ApproximateSearch | None = None
+        self._index_state = index  # until the index is needed
+
+    @classmethod
+    def of_view(cls, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> Gallery:
+        """A gallery of samples of one view."""
+        names = _running_numbers(0, len(samples)) if ids is None else _check_ids(ids, len(samples), set(), view)
+        gallery = cls(samples, labels, names, np.full(len(samples), view))
+        gallery._numbered = {view} if ids is None else set()
+        return gallery
+
+    def append(self, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> None:
+        """Add samples of a view."""
+        held = self._sizes[view]
+        if ids is None and (view in self._numbered or not held):
+            names = _running_numbers(held, len(samples))
+            self._numbered.add(view)
+        else:
+            taken = self.ids_taken(view)
+            names = _free_numbers(taken, len(samples)) if ids is None else _check_ids(ids, len(samples), taken, view)
+            self._numbered.discard(view)
+        if view in self._taken:
+            self._taken[view].update(names.tolist())
+        self._samples.append(samples)
+        self._classes.append(labels)
+        self._ids.append(names)
+        self._views.append(np.full(len(samples), view))
+        self._sizes[view] += len(samples)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    @property
+    def samples(self) -> Array:
+        """Enrolled samples, (g, d)."""
+        return self._samples.values
+
+    @property
+    def ids(self) -> Labels:
+        """Their ids, (g,)."""
+        return self._ids.values
+
+    @property
+    def labels(self) -> Labels:
+        """Their classes, (g,)."""
+        return self._classes.values
+
+    @property
+    def views(self) -> Labels:
+        """Names of their views, (g,)."""
+        return self._views.values
+
+    @property
+    def classes(self) -> Labels:
+        """The classes, in sorted order."""
+        return self._classes.unique[0]
+
+    def labels_of(self, rows: Indices) -> Labels:
+        """Classes of some samples."""
+        return self._classes.names[self._classes.codes[rows]]
+
+    def enrolled(self, labels: Labels) -> Mask:
+        """Which labels are classes of the gallery."""
+        return self._classes.contains(labels)
+
+    def ids_taken(self, view: str) -> set[str]:
+        """The ids of a view."""
+        if not self._sizes[view]:
+            return set()
+        if view not in self._taken:
+            self._taken[view] = set(self.ids[self.views == view].tolist())
+        return self._taken[view]
+
+    @property
+    def index_state(self) -> Mapping[str, Any] | None:
+        """State of the approximate index, if there is one."""
+        return self._index_state if self._index is None else self._index.state
+
+    @property
+    def recall(self) -> float:
+        """Share of the nearest samples that searches find; 1 if there is no index."""
+        state = self.index_state
+        return 1.0 if state is None else float(state["recall"])
+
+    def prepare(self, options: SearchOptions) -> None:
+        """Build the index if searches are to use one, or bring it up to date."""
+        if self._is_approximate(options):
+            n_new = len(self) - (0 if self._index is None else len(self._index.index))
+            with reporting("Indexing the gallery", options.progress and n_new >= _MANY):
+                self._approximate(options.metric)
+        else:
+            self._index = self._index_state = None
+
+    def reporting(self, n_probes: int, options: SearchOptions) -> AbstractContextManager[None]:
+        """Report on the progress of searches in this context, if wanted and if they may take seconds."""
+        return reporting("Searching the gallery", options.progress and n_probes * len(self) >= _LONG, unit="probes")
+
+    def nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
+        """Distances and rows of the k nearest samples of every probe, (t, k), nearest first."""
+        with self.reporting(len(probes), options):
+            report(more=len(probes))
+            return self._nearest(probes, k, options)
+
+    def _nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
+        device = options.device
+        if device is None and is_tensor(probes) and probes.device.type != "cpu":
+            device = str(probes.device)
+        if self._is_approximate(options) and (device is None or options.neighbours == "approximate"):
+            exact, index = self._exact(options.metric), self._approximate(options.metric)
+            return index.nearest(self.samples, to_numpy(probes), k, exact)
+        if device is None:
+            return self._exact(options.metric).nearest(self.samples, to_numpy(probes), k)
+        key = device, options.metric
+        engine = self._tensor_engines.setdefault(key, TensorSearch(options.metric, device))
+        return engine.nearest(self.samples, probes, k)
+
+    def nearest_classes(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Labels, Array]:
+        """The k nearest classes of every probe, (t, k), and their distances: those to their nearest samples.
+
+        They are the classes of the nearest samples, in order of appearance. If a probe is surrounded by many samples of
+        few classes, it is compared with the whole gallery.
+        """
+        codes = np.empty((len(probes), k), dtype=np.int32)
+        distances = np.empty((len(probes), k))
+        left = np.arange(len(probes))
+        few = 4 * k + 12
+        depths = [few, _MOST_NEIGHBOURS] if self._is_approximate(options) else [few]
+        for depth in depths if 4 * k < len(self.classes) else ():
+            found, rows = self.nearest(probes[left], min(depth, len(self)), options)
+            of_classes = self._classes.codes[rows]
+            first = _first_occurrences(of_classes)
+            enough = first.sum(axis=1) >= k
+            chosen = first & (np.cumsum(first, axis=1) <= k) & enough[:, None]
+            codes[left[enough]], distances[left[enough]] = (
+                of_classes[chosen].reshape(-1, k),
+                found[chosen].reshape(-1, k),
+            )
+            left = left[~enough]
+            if not len(left):
+                return self._classes.names[codes], distances
+        distances[left], columns = nearest(self.class_distances(probes[left], options), k)
+        codes[left] = self._classes.unique[1][columns]
+        return self._classes.names[codes], distances
+
+    def class_distances(self, probes: Rows, options: SearchOptions) -> Iterator[tuple[slice, Array]]:
+        """Distances to the nearest sample of every class, (probes, classes), for some probes at a time; exact."""
+        codes, (classes, order) = self._classes.codes, self._classes.unique
+        exact = self._exact(options.metric)
+        with self.reporting(len(probes), options):
+            report(more=len(probes))
+            for rows, block in exact.class_distances(self.samples, codes, len(classes), to_numpy(probes)):
+                yield rows, block[:, order]
+
+    def _is_approximate(self, options: SearchOptions) -> bool:
+        if options.neighbours == "auto":
+            return options.device is None and len(self) >= _LARGE and is_installed()
+        return options.neighbours == "approximate"
+
+    def _exact(self, metric: str) -> ExactSearch:
+        return self._exact_engines.setdefault(metric, ExactSearch(metric))
+
+    def _approximate(self, metric: str) -> ApproximateSearch:
+        exact, state = self._exact(metric), self._index_state
+        if self._index is None and state is not None and state["metric"] == metric:
+            self._index = ApproximateSearch.from_state(state, self.samples)
+        if self._index is None or self._index.metric != metric:
+            self._index = ApproximateSearch.build(self.samples, exact)
+        self._index_state = None
+        self._index = self._index.updated(self.samples, exact)
+        return self._index
+
+
+class _Codes:
+    """Labels as numbers in the order in which they first occur: small, and quick to compare."""
+
+    def __init__(self, labels: Labels) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._codes = GrowingArray(np.empty(0, dtype=np.int32))
+        self._dtype = labels.dtype
+        self._known: tuple[Labels, Labels, Indices] | None = None
+        self.append(labels)
+
+    def append(self, labels: Labels) -> None:
+        numbers, known = self._numbers, len(self._numbers)
+        for rows in batches(len(labels), _CHUNK):
+            codes = [numbers.setdefault(label, len(numbers)) for label in labels[rows].tolist()]
+            self._codes.append(np.array(codes, dtype=np.int32))
+        dtype = np.promote_types(self._dtype, labels.dtype)
+        if len(numbers) > known or dtype != self._dtype:
+            self._dtype, self._known = dtype, None
+
+    @property
+    def codes(self) -> Indices:
+        return self._codes.values
+
+    @property
+    def names(self) -> Labels:
+        """Labels by code."""
+        return self._sorted()[0]
+
+    @property
+    def unique(self) -> tuple[Labels, Indices]:
+        """Labels in sorted order, and their codes."""
+        return self._sorted()[1:]
+
+    @property
+    def values(self) -> Labels:
+        """All labels."""
+        return self.names[self.codes]
+
+    def contains(self, labels: Labels) -> Mask:
+        return np.array([label in self._numbers for label in labels.tolist()], dtype=bool)
+
+    def _sorted(self) -> tuple[Labels, Labels, Indices]:
+        if self._known is None:
+            names = np.array(list(self._numbers), dtype=self._dtype)
+            order = np.argsort(names, kind="stable")
+            self._known = names, names[order], order
+        return self._known
+
+
+def _first_occurrences(codes: Indices) -> Mask:
+    """Which entries of every row differ from all entries before."""
+    order = np.argsort(codes, axis=1, kind="stable")
+    ordered = np.take_along_axis(codes, order, axis=1)
+    first = np.ones(codes.shape, dtype=bool)
+    np.put_along_axis(first, order[:, 1:], ordered[:, 1:] != ordered[:, :-1], axis=1)
+    return first
+
+
+def _running_numbers(start: int, n: int) -> Labels:
+    return np.array([str(number) for number in range(start, start + n)])
+
+
+def _free_numbers(taken: set[str], n: int) -> Labels:
+    """The first n numbers from the number of ids on that are not ids."""
+    return np.array(list(islice((name for name in map(str, count(len(taken))) if name not in taken), n)))
+
+
+def _check_ids(ids: ArrayLike, n: int, taken: set[str], view: str) -> Labels:
+    """Ids of n samples of a view, as text."""
+    names: Labels = np.asarray(column_or_1d(ids)).astype(str)
+    if len(names) != n:
+        raise ValueError(f"ids has {len(names)} names for {n} samples: give one per row.")
+    listed = names.tolist()
+    for name in listed:
+        if name in taken:
+            fix = "pass replace=True to empty the gallery first, or leave it out"
+            raise ValueError(f"{name!r} of view {view!r} is already in the gallery: {fix}.")
+    if len(set(listed)) < n:
+        unique, counts = np.unique(names, return_counts=True)
+        raise ValueError(f"ids has {str(unique[counts.argmax()])!r} more than once: every sample needs its own id.")
+    return np.array(listed)  # as wide as the longest

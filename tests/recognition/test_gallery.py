@@ -1,0 +1,448 @@
+"""Large galleries: engines agree, enrolment appends, and the index goes through files."""
+
+import copy
+import pickle
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import crossview as cv
+from crossview import _progress
+from crossview.persistence import ModelFileError, _models, load, save
+from crossview.recognition import engines, gallery
+from crossview.recognition.arrays import GrowingArray
+from crossview.recognition.engines import ExactSearch
+from crossview.recognition.gallery import Gallery, SearchOptions
+
+RNG = np.random.default_rng(0)
+CENTRES = RNG.normal(size=(300, 6))
+Y = RNG.permutation(np.repeat(np.arange(300), 8))
+X = CENTRES[Y] + 0.2 * RNG.normal(size=(len(Y), 6))
+PROBES = CENTRES[:90] + 0.3 * RNG.normal(size=(90, 6))
+METRICS = ["euclidean", "cosine"]
+
+
+@pytest.fixture(scope="module")
+def embedding():
+    return cv.PCA(6).fit([X, X + 1.0])
+
+
+def matcher(embedding, **options):
+    return cv.CrossViewClassifier(embedding, **options).enroll(X, Y, 0)
+
+
+def literal_distances(G, P, metric):
+    if metric == "euclidean":
+        return np.array([[np.sqrt(np.sum((g - p) ** 2)) for g in G] for p in P])
+    G, P = (Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (G, P))
+    return np.array([[1.0 - np.dot(g, p) for g in G] for p in P])
+
+
+# The search itself.
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("offset", [0.0, 10.0, 1e7])
+@pytest.mark.parametrize("scale", [1.0, 1e-120, 1e120])
+def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
+    monkeypatch.setattr(engines, "_TILE", 700)  # many tiles, of unequal size
+    monkeypatch.setattr(engines, "_PROBES", 7)
+    G, P = scale * (X[:500] + offset), scale * (PROBES[:20] + offset)
+    search = ExactSearch(metric)
+    search.update(G[:100])
+    distances, rows = search.nearest(G, P, 9)
+    expected = scale * literal_distances(G / scale, P / scale, metric) if metric == "euclidean" else None
+    expected = literal_distances(G / scale, P / scale, metric) if expected is None else expected
+    tolerance = 1e-12 if offset < 1e6 else 1e-6 if metric == "euclidean" else 1e-12
+    unit = scale if metric == "euclidean" else 1.0
+    np.testing.assert_allclose(distances / unit, np.sort(expected, axis=1)[:, :9] / unit, rtol=1e-6, atol=tolerance)
+    np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), distances, rtol=1e-6, atol=tolerance * unit)
+    codes = np.arange(500) % 11
+    (blocks,) = zip(*((block,) for _, block in search.class_distances(G, codes, 11, P)), strict=True)
+    by_class = np.stack([expected[:, codes == c].min(axis=1) for c in range(11)], axis=1)
+    np.testing.assert_allclose(np.concatenate(blocks) / unit, by_class / unit, rtol=1e-6, atol=1e-7)
+
+
+def test_ties_are_in_the_order_of_enrolment():
+    G = np.repeat(RNG.normal(size=(40, 5)), 30, axis=0)[RNG.permutation(1200)]
+    distances, rows = ExactSearch("euclidean").nearest(G, G[:50], 30)
+    assert (distances == 0.0).all()
+    for k, found in enumerate(rows):
+        np.testing.assert_array_equal(found, np.flatnonzero((G[k] == G).all(axis=1)))
+
+
+def test_samples_at_zero_are_at_a_right_angle_to_all():
+    G, P = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 0.0]])
+    distances, rows = ExactSearch("cosine").nearest(G, P, 3)
+    np.testing.assert_array_equal(distances, [[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
+    np.testing.assert_array_equal(rows, [[0, 1, 2], [1, 0, 2]])
+
+
+# Engines.
+
+
+@pytest.fixture(params=["approximate", "device", "tensors"])
+def other(request, embedding, monkeypatch):
+    """A matcher with another engine than the exact one, and how to present probes to it."""
+    if request.param == "approximate":
+        pytest.importorskip("faiss")
+        return matcher(embedding, neighbours="approximate"), lambda P: P
+    torch = pytest.importorskip("torch")
+    if request.param == "device":
+        return matcher(embedding, device="cpu"), lambda P: P
+    return cv.CrossViewClassifier(embedding).enroll(torch.from_numpy(X), Y, 0), torch.from_numpy
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_engines_agree(embedding, other, metric):
+    exact = matcher(embedding, neighbours="exact", metric=metric)
+    model, present = other
+    model.set_params(metric=metric)
+    np.testing.assert_allclose(model.gallery_, exact.gallery_, atol=1e-13)
+    for k in (1, 10):
+        (distances, rows), (expected, nearest) = (m.kneighbors(P, 1, k) for m, P in both(model, exact, present))
+        assert type(distances) is type(rows) is np.ndarray
+        agree = rows == nearest
+        assert agree.mean() > 0.98
+        np.testing.assert_allclose(distances[agree], expected[agree], rtol=1e-12, atol=1e-13)
+    for k in (1, 5, 200):
+        (labels, distances), (expected_labels, expected) = (m.rank(P, 1, k) for m, P in both(model, exact, present))
+        assert (labels == expected_labels).mean() > 0.98
+        np.testing.assert_allclose(distances, expected, rtol=0.2)
+    predicted, expected = (m.predict(P, 1) for m, P in both(model, exact, present))
+    assert (predicted == expected).mean() > 0.98
+    thresholds = [m.calibrate(P, Y[:90], 1, 0.1).threshold_ for m, P in both(model, exact, present)]
+    np.testing.assert_allclose(*thresholds, rtol=0.02)
+    probabilities, expected = (m.predict_proba(P, 1) for m, P in both(model, exact, present))
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-9)
+    assert model.score(present(PROBES), np.arange(90), 1) == pytest.approx(
+        exact.score(PROBES, np.arange(90), 1), abs=0.03
+    )
+
+
+def both(model, exact, present):
+    return (model, present(PROBES)), (exact, PROBES)
+
+
+def test_ranks_of_probes_among_many_samples_of_one_class(embedding):
+    """The nearest samples are all of one class, so other classes are found by comparing with the whole gallery."""
+    pytest.importorskip("faiss")
+    crowd = 1e-3 * RNG.normal(size=(3000, 6))
+    exact, approximate = (
+        matcher(embedding, neighbours=kind).enroll(crowd, np.full(3000, 999), 0) for kind in ("exact", "approximate")
+    )
+    probe = np.zeros((1, 6))
+    for model in (exact, approximate):
+        labels, distances = model.rank(probe, 0, 3)
+        assert labels[0, 0] == 999
+        D = np.linalg.norm(model.gallery_ - cv.transform_view(embedding, probe, 0), axis=1)
+        expected = sorted(D[model.gallery_labels_ == c].min() for c in [*range(300), 999])[:3]
+        np.testing.assert_allclose(distances[0], expected, rtol=1e-9)
+
+
+def test_auto_uses_an_index_for_large_galleries(embedding, monkeypatch):
+    pytest.importorskip("faiss")
+    assert matcher(embedding).neighbour_recall_ == 1.0
+    monkeypatch.setattr(gallery, "_LARGE", 2000)
+    large = matcher(embedding)
+    assert large.neighbour_recall_ >= 0.99
+    assert matcher(embedding, neighbours="exact").neighbour_recall_ == 1.0
+    monkeypatch.setattr(gallery, "is_installed", lambda: False)
+    assert matcher(embedding).neighbour_recall_ == 1.0
+
+
+def test_low_recall_is_warned_of(embedding, monkeypatch):
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(engines, "MOST_LISTS", 1)
+    monkeypatch.setattr(engines, "_FIRST_LISTS", 1)
+    with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of .* use neighbours='exact'"):
+        model = matcher(embedding, neighbours="approximate")
+    assert 0.0 < model.neighbour_recall_ < 0.95
+
+
+def test_approximate_search_needs_the_library(embedding, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ImportError, match=r"approximate neighbours need faiss: pip install"):
+        matcher(embedding, neighbours="approximate")
+
+
+def test_mistakes(embedding):
+    for options, message in (
+        ({"neighbours": "fast"}, "neighbours must be one of 'auto', 'exact', 'approximate', got 'fast'"),
+        ({"device": "abacus"}, "device must be a device that PyTorch can use, got 'abacus'"),
+        ({"progress": 1}, "progress must be True or False, got 1"),
+    ):
+        if "device" in options:
+            pytest.importorskip("torch")
+        with pytest.raises(ValueError, match=message):
+            matcher(embedding, **options)
+
+
+# Enrolment.
+
+
+def test_arrays_grow_in_linear_time_and_old_values_stay():
+    array = GrowingArray(np.zeros((1, 3)))
+    buffers, before = set(), array.values
+    for k in range(1, 2000):
+        array.append(np.full((1, 3), float(k)))
+        buffers.add(id(array._buffer))
+    assert len(buffers) < 25
+    np.testing.assert_array_equal(array.values[:, 1], np.arange(2000))
+    np.testing.assert_array_equal(before, np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("neighbours", ["exact", "approximate"])
+def test_many_enrolments_equal_one(embedding, neighbours, monkeypatch):
+    if neighbours == "approximate":
+        pytest.importorskip("faiss")
+    words = np.array([f"class {c}" for c in Y])
+    once = cv.CrossViewClassifier(embedding, neighbours=neighbours).enroll(X, words, 0)
+    built = []
+    monkeypatch.setattr(engines.InvertedFile, "train", count_calls(engines.InvertedFile.train, built))
+    model = cv.CrossViewClassifier(embedding, neighbours=neighbours).enroll(X[:300], words[:300], 0)
+    for start in [*range(300, 340), *range(340, len(X), 515)]:
+        stop = start + 1 if start < 340 else min(start + 515, len(X))
+        model.enroll(X[start:stop], words[start:stop], 0)
+        assert model.kneighbors(X[stop - 1 : stop], 0)[1] == [[stop - 1]]
+    assert len(built) == (0 if neighbours == "exact" else 2)
+    for name in ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "classes_"):
+        a, b = getattr(model, name), getattr(once, name)
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    found, expected = (m.rank(PROBES, 1, 3)[0] for m in (model, once))
+    assert (found == expected).mean() > 0.98
+
+
+def count_calls(function, calls):
+    def counted(*args, **options):
+        calls.append(1)
+        return function(*args, **options)
+
+    return counted
+
+
+def test_labels_keep_their_kind():
+    G, view = np.zeros((2, 1)), "left"
+    for first, second in (
+        (np.array([1, 2]), np.array([2.5, 1.0])),
+        (np.array([True, False]), np.array([3, 1])),
+        (np.array(["b", "a"]), np.array(["long name", "b"])),
+    ):
+        one = Gallery.of_view(G, first, None, view)
+        one.append(G, second, None, view)
+        expected = np.concatenate([first, second])
+        np.testing.assert_array_equal(one.labels, expected)
+        np.testing.assert_array_equal(one.classes, np.unique(expected))
+        assert one.labels.dtype == one.classes.dtype == expected.dtype
+        assert one.enrolled(np.array([first[0], second[0]])).all()
+
+
+def test_running_numbers_skip_ids_that_are_taken(embedding):
+    model = cv.CrossViewClassifier(embedding).enroll(X[:2], Y[:2], 0).enroll(X[2:4], Y[2:4], 0)
+    assert model.gallery_ids_.tolist() == ["0", "1", "2", "3"]
+    model.enroll(X[:2], Y[:2], 0, ids=["5", "a"]).enroll(X[:3], Y[:3], 0)
+    assert model.gallery_ids_.tolist()[4:] == ["5", "a", "6", "7", "8"]
+    with pytest.raises(ValueError, match="'2' of view 'view0' is already in the gallery"):
+        model.enroll(X[:1], Y[:1], 0, ids=["2"])
+    assert len(model.gallery_) == 9
+    model.enroll(X[:2], Y[:2], 1, ids=["2", "b"]).enroll(X[:1], Y[:1], 1)
+    assert model.gallery_ids_.tolist()[9:] == ["2", "b", "3"]
+
+
+def test_copies_grow_by_themselves(embedding):
+    model = matcher(embedding)
+    other = copy.copy(model).enroll(X[:5], Y[:5], 0)
+    assert (len(model.gallery_), len(other.gallery_)) == (len(X), len(X) + 5)
+    model.enroll(PROBES, np.arange(90), 0)
+    np.testing.assert_array_equal(other.gallery_[-5:], model.gallery_[:5])
+
+
+# Files.
+
+
+@pytest.fixture(scope="module")
+def indexed(embedding):
+    pytest.importorskip("faiss")
+    return matcher(embedding, neighbours="approximate", metric="cosine")
+
+
+def test_the_index_goes_through_files(indexed, tmp_path, monkeypatch):
+    save(indexed, tmp_path / "model")
+    monkeypatch.setattr(engines.InvertedFile, "train", None)  # must not be needed
+    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(indexed))):
+        assert again.neighbour_recall_ == indexed.neighbour_recall_
+        for found, expected in zip(again.rank(PROBES, 1), indexed.rank(PROBES, 1), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        again.enroll(PROBES[:3], [500, 501, 502], 0)
+        np.testing.assert_array_equal(again.predict(PROBES[:3], 0), [500, 501, 502])
+        assert len(again._gallery.index_state["lists"]) == len(X) + 3
+    again = load(tmp_path / "model")
+    save(again, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_a_file_with_an_index_works_without_the_library(indexed, tmp_path, monkeypatch):
+    save(copy.copy(indexed).set_params(neighbours="auto"), tmp_path / "model")
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    monkeypatch.setattr(gallery, "is_installed", lambda: False)
+    again = load(tmp_path / "model")
+    exact = copy.copy(indexed).set_params(neighbours="exact")
+    np.testing.assert_array_equal(again.rank(PROBES, 1)[0], exact.rank(PROBES, 1)[0])
+
+
+def test_another_distance_gets_another_index(indexed, tmp_path):
+    save(indexed, tmp_path / "model")
+    again = load(tmp_path / "model").set_params(metric="euclidean")
+    exact = copy.copy(again).set_params(neighbours="exact")
+    assert (again.rank(PROBES, 1)[0] == exact.rank(PROBES, 1)[0]).mean() > 0.98
+    assert again._gallery.index_state["metric"] == "euclidean"
+
+
+def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
+    state = indexed.__getstate__()
+    index = state["gallery_index_"]
+    lists, centroids, origin = index["lists"], index["centroids"], index["origin"]
+    wrong = lists.copy()
+    wrong[7] = len(centroids)
+    forged = [
+        {"lists": wrong},
+        {"lists": np.where(lists == lists[0], -1, lists).astype(np.int32)},
+        {"lists": lists[:-1]},
+        {"lists": lists.astype(np.float32)},
+        {"lists": lists[:, None]},
+        {"lists": lists.tolist()},
+        {"centroids": centroids[:, :-1].copy()},
+        {"centroids": np.full_like(centroids, np.nan)},
+        {"centroids": centroids.astype(np.float64)},
+        {"centroids": centroids[0]},
+        {"origin": origin[:-1]},
+        {"origin": np.full_like(origin, np.inf)},
+        {"scale": 0.0},
+        {"scale": -1.0},
+        {"scale": float("nan")},
+        {"scale": "1"},
+        {"n_probes": 0},
+        {"n_probes": 10**9},
+        {"n_probes": 2.0},
+        {"recall": float("nan")},
+        {"metric": "manhattan"},
+        {"metric": ["cosine"]},
+        {"spare": 1},
+    ]
+    stored = [{**index, **change} for change in forged] + [{}, [], 1, "index", {"lists": lists}]
+    for value in stored:
+        monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, v=value: state | {"gallery_index_": v})
+        (tmp_path / "model").write_bytes(_models.encode(indexed))
+        with pytest.raises(ModelFileError, match=r"gallery_index_ is invalid|neighbour index|Error"):
+            load(tmp_path / "model")
+
+
+def test_files_are_in_the_format_of_safetensors(indexed, tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    save(indexed, tmp_path / "model")
+    arrays = numpy.load_file(tmp_path / "model")
+    np.testing.assert_array_equal(arrays["CrossViewClassifier.gallery_"], indexed.gallery_)
+    lists = arrays["CrossViewClassifier.gallery_index_['lists']"]
+    np.testing.assert_array_equal(lists, indexed._gallery.index_state["lists"])
+
+
+def test_devices_stay_out_of_files(embedding, tmp_path):
+    pytest.importorskip("torch")
+    model = matcher(embedding, device="cpu")
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.device is None
+    np.testing.assert_array_equal(again.predict(PROBES, 1), model.predict(PROBES, 1))
+    content = _models.encode(model)
+    assert b"device" not in content
+
+
+# Tensors.
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_metrics_take_tensors(metric, dtype):
+    torch = pytest.importorskip("torch")
+    latents = [CENTRES[Y[:400]] + 0.5 * RNG.normal(size=(400, 6)) for _ in range(3)]
+    latents = [Z.astype(dtype).astype(np.float64) for Z in latents]
+    latents[1][:9] = np.nan
+    tensors = [torch.from_numpy(Z).to(getattr(torch, dtype)) for Z in latents]
+    y = Y[:400]
+    found = cv.metrics.cross_view_accuracy(tensors, y, metric)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, cv.metrics.cross_view_accuracy(latents, y, metric))
+    assert 0.1 < cv.metrics.mean_accuracy(tensors, y, metric) < 0.9
+    for name in ("mean_accuracy", "mean_average_precision", "cross_view_average_precision"):
+        score = getattr(cv.metrics, name)
+        np.testing.assert_allclose(score(tensors, y, metric), score(latents, y, metric), rtol=1e-12)
+    np.testing.assert_array_equal(
+        cv.metrics.accuracy_by_dimension(tensors, y, [2, 6], metric),
+        cv.metrics.accuracy_by_dimension(latents, y, [2, 6], metric),
+    )
+    for name in ("cmc", "roc", "det", "average_precision", "identification_rates", "fnir_at_fpir"):
+        score = getattr(cv.metrics, name)
+        results = [score(Z[0], y, Z[2], y, metric=metric) for Z in (tensors, latents)]
+        np.testing.assert_equal(*results)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_tensors_with_extreme_values_are_compared(metric):
+    torch = pytest.importorskip("torch")
+    latents = [CENTRES[:50] * 1e120, (CENTRES[:50] + 0.1) * 1e120]
+    latents[0][0] = 0.0
+    tensors = [torch.from_numpy(Z) for Z in latents]
+    expected = cv.metrics.cross_view_accuracy(latents, np.arange(50), metric)
+    np.testing.assert_array_equal(cv.metrics.cross_view_accuracy(tensors, np.arange(50), metric), expected)
+
+
+def test_a_matcher_works_with_tensors_alone(tmp_path):
+    torch = pytest.importorskip("torch")
+    views = [X[:600], X[:600] + 0.1 * RNG.normal(size=(600, 6))]
+    tensors = [torch.tensor(Z) for Z in views]
+    models = [cv.CrossViewClassifier(cv.MvDA(4)).fit(given, Y[:600]) for given in (views, tensors)]
+    np.testing.assert_allclose(models[1].gallery_, models[0].gallery_, atol=1e-9)
+    assert models[1].temperature_ == pytest.approx(models[0].temperature_, rel=1e-6)
+    np.testing.assert_array_equal(models[1].predict(tensors), models[0].predict(views))
+    assert models[1].score(tensors, Y[:600]) == models[0].score(views, Y[:600])
+    assert models[1].embedding_.score(tensors, Y[:600]) == models[0].embedding_.score(views, Y[:600])
+    evaluations = [
+        cv.evaluate_probes(model, given[1], Y[:600], 1, n_bootstrap=100).mean.accuracy.value
+        for model, given in zip(models, (views, tensors), strict=True)
+    ]
+    assert evaluations[0] == evaluations[1]
+    assert cv.evaluate(models[1], tensors, Y[:600], n_bootstrap=100).mean.accuracy.value > 0.5
+    tensors[1][3] = torch.nan
+    with pytest.raises(ValueError, match="row 3 is missing in view 'view1'"):
+        models[1].predict(tensors)
+    save(models[1], tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(views), models[1].predict(views))
+
+
+def test_long_work_reports_progress(embedding, monkeypatch, capsys):
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(gallery, "_MANY", 1)
+    monkeypatch.setattr(gallery, "_LONG", 1)
+    monkeypatch.setattr(_progress, "_FIRST_LINE", 0.0)
+    monkeypatch.setattr(_progress, "_INTERVAL", 0.001)
+    monkeypatch.setattr(engines, "_PROBES", 1)
+    model = matcher(embedding, neighbours="approximate", progress=True)
+    assert "Indexing the gallery" in capsys.readouterr().err
+    model.set_params(neighbours="exact").kneighbors(PROBES, 1)
+    assert "Searching the gallery" in capsys.readouterr().err
+    model.set_params(progress=False).kneighbors(PROBES, 1)
+    assert capsys.readouterr().err == ""
+
+
+def test_searches_of_a_gallery_share_its_engines(embedding):
+    """No engine is built twice, whatever is asked."""
+    model = matcher(embedding)
+    options = SearchOptions("euclidean")
+    first = model._gallery._exact("euclidean")
+    model._gallery.nearest(PROBES, 2, options)
+    assert model._gallery._exact("euclidean") is first
+    with warnings.catch_warnings(action="error"):
+        assert model.rank(PROBES, 1, 2)[0].shape == (90, 2)
