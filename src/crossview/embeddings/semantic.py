@@ -69,10 +69,10 @@ class SemanticMatching(Embedding):
     """
 
     search_space: ClassVar[SearchSpace] = {
-        "C": [1e-3, 1e-2, 1e-1, 1.0, 1e1],
+        "C": [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1],
         "log": [False, True],
-        "cca_components": [None, 10, 20, 40],
-        "cca_reg": [1e-2, 1e-1, 1.0],
+        "cca_components": [None, 5, 10, 20, 40],
+        "cca_reg": [1e-3, 1e-2, 1e-1, 1.0],
     }
     _needs_labels = True
     _nested_components = False
