@@ -221,7 +221,8 @@ def test_samples_without_a_label_are_never_wrong(enrolled):
     some = np.where(np.arange(400) % 2, words[TEST], "")
     assert enrolled.score(DATA.views[TEST], some) == enrolled.score(RIGHT[TEST][1::2], words[TEST][1::2])
     threshold = enrolled.calibrate(DATA.views[TEST], some).threshold_
-    assert threshold == enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2]).threshold_
+    expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2]).threshold_
+    assert threshold == pytest.approx(expected, rel=1e-9)  # products of other sizes round in another way
     with pytest.raises(ValueError, match="no probe has a label and is present in this view"):
         enrolled.score(DATA.views[TEST], np.full(400, ""))
 
