@@ -222,7 +222,7 @@ def test_samples_without_a_label_are_never_wrong(enrolled):
     assert enrolled.score(DATA.views[TEST], some) == enrolled.score(RIGHT[TEST][1::2], words[TEST][1::2])
     threshold = enrolled.calibrate(DATA.views[TEST], some).threshold_
     expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2]).threshold_
-    assert threshold == pytest.approx(expected, rel=1e-12)  # fewer rows at a time may round differently
+    assert threshold == pytest.approx(expected, rel=1e-9)  # products of other sizes round in another way
     with pytest.raises(ValueError, match="no probe has a label and is present in this view"):
         enrolled.score(DATA.views[TEST], np.full(400, ""))
 

@@ -134,13 +134,12 @@ class ExactSearch:
     def _lengths(self, probes: Array, keys: Array) -> Array:
         """Distances from keys."""
         if self.metric == "cosine":
-            cosines: Array = np.clip(1.0 + keys, 0.0, 2.0)
-            return cosines
+            return np.clip(1.0 + keys, 0.0, 2.0)
         centred = probes - self._origin
         # As products are with samples that are not centred, the origin is subtracted here.
-        squares = keys + (np.einsum("ij,ij->i", centred, centred) + 2.0 * centred @ self._origin)[:, None]
-        lengths: Array = np.sqrt(np.maximum(squares, 0.0))
-        return lengths
+        squares = keys + np.einsum("ij,ij->i", centred, centred + 2.0 * self._origin)[:, None]
+        distances: Array = np.sqrt(np.maximum(squares, 0.0))
+        return distances
 
     def _margin(self, probes: Array) -> Array:
         """Twice the rounding error of the keys of every probe."""

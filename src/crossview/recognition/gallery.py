@@ -21,7 +21,7 @@ from crossview.graphs.approximate import is_installed
 from crossview.recognition.arrays import GrowingArray, batches
 from crossview.recognition.engines import ApproximateSearch, ExactSearch, TensorSearch
 
-_LARGE = 200_000  # samples from which on "auto" builds an index: one probe takes 15 ms exactly (benchmarks/gallery.md)
+_LARGE = 200_000  # samples from which on "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
 _MOST_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
 _MANY = 10_000  # samples that take a while to index
 _LONG = 10**9  # pairs of probes and samples that take a while to compare
