@@ -14,8 +14,8 @@ from sklearn.utils import Tags, check_random_state
 
 from crossview._backend import divide_columns, inner_products, product, shift
 from crossview._transformer import MultiViewTransformer
-from crossview._types import Array, Rows
-from crossview._validation import check_choice, check_count, check_flag, check_weight, per_view
+from crossview._types import Array, Indices, Rows
+from crossview._validation import check_choice, check_count, check_flag, check_lazy, check_weight, per_view
 from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
 from crossview.linalg.classes import grams
 from crossview.linalg.samples import Samples, moments
@@ -136,7 +136,7 @@ class ViewScaler(_ViewWise):
         if self.by == "view":
             return mean, np.full(D, np.sqrt(variances.mean()) or 1.0)
         # A constant column may have a variance due to rounding.
-        rounding = len(samples) * np.finfo(np.float64).eps
+        rounding = float(samples.n_seen[0]) * np.finfo(np.float64).eps
         constant = variances <= rounding * variances + np.square(rounding * mean)
         return mean, np.where(constant, 1.0, np.sqrt(variances))
 
@@ -256,7 +256,7 @@ def _principal_components(samples: Samples, limit: int | None) -> tuple[Array, A
     decomposition. It squares the singular values, however, so small ones drown in rounding error: if these are needed,
     the singular values are computed.
     """
-    m, (D,) = len(samples), samples.n_features
+    (m,), (D,) = samples.n_seen, samples.n_features
     most = min(m, D) if limit is None else min(limit, m, D)
     if m < D:
         X = samples.factors()[0]
@@ -438,6 +438,9 @@ class ViewKernel(KernelTransformer):
             The fitted transformer.
         """
         checked = _learnable(views)
+        if checked._lazy:
+            instead = "fit it to some samples in memory; it can then transform Dask arrays"
+            check_lazy(self, self.device, instead)
         maps, features = self._fit_kernel_maps(checked)
         self._store_kernels(maps)
         self.factors_ = [R[kernel_map.pivots] for kernel_map, R in zip(maps, features, strict=True)]
@@ -455,8 +458,14 @@ class ViewKernel(KernelTransformer):
 def _learnable(views: ViewInput) -> Views:
     """Samples to learn from: those that several views have, unless this leaves a view without any."""
     checked = Views(views)
-    for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
-        if not seen:
+    n_seen, n_paired = checked._total(_counts)
+    for name, number in zip(checked.names, n_seen, strict=True):
+        if not number:
             raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
-    mask = seen_by_several(checked.mask)
-    return checked if mask is checked.mask or not mask.any(axis=0).all() else Views(checked, mask=mask)
+    complete = n_seen.min() == len(checked)
+    return checked if complete or not n_paired.all() else Views(checked, mask=seen_by_several(checked.mask))
+
+
+def _counts(views: Views) -> list[Indices]:
+    """Number of samples in each view, and of those that another view has, too."""
+    return [views.mask.sum(axis=0), seen_by_several(views.mask).sum(axis=0)]

@@ -35,6 +35,12 @@ def is_tensor(X: object) -> bool:
     return True
 
 
+def is_lazy(X: object) -> bool:
+    """Whether X is a Dask array."""
+    dask_array = sys.modules.get("dask.array")
+    return dask_array is not None and isinstance(X, dask_array.Array)
+
+
 def to_device(X: Any, device: Any) -> Rows:
     """X as a tensor of float32 or float64 on a device."""
     from crossview._backend.torch import tensor_on
@@ -80,10 +86,16 @@ def inner_products(A: Array, B: Array, scale: float = 1.0) -> Array:
 
 
 @singledispatch
-def column_means(X: Rows, weights: Array | None = None) -> Array:
-    """Mean of every column, with weights if given, (m,)."""
-    means: Array = np.average(X, axis=0, weights=weights)
-    return means
+def column_sums(X: Rows, weights: Array | None = None) -> Array:
+    """Sum of every column, with weights if given, (m,)."""
+    sums: Array = X.sum(axis=0) if weights is None else cross_product(weights[:, None], X)[0]
+    return sums
+
+
+@singledispatch
+def column_ranges(X: Rows) -> tuple[Array, Array]:
+    """Smallest and largest value of every column; ∞ and -∞ if there are no rows."""
+    return X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
 
 
 @singledispatch
@@ -115,9 +127,9 @@ def fill_missing(X: Rows, seen: Mask, value: float = 0.0) -> Any:
 
 
 @singledispatch
-def hide_rows(X: Rows, seen: Mask) -> Any:
-    """A copy with rows of NaN where `seen` is False."""
-    return np.where(seen[:, None], X, np.nan)
+def hide_rows(X: Rows, seen: Mask, value: float = np.nan) -> Any:
+    """A copy with rows of a value where `seen` is False."""
+    return np.where(seen[:, None], X, value)
 
 
 @singledispatch

@@ -20,12 +20,6 @@ from crossview.linalg.scatter import graph_scatter
 __all__ = ["DLA", "LPP", "MvDLA"]
 
 
-def _patch_edges(X: Rows, classes: Indices, n_within: int, n_between: int, beta: float) -> Edges:
-    """Edges of the patches of DLA over the samples."""
-    patches = Patches(*class_neighbours(X, classes, n_within, n_between))
-    return patches.edges(n_within, n_between, between_weight=-beta)
-
-
 class _PatchAlignment(Embedding):
     """Parameters that DLA and MvDLA share."""
 
@@ -114,8 +108,8 @@ class DLA(_PatchAlignment, PooledEmbedding):
         self.device = device
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        (X,) = samples.arrays
-        S, _ = graph_scatter([X], _patch_edges(X, samples.labels, self.n_within, self.n_between, self.beta))
+        found = samples.with_patches(self.n_within, self.n_between)
+        S = found.patch_scatter(self.n_within, self.n_between, between_weight=-self.beta, intra=1.0)
         return smallest_eigenpairs(S, d, overwrite=True)
 
 
@@ -169,6 +163,7 @@ class MvDLA(_PatchAlignment):
     _needs_equal_widths = True
     _allows_auto_components = True
     _restrict_to_span = True
+    _instead_of_lazy = "pass arrays in memory, or use MvHE"
 
     def __init__(
         self,
@@ -190,7 +185,8 @@ class MvDLA(_PatchAlignment):
         seen = list(data.mask.T)
         classes = np.concatenate([data.labels[s] for s in seen])
         samples = concatenate(*data.views._present_rows())
-        edges = _patch_edges(samples, classes, self.n_within, self.n_between, self.beta)
+        patches = Patches(*class_neighbours(samples, classes, self.n_within, self.n_between))
+        edges = patches.edges(self.n_within, self.n_between, between_weight=-self.beta)
         S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], edges)
         eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
         return eigenvalues, np.sqrt(len(seen)) * W
@@ -244,6 +240,7 @@ class LPP(PooledEmbedding):
 
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
     _restrict_sets_to_span = True
+    _instead_of_lazy = "pass arrays in memory, or use DLA or MvHE"
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params()
         checked = Views(views)
-        check_labels(y, len(checked), self)
+        check_labels(y, checked, self)
         labels = as_labels(y, len(checked))
         pair = [index_of_view(view, checked.names) for view in (self.gallery_view, self.probe_view)]
         rows = np.flatnonzero(checked.mask[:, pair[0]])

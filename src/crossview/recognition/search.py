@@ -157,7 +157,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             The fitted search.
         """
         checked = Views(views)
-        check_labels(y, len(checked), self)
+        check_labels(y, checked, self)
         labels = column_or_1d(y)
         self._check_params()
         candidates = self._candidates()

@@ -1,0 +1,106 @@
+"""Samples in blocks of rows that Dask computes, on whatever scheduler is active.
+
+Nothing here brings rows to the client: it only ever receives sums over blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed, delayed
+
+T = TypeVar("T")
+
+_FAN_IN = 8  # blocks whose results one task adds
+
+
+class Blocks(Generic[T]):
+    """Blocks of rows, each an object in the memory of the worker that needs it."""
+
+    def __init__(self, parts: Iterable[Delayed]) -> None:
+        self.parts = list(parts)
+
+    def map(self, function: Callable[..., Any], *args: object) -> Blocks[Any]:
+        """``function(block, *args)`` of every block."""
+        shared = _shared(args)
+        return Blocks(delayed(function)(part, *shared) for part in self.parts)
+
+    def map_each(self, function: Callable[..., Any], values: Sequence[object]) -> Blocks[Any]:
+        """``function(block, value)`` of every block with its value."""
+        return Blocks(delayed(function)(part, value) for part, value in zip(self.parts, values, strict=True))
+
+    def total(self, statistic: Callable[..., Any], *args: object) -> Any:
+        """Sum of ``statistic(block, *args)``, computed in a tree; blocks that give None do not count."""
+        return dask.compute(self.lazy_total(statistic, *args))[0]
+
+    def compute(self, function: Callable[..., T], *args: object) -> list[T]:
+        """``function(block, *args)`` of every block, which must be small: the client receives all of them."""
+        return list(dask.compute(*self.map(function, *args).parts))
+
+    def lazy_total(self, statistic: Callable[..., Any], *args: object) -> Delayed:
+        """As `total`, to be computed later."""
+        parts = self.map(statistic, *args).parts
+        while len(parts) > 1:
+            parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
+        return parts[0]
+
+
+def _shared(args: Sequence[object]) -> list[Delayed]:
+    """Arguments that all tasks share, instead of a copy in every task."""
+    return [delayed(arg, traverse=False) for arg in args]
+
+
+def _add(parts: Sequence[Any]) -> Any:
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    total = there[0]
+    for part in there[1:]:
+        total = [a + b for a, b in zip(total, part, strict=True)] if isinstance(total, list) else total + part
+    return total
+
+
+def keep(value: Delayed) -> Delayed:
+    """The value, computed and kept where the scheduler keeps results; returns when it is there."""
+    (kept,) = dask.persist(value)
+    dask.compute(delayed(_nothing)(kept))
+    return kept
+
+
+def _nothing(value: object) -> None:
+    """Depend on a value."""
+
+
+def row_blocks(arrays: Sequence[da.Array]) -> Blocks[list[Any]]:
+    """Blocks of rows of arrays that are chunked alike, each a list of NumPy arrays."""
+    columns = [X.to_delayed().ravel() for X in arrays]
+    return Blocks(delayed(list)(list(parts)) for parts in zip(*columns, strict=True))
+
+
+def check_blocks(arrays: Sequence[da.Array], check: Callable[..., Any], labels: Sequence[str]) -> list[da.Array]:
+    """Arrays whose blocks are checked when they are computed, by ``check(block, label, first)``."""
+    return [
+        X.map_blocks(_check_block, check, label, dtype=np.float64, meta=np.empty((0, 0)))
+        for X, label in zip(arrays, labels, strict=True)
+    ]
+
+
+def _check_block(X: Any, check: Callable[..., Any], label: str, block_info: Any = None) -> Any:
+    (first, _), _ = block_info[0]["array-location"]
+    return check(X, label, first)
+
+
+def present(arrays: Sequence[da.Array]) -> da.Array:
+    """Which rows are present in which array: those of NaN are missing."""
+    # A row is NaN as a whole or not at all.
+    return da.concatenate([~da.isnan(X[:, :1]) for X in arrays], axis=1).rechunk({1: -1})
+
+
+def hide_blocks(arrays: Sequence[da.Array], seen: Any) -> list[da.Array]:
+    """Arrays with rows of NaN where `seen`, (m, n), is False."""
+    mask = da.asarray(seen).rechunk((arrays[0].chunks[0], -1))
+    return [da.where(mask[:, v : v + 1], X, np.nan) for v, X in enumerate(arrays)]

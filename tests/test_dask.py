@@ -1,0 +1,61 @@
+"""Fits of Dask arrays: the same answers as in memory, in blocks of rows."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from methods import ALL, make
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import crossview as cv
+
+dask.config.set(scheduler="synchronous")
+
+SUPPORTED = [model for model in ALL if model._instead_of_lazy is None]
+UNSUPPORTED = [model for model in [*ALL, cv.MvDLA(2)] if model._instead_of_lazy is not None]
+PREPROCESSING = [
+    cv.ViewScaler(),
+    cv.ViewScaler(by="view"),
+    cv.ViewScaler(pooled=False),
+    cv.ViewPCA(3),
+    cv.ViewPCA(0.9, pooled=False),
+]
+
+
+def name_of(model):
+    return repr(model)
+
+
+def lazy(arrays, rows=17):
+    return [da.from_array(X, chunks=(rows, 2)) for X in arrays]
+
+
+def hide_some(arrays, y):
+    """Remove samples from views, among them all of one row, and of one class."""
+    rng = np.random.default_rng(3)
+    arrays = [np.where(rng.random((len(X), 1)) < 0.15, np.nan, X) for X in arrays]
+    arrays[0][5] = arrays[1][5] = np.nan
+    return arrays, np.where(np.arange(len(y)) == 5, 99, y)
+
+
+def data(missing, sizes=(6, 6), m=90):
+    arrays, y = make(m=m, sizes=sizes)
+    return hide_some(arrays, y) if missing else (arrays, y)
+
+
+def difference(a, b):
+    return max(float(np.abs(x - z).max() / np.abs(x).max()) for x, z in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "incomplete"])
+@pytest.mark.parametrize("model", [*SUPPORTED, cv.PCA(2), cv.LDA(2), cv.DLA(2), cv.MvHE(2, n_patches=30)], ids=name_of)
+def test_fit_is_that_of_arrays_in_memory(model, missing):
+    arrays, y = data(missing)
+    expected = clone(model).fit(arrays, y)
+    found = clone(model).fit(lazy(arrays), da.from_array(y, chunks=40))
+    assert difference(expected.projections_, found.projections_) < 1e-8
+    assert difference(expected.means_, found.means_) < 1e-12
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-8, atol=1e-10)
