@@ -59,3 +59,32 @@ def test_fit_is_that_of_arrays_in_memory(model, missing):
     assert difference(expected.projections_, found.projections_) < 1e-8
     assert difference(expected.means_, found.means_) < 1e-12
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "incomplete"])
+@pytest.mark.parametrize("model", PREPROCESSING, ids=name_of)
+def test_preprocessing_is_that_of_arrays_in_memory(model, missing):
+    arrays, _ = data(missing, sizes=(6, 6))
+    expected = clone(model).fit_transform(arrays)
+    found = clone(model).fit_transform(lazy(arrays))
+    assert all(isinstance(Z, da.Array) for Z in found)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(b.compute(), a, atol=1e-9)
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "incomplete"])
+def test_pipeline_transform_and_score(missing):
+    arrays, y = data(missing, sizes=(6, 4))
+    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(4), cv.MvHE(3))
+    names = ["photo", "sketch"]
+    expected = clone(pipeline).fit(cv.Views(arrays, names), y)
+    views = cv.Views(lazy(arrays), names)
+    found = clone(pipeline).fit(views, y)
+    latents = found.transform(views)
+    assert repr(latents) == "Views(90 samples; photo: 3 features, sketch: 3 features)"
+    for a, b in zip(expected.transform(cv.Views(arrays, names)).arrays, latents.arrays, strict=True):
+        np.testing.assert_allclose(b.compute(), a, atol=1e-8)
+    assert found.score(views, y) == pytest.approx(expected.score(cv.Views(arrays, names), y))
+    assert 0.2 < found.score(views, y) < 1.0
+    one = cv.transform_view(found, lazy(arrays)[1], "sketch")
+    np.testing.assert_allclose(one.compute(), latents["sketch"].compute())

@@ -87,7 +87,7 @@ def _check_connected(names: Sequence[str], shared: Array) -> None:
     """Refuse groups of views that share no sample."""
     n_groups, group = connected_components(shared > 0, directed=False)
     if n_groups > 1:
-        groups = [", ".join(repr(names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
+        groups = [", ".join(repr(names[int(v)]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
         raise ValueError(
             f"these groups of views share no sample, so no common space exists: {' | '.join(groups)}. "
             "Row k of every view must be the same sample."
@@ -99,37 +99,48 @@ def check_labels(y: Any, views: Views, estimator: object) -> Any:
     if y is None:
         what = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(f"{what}: give one class label per sample.")
+    codes, labels = code_labels(y, views)
+    if len(labels.used) < 2:
+        what = "y has" if len(labels.given) < 2 else "samples present in at least two views have"
+        need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
+        raise ValueError(f"{what} one class only ({(*labels.used, *labels.given)[0]}): {need}.")
+    return codes
+
+
+def code_labels(y: Any, views: Views) -> tuple[Any, LabelSets]:
+    """Classes of the samples that views have, coded from 0, where the views are; and the labels that there are."""
     labels = _lazy_labels(y) if views._lazy else column_or_1d(y, warn=True)
     if len(labels) != len(views):
         raise ValueError(
             f"y has {len(labels)} labels, but the views have {len(views)} samples: give one label per row."
         )
-    if views._lazy:
-        from crossview._backend.dask import row_blocks
+    if not views._lazy:
+        found = _label_sets([labels, views.mask])
+        return _codes(labels, found.used), found
+    from crossview._backend.dask import row_blocks
 
-        labels = labels.rechunk(views.arrays[0].chunks[:1])
-        classes = _used_classes(row_blocks([labels, views.mask]).total(_label_sets), estimator)
-        return labels.map_blocks(_codes, classes, dtype=np.intp)
-    return _codes(labels, _used_classes(_label_sets([labels, views.mask]), estimator))
+    labels = labels.rechunk(views.arrays[0].chunks[:1])
+    found = row_blocks([labels, views.mask]).total(_label_sets)
+    return labels.map_blocks(_codes, found.used, dtype=np.intp), found
 
 
 @dataclass(frozen=True)
-class _LabelSets:
+class LabelSets:
     """Different labels, of all samples and of those that views have; `+` merges those of two blocks of rows."""
 
     given: Labels
     used: Labels
 
-    def __add__(self, other: _LabelSets) -> _LabelSets:
+    def __add__(self, other: LabelSets) -> LabelSets:
         if (self.given.dtype.kind in "UO") != (other.given.dtype.kind in "UO"):
             raise ValueError("y mixes strings with numbers: give every sample one class label.")
-        return _LabelSets(np.union1d(self.given, other.given), np.union1d(self.used, other.used))
+        return LabelSets(np.union1d(self.given, other.given), np.union1d(self.used, other.used))
 
 
-def _label_sets(rows: Sequence[Any]) -> _LabelSets:
+def _label_sets(rows: list[Any]) -> LabelSets:
     labels, mask = rows
     labels = _classes(labels)
-    return _LabelSets(np.unique(labels), np.unique(labels[mask.any(axis=1)]))
+    return LabelSets(np.unique(labels), np.unique(labels[mask.any(axis=1)]))
 
 
 def _lazy_labels(y: Any) -> Any:
@@ -161,15 +172,6 @@ def _classes(labels: Labels) -> Labels:
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
     return labels
-
-
-def _used_classes(labels: _LabelSets, estimator: object) -> Labels:
-    """The classes of the samples that views have."""
-    if len(labels.used) < 2:
-        what = "y has" if len(labels.given) < 2 else "samples present in at least two views have"
-        need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
-        raise ValueError(f"{what} one class only ({(*labels.used, *labels.given)[0]}): {need}.")
-    return labels.used
 
 
 def _codes(labels: Labels, classes: Labels) -> Indices:

@@ -307,7 +307,8 @@ def _check_rows_seen(arrays: list[Rows], labels: Sequence[str], mask: ArrayLike 
 
 def _check_block(X: NDArray[Any], label: str, first: int) -> Array:
     """A block of rows of a Dask array as finite float64; `first` is the number of its first row."""
-    return _check_finite(X, label, first)[0]
+    checked: Array = _check_finite(X, label, first)[0]
+    return checked
 
 
 def _hide_blocks(arrays: Sequence[Rows], mask: Any) -> list[Rows]:
@@ -357,8 +358,8 @@ def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def check_matrix(X: Any, label: str) -> tuple[Rows, Mask]:
     """Check one view, (m, D), called `label` in errors.
 
-    Returns it as float64, as a tensor or as a Dask array, sharing memory if possible, and which of its rows are present,
-    (m,): not NaN.
+    Returns it as float64, as a tensor or as a Dask array, sharing memory if possible, and which of its rows, (m,), are
+    present: not NaN.
     """
     numbers = _numbers(X, label)
     if is_lazy(numbers):

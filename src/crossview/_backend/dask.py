@@ -6,40 +6,40 @@ Nothing here brings rows to the client: it only ever receives sums over blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
+from dask.base import compute, persist
 from dask.delayed import Delayed, delayed
 
-T = TypeVar("T")
+from crossview._types import Rows
 
 _FAN_IN = 8  # blocks whose results one task adds
 
 
-class Blocks(Generic[T]):
+class Blocks:
     """Blocks of rows, each an object in the memory of the worker that needs it."""
 
     def __init__(self, parts: Iterable[Delayed]) -> None:
         self.parts = list(parts)
 
-    def map(self, function: Callable[..., Any], *args: object) -> Blocks[Any]:
+    def map(self, function: Callable[..., Any], *args: object) -> Blocks:
         """``function(block, *args)`` of every block."""
         shared = _shared(args)
         return Blocks(delayed(function)(part, *shared) for part in self.parts)
 
-    def map_each(self, function: Callable[..., Any], values: Sequence[object]) -> Blocks[Any]:
+    def map_each(self, function: Callable[..., Any], values: Sequence[object]) -> Blocks:
         """``function(block, value)`` of every block with its value."""
         return Blocks(delayed(function)(part, value) for part, value in zip(self.parts, values, strict=True))
 
     def total(self, statistic: Callable[..., Any], *args: object) -> Any:
         """Sum of ``statistic(block, *args)``, computed in a tree; blocks that give None do not count."""
-        return dask.compute(self.lazy_total(statistic, *args))[0]
+        return compute(self.lazy_total(statistic, *args))[0]
 
-    def compute(self, function: Callable[..., T], *args: object) -> list[T]:
+    def compute(self, function: Callable[..., Any], *args: object) -> list[Any]:
         """``function(block, *args)`` of every block, which must be small: the client receives all of them."""
-        return list(dask.compute(*self.map(function, *args).parts))
+        return list(compute(*self.map(function, *args).parts))
 
     def lazy_total(self, statistic: Callable[..., Any], *args: object) -> Delayed:
         """As `total`, to be computed later."""
@@ -64,10 +64,10 @@ def _add(parts: Sequence[Any]) -> Any:
     return total
 
 
-def keep(value: Delayed) -> Delayed:
-    """The value, computed and kept where the scheduler keeps results; returns when it is there."""
-    (kept,) = dask.persist(value)
-    dask.compute(delayed(_nothing)(kept))
+def keep(*values: Delayed) -> list[Delayed]:
+    """Compute values and keep them where the scheduler keeps results; returns when they are there."""
+    kept = list(persist(*values))
+    compute([delayed(_nothing)(value) for value in kept])
     return kept
 
 
@@ -75,13 +75,13 @@ def _nothing(value: object) -> None:
     """Depend on a value."""
 
 
-def row_blocks(arrays: Sequence[da.Array]) -> Blocks[list[Any]]:
+def row_blocks(arrays: Sequence[Rows]) -> Blocks:
     """Blocks of rows of arrays that are chunked alike, each a list of NumPy arrays."""
     columns = [X.to_delayed().ravel() for X in arrays]
     return Blocks(delayed(list)(list(parts)) for parts in zip(*columns, strict=True))
 
 
-def check_blocks(arrays: Sequence[da.Array], check: Callable[..., Any], labels: Sequence[str]) -> list[da.Array]:
+def check_blocks(arrays: Sequence[Rows], check: Callable[..., Any], labels: Sequence[str]) -> list[Rows]:
     """Arrays whose blocks are checked when they are computed, by ``check(block, label, first)``."""
     return [
         X.map_blocks(_check_block, check, label, dtype=np.float64, meta=np.empty((0, 0)))
@@ -94,13 +94,13 @@ def _check_block(X: Any, check: Callable[..., Any], label: str, block_info: Any 
     return check(X, label, first)
 
 
-def present(arrays: Sequence[da.Array]) -> da.Array:
+def present(arrays: Sequence[Rows]) -> Rows:
     """Which rows are present in which array: those of NaN are missing."""
     # A row is NaN as a whole or not at all.
     return da.concatenate([~da.isnan(X[:, :1]) for X in arrays], axis=1).rechunk({1: -1})
 
 
-def hide_blocks(arrays: Sequence[da.Array], seen: Any) -> list[da.Array]:
+def hide_blocks(arrays: Sequence[Rows], seen: Any) -> list[Rows]:
     """Arrays with rows of NaN where `seen`, (m, n), is False."""
     mask = da.asarray(seen).rechunk((arrays[0].chunks[0], -1))
     return [da.where(mask[:, v : v + 1], X, np.nan) for v, X in enumerate(arrays)]

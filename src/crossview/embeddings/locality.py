@@ -20,6 +20,12 @@ from crossview.linalg.scatter import graph_scatter
 __all__ = ["DLA", "LPP", "MvDLA"]
 
 
+def _patch_edges(X: Rows, classes: Indices, n_within: int, n_between: int, beta: float) -> Edges:
+    """Edges of the patches of DLA over the samples."""
+    patches = Patches(*class_neighbours(X, classes, n_within, n_between))
+    return patches.edges(n_within, n_between, between_weight=-beta)
+
+
 class _PatchAlignment(Embedding):
     """Parameters that DLA and MvDLA share."""
 
@@ -185,8 +191,7 @@ class MvDLA(_PatchAlignment):
         seen = list(data.mask.T)
         classes = np.concatenate([data.labels[s] for s in seen])
         samples = concatenate(*data.views._present_rows())
-        patches = Patches(*class_neighbours(samples, classes, self.n_within, self.n_between))
-        edges = patches.edges(self.n_within, self.n_between, between_weight=-self.beta)
+        edges = _patch_edges(samples, classes, self.n_within, self.n_between, self.beta)
         S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], edges)
         eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
         return eigenvalues, np.sqrt(len(seen)) * W

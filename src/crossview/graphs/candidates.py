@@ -1,7 +1,7 @@
 """Exact nearest neighbours among samples in blocks: candidates of every block, merged.
 
-As in `crossview.graphs.neighbours`, matrix products only propose candidates. Those within rounding error of the best are
-compared by exact distances, and ties go to the lower index: blocks do not change the result.
+As in `crossview.graphs.neighbours`, matrix products only propose candidates. Those within rounding error of the best
+are compared by exact distances, and ties go to the lower index: blocks do not change the result.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ class Points:
     X: Array  # (m, D)
     ids: Indices  # (m,)
     classes: Indices  # (m,)
+
+    def at(self, rows: Mask) -> Points:
+        """Some of the samples."""
+        return Points(self.X[rows], self.ids[rows], self.classes[rows])
 
 
 @dataclass(frozen=True)
@@ -68,22 +72,24 @@ def class_candidates(centres: Points, block: Points, n_within: int, n_between: i
         return alike
 
     def others_of_class(rows: slice) -> Mask:
-        return same(rows) & (centres.ids[rows, None] != block.ids)
+        others: Mask = centres.ids[rows, None] != block.ids
+        return same(rows) & others
 
     return [
-        _nearest(centres, block, others_of_class, n_within),
-        _nearest(centres, block, lambda rows: ~same(rows), n_between),
+        nearest(centres, block, others_of_class, n_within),
+        nearest(centres, block, lambda rows: ~same(rows), n_between),
     ]
 
 
-def _nearest(centres: Points, block: Points, eligible: Callable[[slice], Mask], k: int) -> Nearest:
-    """The k nearest samples of a block for each centre, among those that are eligible for some of the centres."""
+def nearest(centres: Points, block: Points, eligible: Callable[[slice], Mask] | None, k: int) -> Nearest:
+    """The k nearest samples of a block for each centre, among all or those eligible for a slice of the centres."""
     squared = np.full((len(centres.X), k), np.inf)
     ids = np.full((len(centres.X), k), -1, dtype=np.intp)
     if not k or not len(block.X):
         return Nearest(squared, ids)
     for rows, d, tolerance in _fast_distances(centres.X, block.X):
-        d[~eligible(rows)] = np.inf
+        if eligible is not None:
+            d[~eligible(rows)] = np.inf
         last = np.partition(d, min(k, d.shape[1]) - 1, axis=1)[:, min(k, d.shape[1]) - 1]
         found, columns = np.nonzero((d <= (last + tolerance(last))[:, None]) & np.isfinite(d))
         exact = _exact_distances(centres.X[rows], found, block.X, columns)
@@ -114,7 +120,8 @@ def _fast_distances(X: Array, Y: Array) -> Iterator[tuple[slice, Array, Callable
             # A sample within r of x has a norm of at most |x| + r.
             far = np.where(np.isfinite(reach), np.maximum(reach, 0.0), 0.0)
             bound: Array = own + np.square(np.sqrt(own) + np.sqrt(far))
-            return bound * (4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps)
+            bound *= 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps
+            return bound
 
         yield slice(a, min(a + step, len(X))), d, tolerance
 

@@ -27,10 +27,10 @@ from crossview.views import Views
 class LazySamples(Samples):
     """Samples in blocks of rows. Everything that has one row per sample is in the blocks, which workers hold."""
 
-    blocks: Blocks[Samples]
+    blocks: Blocks
     widths: Sequence[int]  # number of features of each view
     n_codes: int = 0  # number of classes
-    originals: Blocks[Samples] | None = None  # the samples as they were given, if these are shifted
+    originals: Blocks | None = None  # the samples as they were given, if these are shifted
     arrays: Sequence[Rows] = ()
     weights: Array = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -84,15 +84,21 @@ class LazySamples(Samples):
 
         Every group of centres meets every block of samples, where it finds candidates. Workers keep the patches.
         """
-        edges = np.cumsum([0, *self.sizes])
-        ids = [np.arange(a, b) for a, b in pairwise(edges)]
-        here = self.blocks.map_each(_numbered, ids)
-        points = here if self.originals is None else self.originals.map_each(_numbered, ids)
+        numbered = self.numbered()
+        points = numbered.blocks if numbered.originals is None else numbered.originals
         patches = []
-        for rows in _groups(edges, centres):
+        for rows in _groups(self.sizes, centres):
             nearest = points.lazy_total(_nearest, _gather(points, rows), n_within, n_between)
-            patches.append((rows, keep(delayed(_patches)(nearest))))
-        return replace(self, blocks=here, patches=patches, centres=centres)
+            patches.append((rows, *keep(delayed(_patches)(nearest))))
+        return replace(numbered, patches=patches, centres=centres)
+
+    def numbered(self) -> Self:
+        """The same blocks, as `NumberedSamples`."""
+        starts = np.cumsum([0, *self.sizes])[:-1]
+        blocks, originals = (
+            None if one is None else one.map_each(_numbered, starts) for one in (self.blocks, self.originals)
+        )
+        return replace(self, blocks=blocks, originals=originals)
 
     def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
         S: Array = self.total(_paired_scatter, paired)
@@ -135,57 +141,61 @@ def _unless_empty(rows: Samples, statistic: Callable[..., Any], *args: object) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Numbered(Samples):
+class NumberedSamples(Samples):
     """A block of samples with their numbers among all samples."""
 
     ids: Indices
 
 
-def _numbered(rows: Samples, ids: Indices) -> _Numbered:
-    return _Numbered(arrays=rows.arrays, weights=rows.weights, classes=rows.classes, ids=ids)
+def _numbered(rows: Samples, start: int) -> NumberedSamples:
+    ids = np.arange(start, start + len(rows))
+    return NumberedSamples(arrays=rows.arrays, weights=rows.weights, classes=rows.classes, ids=ids)
 
 
 _Selection: TypeAlias = list[tuple[int, Indices | None]]
 """Numbers of blocks, each with the rows selected there, or None for all of them."""
 
 
-def _groups(edges: Indices, centres: Indices | None) -> Iterator[_Selection]:
-    """Divide centres into groups of at least as many samples as there are in the largest block."""
+def _groups(sizes: Sequence[int], centres: Indices | None) -> Iterator[_Selection]:
+    """Divide centres into groups: each block, or rows of several blocks that are as many as in the largest block."""
     if centres is None:
-        yield from ([(b, None)] for b in range(len(edges) - 1))
+        for b in range(len(sizes)):
+            yield [(b, None)]
         return
     group: _Selection = []
-    for b, (start, stop) in enumerate(np.searchsorted(centres, edges[[k, k + 1]]) for k in range(len(edges) - 1)):
-        if stop > start:
-            group.append((b, centres[start:stop] - edges[b]))
-        if sum(len(rows) for _, rows in group if rows is not None) >= np.diff(edges).max():
+    n_rows = 0
+    for b, (start, stop) in enumerate(pairwise(np.cumsum([0, *sizes]))):
+        first, last = np.searchsorted(centres, [start, stop])
+        if last > first:
+            group.append((b, centres[first:last] - start))
+        n_rows += last - first
+        if n_rows >= max(sizes) or (group and b == len(sizes) - 1):
             yield group
-            group = []
-    if group:
-        yield group
+            group, n_rows = [], 0
 
 
-def _gather(blocks: Blocks[_Numbered], selection: _Selection) -> Delayed:
+def _gather(blocks: Blocks, selection: _Selection) -> Delayed:
     """The selected samples of several blocks."""
-    return delayed(_concatenated)([delayed(_selected)(blocks.parts[b], rows) for b, rows in selection])
+    gathered: Delayed = delayed(_concatenated)([delayed(_selected)(blocks.parts[b], rows) for b, rows in selection])
+    return gathered
 
 
-def _selected(block: _Numbered, rows: Indices | None) -> _Numbered:
+def _selected(block: NumberedSamples, rows: Indices | None) -> NumberedSamples:
     if rows is None:
         return block
     arrays = [X[rows] for X in block.arrays]
-    return _Numbered(arrays=arrays, weights=block.weights[rows], classes=block.labels[rows], ids=block.ids[rows])
+    return NumberedSamples(arrays=arrays, weights=block.weights[rows], classes=block.labels[rows], ids=block.ids[rows])
 
 
-def _concatenated(parts: Sequence[_Numbered]) -> _Numbered:
+def _concatenated(parts: Sequence[NumberedSamples]) -> NumberedSamples:
     arrays = [np.concatenate(rows) for rows in zip(*(part.arrays for part in parts), strict=True)]
     weights, classes, ids = (
         np.concatenate(rows) for rows in zip(*((p.weights, p.labels, p.ids) for p in parts), strict=True)
     )
-    return _Numbered(arrays=arrays, weights=weights, classes=classes, ids=ids)
+    return NumberedSamples(arrays=arrays, weights=weights, classes=classes, ids=ids)
 
 
-def _nearest(block: _Numbered, centres: _Numbered, n_within: int, n_between: int) -> list[Nearest]:
+def _nearest(block: NumberedSamples, centres: NumberedSamples, n_within: int, n_between: int) -> list[Nearest]:
     """Candidates of a block for the patches of every view, within and between classes."""
     found = []
     for v in range(len(block.arrays)):
@@ -196,9 +206,8 @@ def _nearest(block: _Numbered, centres: _Numbered, n_within: int, n_between: int
     return found
 
 
-def _points(rows: _Numbered, v: int) -> Points:
-    seen = rows.mask[:, v]
-    return Points(rows.arrays[v][seen], rows.ids[seen], rows.labels[seen])
+def _points(rows: NumberedSamples, v: int) -> Points:
+    return Points(rows.arrays[v], rows.ids, rows.labels).at(rows.mask[:, v])
 
 
 def _patches(nearest: Sequence[Nearest]) -> list[Patches]:
@@ -211,8 +220,8 @@ def _paired_scatter(rows: Samples, paired: float) -> Array:
 
 
 def _group_scatter(
-    block: _Numbered,
-    centres: _Numbered,
+    block: NumberedSamples,
+    centres: NumberedSamples,
     patches: Sequence[Patches],
     ranks: tuple[Any, Any, float],
     intra: float,
