@@ -29,7 +29,7 @@ def name_of(model):
     return repr(model)
 
 
-def lazy(arrays, rows=17):
+def lazy(arrays, rows=35):
     return [da.from_array(X, chunks=(rows, 2)) for X in arrays]
 
 

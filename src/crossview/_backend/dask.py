@@ -6,7 +6,7 @@ Nothing here brings rows to the client: it only ever receives sums over blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask.array as da
 import numpy as np
@@ -15,46 +15,62 @@ from dask.delayed import Delayed, delayed
 
 from crossview._types import Rows
 
+_Step: TypeAlias = tuple[Callable[..., Any], tuple[object, ...]]
+
 _FAN_IN = 8  # blocks whose results one task adds
 
 
 class Blocks:
-    """Blocks of rows, each an object in the memory of the worker that needs it."""
+    """Blocks of rows, each an object in the memory of the worker that needs it.
 
-    def __init__(self, parts: Iterable[Delayed]) -> None:
+    What is done to a block is one task, however many steps it has: workers keep no intermediate results.
+    """
+
+    def __init__(self, parts: Iterable[Delayed], steps: tuple[_Step, ...] = ()) -> None:
         self.parts = list(parts)
+        self.steps = steps
 
     def map(self, function: Callable[..., Any], *args: object) -> Blocks:
         """``function(block, *args)`` of every block."""
-        shared = _shared(args)
-        return Blocks(delayed(function)(part, *shared) for part in self.parts)
+        return Blocks(self.parts, (*self.steps, (function, args)))
 
     def map_each(self, function: Callable[..., Any], values: Sequence[object]) -> Blocks:
         """``function(block, value)`` of every block with its value."""
-        return Blocks(delayed(function)(part, value) for part, value in zip(self.parts, values, strict=True))
+        return Blocks(delayed(function)(part, value) for part, value in zip(self.tasks(), values, strict=True))
+
+    def tasks(self, *last: _Step) -> list[Delayed]:
+        """The blocks, after one more step if given, whose arguments may be other tasks."""
+        steps = delayed(self.steps, traverse=False)  # shared, instead of a copy in every task
+        args = [delayed(arg, traverse=False) for _, values in last for arg in values]
+        return [delayed(_apply)(part, steps, *(function for function, _ in last), *args) for part in self.parts]
+
+    def select(self, numbers: Sequence[int]) -> Blocks:
+        """Some of the blocks."""
+        return Blocks([self.parts[b] for b in numbers], self.steps)
 
     def total(self, statistic: Callable[..., Any], *args: object) -> Any:
         """Sum of ``statistic(block, *args)``, computed in a tree; blocks that give None do not count."""
         return compute(self.lazy_total(statistic, *args))[0]
 
-    def compute(self, function: Callable[..., Any], *args: object) -> list[Any]:
-        """``function(block, *args)`` of every block, which must be small: the client receives all of them."""
-        return list(compute(*self.map(function, *args).parts))
-
     def lazy_total(self, statistic: Callable[..., Any], *args: object) -> Delayed:
         """As `total`, to be computed later."""
-        parts = self.map(statistic, *args).parts
+        parts = self.tasks((statistic, args))
         while len(parts) > 1:
-            parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
+            parts = [delayed(_add)(*parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
         return parts[0]
 
+    def compute(self, function: Callable[..., Any]) -> list[Any]:
+        """``function(block)`` of every block, which must be small: the client receives all of them."""
+        return list(compute(*self.tasks((function, ()))))
 
-def _shared(args: Sequence[object]) -> list[Delayed]:
-    """Arguments that all tasks share, instead of a copy in every task."""
-    return [delayed(arg, traverse=False) for arg in args]
+
+def _apply(block: Any, steps: Sequence[_Step], function: Callable[..., Any] | None = None, *args: object) -> Any:
+    for step, values in steps:
+        block = step(block, *values)
+    return block if function is None else function(block, *args)
 
 
-def _add(parts: Sequence[Any]) -> Any:
+def _add(*parts: Any) -> Any:
     there = [part for part in parts if part is not None]
     if not there:
         return None
@@ -67,7 +83,7 @@ def _add(parts: Sequence[Any]) -> Any:
 def keep(*values: Delayed) -> list[Delayed]:
     """Compute values and keep them where the scheduler keeps results; returns when they are there."""
     kept = list(persist(*values))
-    compute([delayed(_nothing)(value) for value in kept])
+    compute(*(delayed(_nothing)(value) for value in kept))
     return kept
 
 
@@ -78,7 +94,12 @@ def _nothing(value: object) -> None:
 def row_blocks(arrays: Sequence[Rows]) -> Blocks:
     """Blocks of rows of arrays that are chunked alike, each a list of NumPy arrays."""
     columns = [X.to_delayed().ravel() for X in arrays]
-    return Blocks(delayed(list)(list(parts)) for parts in zip(*columns, strict=True))
+    # As arguments, unlike in a list, tasks are passed on as they are.
+    return Blocks(delayed(_listed)(*parts) for parts in zip(*columns, strict=True))
+
+
+def _listed(*arrays: Any) -> list[Any]:
+    return list(arrays)
 
 
 def check_blocks(arrays: Sequence[Rows], check: Callable[..., Any], labels: Sequence[str]) -> list[Rows]:

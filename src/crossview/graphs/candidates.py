@@ -6,7 +6,7 @@ are compared by exact distances, and ties go to the lower index: blocks do not c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,70 +66,83 @@ def class_candidates(centres: Points, block: Points, n_within: int, n_between: i
     >>> [(a + b).ids.tolist() for a, b in zip(*(class_candidates(first, block, 1, 2) for block in (first, second)))]
     [[[1], [0]], [[2, 3], [2, 3]]]
     """
-
-    def same(rows: slice) -> Mask:
-        alike: Mask = centres.classes[rows, None] == block.classes
-        return alike
-
-    def others_of_class(rows: slice) -> Mask:
-        others: Mask = centres.ids[rows, None] != block.ids
-        return same(rows) & others
-
-    return [
-        nearest(centres, block, others_of_class, n_within),
-        nearest(centres, block, lambda rows: ~same(rows), n_between),
-    ]
+    within, between = (_nothing_found(len(centres.X), k) for k in (n_within, n_between))
+    for rows, d in _distances_in_chunks(centres.X, block.X):
+        same = centres.classes[rows, None] == block.classes
+        own = centres.ids[rows, None] == block.ids
+        _fill(within, centres.X, block, rows, np.where(same & ~own, d, np.inf))
+        _fill(between, centres.X, block, rows, np.where(same, np.inf, d))
+    return [within, between]
 
 
-def nearest(centres: Points, block: Points, eligible: Callable[[slice], Mask] | None, k: int) -> Nearest:
-    """The k nearest samples of a block for each centre, among all or those eligible for a slice of the centres."""
-    squared = np.full((len(centres.X), k), np.inf)
-    ids = np.full((len(centres.X), k), -1, dtype=np.intp)
-    if not k or not len(block.X):
-        return Nearest(squared, ids)
-    for rows, d, tolerance in _fast_distances(centres.X, block.X):
-        if eligible is not None:
-            d[~eligible(rows)] = np.inf
-        last = np.partition(d, min(k, d.shape[1]) - 1, axis=1)[:, min(k, d.shape[1]) - 1]
-        found, columns = np.nonzero((d <= (last + tolerance(last))[:, None]) & np.isfinite(d))
-        exact = _exact_distances(centres.X[rows], found, block.X, columns)
-        order = np.lexsort((block.ids[columns], exact, found))
-        rank = np.arange(len(order)) - np.searchsorted(found, found)
-        best = order[rank < k]
-        squared[rows.start + found[rank < k], rank[rank < k]] = exact[best]
-        ids[rows.start + found[rank < k], rank[rank < k]] = block.ids[columns[best]]
-    return Nearest(squared, ids)
+def nearest_candidates(centres: Points, block: Points) -> Nearest:
+    """The nearest sample of a block for each centre."""
+    found = _nothing_found(len(centres.X), 1)
+    for rows, d in _distances_in_chunks(centres.X, block.X):
+        _fill(found, centres.X, block, rows, d)
+    return found
 
 
-def _fast_distances(X: Array, Y: Array) -> Iterator[tuple[slice, Array, Callable[[Array], Array]]]:
-    """Squared distances of some rows of X at a time to Y, and a bound on their rounding errors, given the largest."""
-    # An origin among the samples keeps the rounding error small; the median of a few is robust to outliers.
-    few = Y[:: max(1, len(Y) // 30)]
-    origin = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
+def _nothing_found(c: int, k: int) -> Nearest:
+    return Nearest(np.full((c, k), np.inf), np.full((c, k), -1, dtype=np.intp))
+
+
+def _fill(found: Nearest, X: Array, block: Points, rows: slice, d: Array) -> None:
+    """Fill in rows of the centres X from their fast distances d to a block, ∞ for samples that must not be taken."""
+    k = found.ids.shape[1]
+    if not k:
+        return
+    last = np.partition(d, min(k, d.shape[1]) - 1, axis=1)[:, min(k, d.shape[1]) - 1]
+    row, column = np.nonzero((d <= (last + _rounding_error(X[rows], block.X, last))[:, None]) & np.isfinite(d))
+    exact = _exact_distances(X[rows], row, block.X, column)
+    order = np.lexsort((block.ids[column], exact, row))
+    rank = np.arange(len(order)) - np.searchsorted(row, row)
+    best, at = order[rank < k], (rows.start + row[rank < k], rank[rank < k])
+    found.squared[at], found.ids[at] = exact[best], block.ids[column[best]]
+
+
+def _distances_in_chunks(X: Array, Y: Array) -> Iterator[tuple[slice, Array]]:
+    """Fast squared distances of some rows of X at a time to Y, if it has rows."""
+    if not len(Y):
+        return
+    origin = _origin(Y)
     Y = Y - origin
-    norms = np.einsum("ij,ij->i", Y, Y)
+    norms = _squared_norms(Y)
     step = max(1, _TABLE_ENTRIES // len(Y))
     for a in range(0, len(X), step):
         x = X[a : a + step] - origin
-        own = np.einsum("ij,ij->i", x, x)
         d = inner_products(x, Y, -2.0)
-        d += own[:, None]
+        d += _squared_norms(x)[:, None]
         d += norms
+        yield slice(a, a + len(x)), d
 
-        def tolerance(reach: Array, own: Array = own) -> Array:
-            # A sample within r of x has a norm of at most |x| + r.
-            far = np.where(np.isfinite(reach), np.maximum(reach, 0.0), 0.0)
-            bound: Array = own + np.square(np.sqrt(own) + np.sqrt(far))
-            bound *= 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps
-            return bound
 
-        yield slice(a, min(a + step, len(X))), d, tolerance
+def _origin(Y: Array) -> Array:
+    """An origin among the samples, which keeps rounding errors small; the median of a few is robust to outliers."""
+    few = Y[:: max(1, len(Y) // 30)]
+    median: Array = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
+    return median
+
+
+def _rounding_error(X: Array, Y: Array, reach: Array) -> Array:
+    """Bound on the rounding error of the difference between two fast distances of a row up to `reach`.
+
+    A sample within r of x has a norm of at most ``|x| + r``, so distant outliers do not matter.
+    """
+    norms = _squared_norms(X - _origin(Y))
+    radius = np.sqrt(np.where(np.isfinite(reach), np.maximum(reach, 0.0), 0.0))
+    error: Array = norms + np.square(np.sqrt(norms) + radius)
+    error *= 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps
+    return error
 
 
 def _exact_distances(X: Array, rows: Indices, Y: Array, columns: Indices) -> Array:
-    squared = np.empty(len(rows))
+    """Squared distances of pairs of rows, coordinate by coordinate."""
     step = max(1, _TABLE_ENTRIES // X.shape[1])
-    for a in range(0, len(rows), step):
-        difference = X[rows[a : a + step]] - Y[columns[a : a + step]]
-        squared[a : a + step] = np.einsum("ij,ij->i", difference, difference)
-    return squared
+    parts = [_squared_norms(X[rows[a : a + step]] - Y[columns[a : a + step]]) for a in range(0, len(rows), step)]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _squared_norms(X: Array) -> Array:
+    norms: Array = np.einsum("ij,ij->i", X, X)
+    return norms

@@ -48,7 +48,7 @@ class LazySamples(Samples):
 
     def pooled(self) -> LazySamples:
         """The present samples of all views as those of one view."""
-        parts = [part for one in self.single_views() for part in one.blocks.parts]
+        parts = [task for one in self.single_views() for task in one.blocks.tasks()]
         return LazySamples(blocks=Blocks(parts), widths=self.widths[:1], n_codes=self.n_codes)
 
     def single_views(self) -> Iterator[LazySamples]:
@@ -152,7 +152,7 @@ def _numbered(rows: Samples, start: int) -> NumberedSamples:
     return NumberedSamples(arrays=rows.arrays, weights=rows.weights, classes=rows.classes, ids=ids)
 
 
-_Selection: TypeAlias = list[tuple[int, Indices | None]]
+_Selection: TypeAlias = Sequence[tuple[int, Indices | None]]
 """Numbers of blocks, each with the rows selected there, or None for all of them."""
 
 
@@ -162,7 +162,7 @@ def _groups(sizes: Sequence[int], centres: Indices | None) -> Iterator[_Selectio
         for b in range(len(sizes)):
             yield [(b, None)]
         return
-    group: _Selection = []
+    group: list[tuple[int, Indices | None]] = []
     n_rows = 0
     for b, (start, stop) in enumerate(pairwise(np.cumsum([0, *sizes]))):
         first, last = np.searchsorted(centres, [start, stop])
@@ -176,7 +176,8 @@ def _groups(sizes: Sequence[int], centres: Indices | None) -> Iterator[_Selectio
 
 def _gather(blocks: Blocks, selection: _Selection) -> Delayed:
     """The selected samples of several blocks."""
-    gathered: Delayed = delayed(_concatenated)([delayed(_selected)(blocks.parts[b], rows) for b, rows in selection])
+    numbers, rows = zip(*selection, strict=True)
+    gathered: Delayed = delayed(_concatenated)(*blocks.select(numbers).map_each(_selected, rows).tasks())
     return gathered
 
 
@@ -187,7 +188,7 @@ def _selected(block: NumberedSamples, rows: Indices | None) -> NumberedSamples:
     return NumberedSamples(arrays=arrays, weights=block.weights[rows], classes=block.labels[rows], ids=block.ids[rows])
 
 
-def _concatenated(parts: Sequence[NumberedSamples]) -> NumberedSamples:
+def _concatenated(*parts: NumberedSamples) -> NumberedSamples:
     arrays = [np.concatenate(rows) for rows in zip(*(part.arrays for part in parts), strict=True)]
     weights, classes, ids = (
         np.concatenate(rows) for rows in zip(*((p.weights, p.labels, p.ids) for p in parts), strict=True)
@@ -233,7 +234,7 @@ def _group_scatter(
     for one in patches:
         inside = one.edges(*ranks).into(nodes)
         edges.append(replace(inside, ids=np.where(inside.ids < 0, -1, inside.ids + c)))
-    rows = _concatenated([centres, block])
+    rows = _concatenated(centres, block)
     return patch_scatter(rows.arrays, rows.mask, edges, centres=np.arange(c), intra=intra, inter=inter)
 
 

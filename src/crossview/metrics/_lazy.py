@@ -12,7 +12,7 @@ from dask.delayed import delayed
 from crossview._backend.dask import Blocks, keep
 from crossview._types import Array
 from crossview._validation import code_labels
-from crossview.graphs.candidates import Nearest, Points, nearest
+from crossview.graphs.candidates import Nearest, Points, nearest_candidates
 from crossview.linalg.lazy import LazySamples, NumberedSamples
 from crossview.views import Views
 
@@ -20,7 +20,7 @@ from crossview.views import Views
 def accuracy(views: Views, y: Any) -> Array:
     """`cross_view_accuracy` by Euclidean distance: every block of probes meets every block of the gallery."""
     samples = LazySamples.of(views, code_labels(y, views)[0]).numbered()
-    samples = replace(samples, blocks=Blocks(keep(*samples.blocks.parts)))
+    samples = replace(samples, blocks=Blocks(keep(*samples.blocks.tasks())))
     sizes, n = samples.class_sizes, len(views.n_features)
     hits = np.zeros((n, n))
     for probes in samples.blocks.parts:
@@ -41,7 +41,7 @@ def _nearest_samples(block: NumberedSamples, probes: NumberedSamples, n_classes:
     )
     found = []
     for i, j in permutations(range(len(gallery)), 2):
-        found.append(nearest(queries[j], gallery[i].at(block.mask[:, i]), None, 1))
+        found.append(nearest_candidates(queries[j], gallery[i].at(block.mask[:, i])))
     return found
 
 
