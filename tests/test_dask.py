@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 from methods import ALL, make
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview.exceptions import NotApplicableError
 
-dask.config.set(scheduler="synchronous")
+
+@pytest.fixture(autouse=True)
+def in_this_thread():
+    """Without a cluster, threads would only make the tests slower."""
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
 
 SUPPORTED = [model for model in ALL if model._instead_of_lazy is None]
 UNSUPPORTED = [model for model in [*ALL, cv.MvDLA(2)] if model._instead_of_lazy is not None]
@@ -88,3 +103,184 @@ def test_pipeline_transform_and_score(missing):
     assert 0.2 < found.score(views, y) < 1.0
     one = cv.transform_view(found, lazy(arrays)[1], "sketch")
     np.testing.assert_allclose(one.compute(), latents["sketch"].compute())
+
+
+def test_float32_blocks_are_summed_in_float64():
+    arrays, y = make(m=90, sizes=(6, 4))
+    single = [X.astype(np.float32) for X in arrays]
+    expected, found = cv.MvHE(2).fit(single, y), cv.MvHE(2).fit(lazy(single), y)
+    assert difference(expected.projections_, found.projections_) < 1e-8
+    assert found.transform(lazy(single))[0].dtype == np.float64
+
+
+def test_ties_go_to_the_lower_row_whatever_the_blocks():
+    """On a grid, most neighbours are tied."""
+    grid = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), axis=-1).reshape(-1, 3)
+    views, y = [grid, grid[::-1] ** 2], np.arange(64) % 4
+    expected = cv.MvHE(2, n_within=3, n_between=5).fit(views, y)
+    found = cv.MvHE(2, n_within=3, n_between=5).fit(lazy(views, rows=9), y)
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
+
+
+def test_labels_are_coded_on_the_workers():
+    arrays, y = make(m=90)
+    names = np.array(["ant", "bee", "cat", "dog", "elk", "fox"])[y]
+    expected = cv.MvDA(2).fit(arrays, names)
+    for labels in (names, da.from_array(names, chunks=7), da.from_array(names.astype(object), chunks=35)):
+        assert difference(expected.projections_, cv.MvDA(2).fit(lazy(arrays), labels).projections_) < 1e-8
+
+
+def test_mask_and_rows_of_views():
+    arrays, y = make(m=90)
+    mask = np.random.default_rng(0).random((90, 2)) < 0.9
+    expected = cv.MvDA(2).fit(cv.Views(arrays, mask=mask), y)
+    for given in (mask, da.from_array(mask, chunks=(20, 1))):
+        views = cv.Views(lazy(arrays), mask=given)
+        assert difference(expected.projections_, cv.MvDA(2).fit(views, y).projections_) < 1e-8
+    np.testing.assert_array_equal(views.mask.compute(), mask)
+    np.testing.assert_array_equal(views[10:50].mask.compute(), mask[10:50])
+
+
+@pytest.mark.parametrize("model", [cv.MvHE(2, n_patches=20), cv.MvDA(2), cv.PCA(2), cv.ViewPCA(2)], ids=name_of)
+def test_nothing_with_one_row_per_sample_reaches_the_client(model):
+    arrays, y = make(m=2000, sizes=(4, 4))
+    sizes = []
+
+    def recording(graph, keys, **options):
+        results = dask.get(graph, keys, **options)
+        sizes.append(n_entries(results))
+        return results
+
+    with dask.config.set(scheduler=recording):
+        fitted = clone(model).fit(lazy(arrays, rows=250), da.from_array(y, chunks=250))
+        assert isinstance(fitted.transform(lazy(arrays))[0], da.Array)
+    assert len(sizes) >= 3
+    assert max(sizes) < 1000
+
+
+def n_entries(value):
+    if isinstance(value, np.ndarray):
+        return value.size
+    parts = value if isinstance(value, list | tuple) else vars(value).values() if hasattr(value, "__dict__") else ()
+    return sum(map(n_entries, parts))
+
+
+def spoilt(value, part):
+    X = make(m=90)[0][0].copy()
+    X[77, part] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    ("views", "y", "error", "match"),
+    [
+        (lambda a: [a[0], a[1].rechunk((20, -1))], None, ValueError, "different chunks: rechunk.*Z.rechunk"),
+        (lambda a: [a[0][a[0][:, 0] > 0], a[1]], None, ValueError, r"unknown size: call X.compute_chunk_sizes\(\)"),
+        (lambda a: [a[0], np.asarray(a[1])], None, ValueError, "different places.*Dask"),
+        (lambda a: [a[0], a[1][:80]], None, ValueError, "same number of rows"),
+        (lambda a: [a[0], a[1].astype(str)], None, ValueError, "not numbers"),
+        (lambda a: [a[0], a[1][:, 0]], None, ValueError, "must be a matrix"),
+        (lambda a: [*lazy([spoilt(np.nan, 1)]), a[1]], None, ValueError, "NaN in part of row 77"),
+        (lambda a: [*lazy([spoilt(np.inf, 1)]), a[1]], None, ValueError, r"infinity \(row 77, column 1\)"),
+        (lambda a: [a[0], da.ones((90, 3), chunks=(35, -1))], None, ValueError, "constant in every column"),
+        (lambda a: a, np.zeros(90), ValueError, "one class only"),
+        (lambda a: a, da.arange(80), ValueError, "y has 80 labels, but the views have 90 samples"),
+        (lambda a: a, da.arange(90)[da.arange(90) > 0], ValueError, r"call y.compute_chunk_sizes\(\)"),
+        (lambda a: a, da.full(90, np.nan), ValueError, "y contains NaN"),
+        (lambda a: a, da.arange(90) + 0.5, ValueError, "continuous"),
+    ],
+)
+def test_bad_input(views, y, error, match):
+    arrays, classes = make(m=90)
+    with pytest.raises(error, match=match):
+        cv.MvDA(2).fit(views(lazy(arrays)), classes if y is None else y)
+
+
+@pytest.mark.parametrize("model", UNSUPPORTED, ids=name_of)
+def test_methods_that_need_arrays_in_memory_say_what_to_do(model):
+    arrays, y = make(m=90, sizes=(5, 5))
+    with pytest.raises(NotApplicableError, match=r"does not take Dask arrays: (pass|fit a ViewKernel)"):
+        model.fit(lazy(arrays), y)
+
+
+def test_a_kernel_fitted_in_memory_transforms_blocks():
+    arrays, y = make(m=90)
+    with pytest.raises(NotApplicableError, match="ViewKernel does not take Dask arrays: fit it to some samples"):
+        cv.ViewKernel().fit(lazy(arrays))
+    kernel = cv.ViewKernel().fit([X[:30] for X in arrays])
+    expected = cv.MvHE(2).fit(kernel.transform(arrays), y)
+    assert difference(expected.projections_, cv.MvHE(2).fit(kernel.transform(lazy(arrays)), y).projections_) < 1e-8
+
+
+def test_what_cannot_be_combined_is_refused():
+    arrays, y = make(m=90)
+    with pytest.raises(ValueError, match=r"device='cpu'.*does not take Dask arrays: set device=None"):
+        cv.MvDA(2, device="cpu").fit(lazy(arrays), y)
+    latents = cv.MvDA(2).fit(arrays, y).transform(lazy(arrays))
+    with pytest.raises(ValueError, match="only accuracy by Euclidean distance takes Dask arrays"):
+        cv.metrics.mean_accuracy(latents, y, metric="cosine")
+    for model in (cv.EmbeddingSearchCV(cv.MvDA(), {}), cv.CrossViewClassifier(cv.MvDA())):
+        with pytest.raises(NotApplicableError, match="does not take Dask arrays: pass arrays in memory"):
+            model.fit(lazy(arrays), y)
+
+
+def test_a_fit_larger_than_the_memory_of_its_workers():
+    """Every block is the same, but drawn anew: the answer is that of one block, whose scatters are 25 times smaller."""
+    views = [repeated(block_of_view, 25, v) for v in (0, 1)]
+    y = repeated(block_of_classes, 25)
+    assert sum(X.nbytes for X in views) > 500e6
+    expected = cv.MvDA(4).fit([block_of_view(v) for v in (0, 1)], block_of_classes())
+    with cluster(memory_limit="450MiB"):
+        found = cv.MvDA(4).fit(views, y)
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-8)
+    assert difference(expected.projections_, [5.0 * W for W in found.projections_]) < 1e-8
+
+
+def test_a_fit_survives_a_killed_worker():
+    arrays, y = make(m=120, sizes=(6, 4))
+    views = [X.map_blocks(slowly) for X in lazy(arrays, rows=10)]
+    expected = cv.MvHE(2, n_patches=30).fit(arrays, y)
+    with cluster(memory_limit=0) as client, ThreadPoolExecutor(1) as executor:
+        before = set(client.run(os.getpid).values())
+        fit = executor.submit(cv.MvHE(2, n_patches=30).fit, views, y)
+        while not any(client.processing().values()):
+            time.sleep(0.01)
+        os.kill(min(before), signal.SIGKILL)
+        found = fit.result(60)
+        client.wait_for_workers(2, timeout=60)
+        assert len(before & set(client.run(os.getpid).values())) == 1
+    assert difference(expected.projections_, found.projections_) < 1e-8
+
+
+@contextmanager
+def cluster(**options):
+    """Two worker processes, which tasks run on."""
+    # Importing packages warns in the workers' log, and leaving the cluster in this process's.
+    with (
+        warnings.catch_warnings(),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, **options) as local,
+        Client(local) as client,
+    ):
+        warnings.simplefilter("ignore")
+        yield client
+
+
+def repeated(function, n, *args):
+    block = function(*args)
+    chunks = ((len(block),) * n, *((D,) for D in block.shape[1:]))
+    return da.map_blocks(function, *args, chunks=chunks, dtype=block.dtype, meta=block[:0])
+
+
+def block_of_view(v):
+    rng = np.random.default_rng(v)
+    means = np.random.default_rng(9).normal(size=(40, 64))
+    return means[block_of_classes()] + rng.normal(size=(20_000, 64))
+
+
+def block_of_classes():
+    return np.arange(20_000) % 40
+
+
+def slowly(X):
+    time.sleep(0.02)
+    return X

@@ -40,11 +40,8 @@ class Samples:
             from crossview.linalg.lazy import LazySamples
 
             return LazySamples.of(views, classes, weigh)
-        arrays = [
-            X if seen.all() else hide_rows(X, seen, 0.0) for X, seen in zip(views.arrays, views.mask.T, strict=True)
-        ]
         weights = views.mask.astype(np.float64) if weigh is None else weigh(views.mask)
-        return cls(arrays=arrays, weights=weights, classes=classes)
+        return cls(arrays=_zero_where_missing(views.arrays, weights > 0), weights=weights, classes=classes)
 
     def pooled(self) -> Samples:
         """The present samples of all views as those of one view."""
@@ -68,9 +65,8 @@ class Samples:
 
     def shifted(self, offsets: Sequence[Array]) -> Self:
         """The samples minus an offset for each view, where they are present."""
-        moved = map(shift, self.arrays, offsets)
-        arrays = [X if seen.all() else hide_rows(X, seen, 0.0) for X, seen in zip(moved, self.mask.T, strict=True)]
-        return replace(self, arrays=arrays)
+        moved = [*map(shift, self.arrays, offsets)]
+        return replace(self, arrays=_zero_where_missing(moved, self.mask))
 
     def row_spaces(self) -> list[Array | None]:
         """For each view, a basis of the directions in which the samples vary; None if these are all directions."""
@@ -156,6 +152,10 @@ class Samples:
     def class_sizes(self) -> Array:
         """Number of samples of each class in each view, (C, n)."""
         return self.total(_class_sizes, self.n_classes)
+
+
+def _zero_where_missing(arrays: Sequence[Rows], mask: Mask) -> list[Rows]:
+    return [X if seen.all() else hide_rows(X, seen, 0.0) for X, seen in zip(arrays, mask.T, strict=True)]
 
 
 def _n_seen(rows: Samples) -> Indices:

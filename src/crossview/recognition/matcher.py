@@ -15,7 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossview._transformer import MultiViewTransformer, map_view, unwrap
 from crossview._types import Array, Labels
-from crossview._validation import as_labels, check_choice, check_count, check_labels, check_same_kind, has_label
+from crossview._validation import (
+    as_labels,
+    check_choice,
+    check_count,
+    check_labels,
+    check_lazy,
+    check_same_kind,
+    has_label,
+)
 from crossview.distances import class_distances_in_chunks, distances_in_chunks, nearest
 from crossview.metrics.open_set import largest_threshold, own_and_other
 from crossview.recognition.probabilities import (
@@ -150,6 +158,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params()
         checked = Views(views)
+        if checked._lazy:
+            check_lazy(self, None, "pass arrays in memory")
         check_labels(y, checked, self)
         labels = as_labels(y, len(checked))
         pair = [index_of_view(view, checked.names) for view in (self.gallery_view, self.probe_view)]
