@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from crossview._backend import hide_rows, is_lazy, is_tensor, nan_rows, to_device, to_numpy
+from crossview._backend import hide_rows, is_lazy, is_tensor, lazy_if_stored, nan_rows, to_device, to_numpy
 from crossview._text import counted
 from crossview._types import Array, Mask, Rows
 
@@ -34,7 +34,8 @@ class Views:
     ----------
     views : sequence or mapping of array-like, each of shape (m, D_v)
         One matrix per view: NumPy arrays, pandas or polars frames, torch tensors on one device, or Dask arrays whose
-        rows are chunked alike. The keys of a mapping become the names.
+        rows are chunked alike. With Dask installed, zarr arrays and memory maps of more than 1 GiB become Dask arrays,
+        too. The keys of a mapping become the names.
     names : sequence of str, optional
         One name per view; ``view0``, ``view1``, … by default.
     mask : array-like of bool, shape (m, n), optional
@@ -86,6 +87,7 @@ class Views:
         image_shape: tuple[int, int] | None = None,
     ) -> None:
         matrices, given = _unpack(views)
+        matrices = lazy_if_stored(matrices)
         self.names: list[str] = _check_names(given if names is None else names, len(matrices))
         labels = [f"view {name!r}" for name in self.names]
         numbers = [_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
@@ -361,7 +363,7 @@ def check_matrix(X: Any, label: str) -> tuple[Rows, Mask]:
     Returns it as float64, as a tensor or as a Dask array, sharing memory if possible, and which of its rows, (m,), are
     present: not NaN.
     """
-    numbers = _numbers(X, label)
+    numbers = _numbers(*lazy_if_stored([X]), label)
     if is_lazy(numbers):
         from crossview._backend.dask import check_blocks, present
 

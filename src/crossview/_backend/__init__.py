@@ -11,8 +11,10 @@ keeps it in one pool. This can go when the two share a BLAS.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
+from importlib.util import find_spec
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from scipy.linalg.blas import dgemm
 from crossview._types import Array, Indices, Mask, Rows
 
 _CHUNK_ROWS = 1024  # rows of an intermediate result in memory at a time
+_MAPS_IN_MEMORY = 1 << 30  # bytes as float64 up to which memory maps are treated like arrays
 
 
 def is_tensor(X: object) -> bool:
@@ -39,6 +42,25 @@ def is_lazy(X: object) -> bool:
     """Whether X is a Dask array."""
     dask_array = sys.modules.get("dask.array")
     return dask_array is not None and isinstance(X, dask_array.Array)
+
+
+def lazy_if_stored(matrices: Sequence[Any]) -> list[Any]:
+    """Dask arrays if one of the matrices is stored on disk, as a zarr array or large memory map, and Dask is there."""
+    zarr = sys.modules.get("zarr")
+    maps = sum(8 * X.size for X in matrices if _is_whole_map(X))
+    stored = maps > _MAPS_IN_MEMORY or (zarr is not None and any(isinstance(X, zarr.Array) for X in matrices))
+    if not stored or find_spec("dask") is None:
+        return list(matrices)
+    from crossview._backend.dask import from_storage
+
+    return from_storage([(X, _is_whole_map(X)) for X in matrices])
+
+
+def _is_whole_map(X: Any) -> bool:
+    """Whether X is all of a file of rows, so that any process can read some of them."""
+    return (
+        isinstance(X, np.memmap) and isinstance(X.base, mmap) and X.mode != "c" and X.ndim == 2 and X.flags.c_contiguous
+    )
 
 
 def to_device(X: Any, device: Any) -> Rows:

@@ -18,6 +18,7 @@ from crossview._types import Rows
 _Step: TypeAlias = tuple[Callable[..., Any], tuple[object, ...]]
 
 _FAN_IN = 8  # blocks whose results one task adds
+_BLOCK_BYTES = 1 << 26  # of a block of rows of all views, as float64
 
 
 class Blocks:
@@ -125,3 +126,30 @@ def hide_blocks(arrays: Sequence[Rows], seen: Any) -> list[Rows]:
     """Arrays with rows of NaN where `seen`, (m, n), is False."""
     mask = da.asarray(seen).rechunk((arrays[0].chunks[0], -1))
     return [da.where(mask[:, v : v + 1], X, np.nan) for v, X in enumerate(arrays)]
+
+
+def from_storage(matrices: Sequence[tuple[Any, bool]]) -> list[Any]:
+    """Matrices as Dask arrays in equal blocks of rows; True marks memory maps, which workers read from their files.
+
+    What is no matrix of equal length is left for later checks to refuse.
+    """
+    shapes = [getattr(X, "shape", ()) for X, _ in matrices]
+    if any(len(shape) != 2 for shape in shapes):
+        return [X for X, _ in matrices]
+    lazy = [X.chunks[0] for X, _ in matrices if isinstance(X, da.Array)]
+    rows = lazy[0] if lazy else max(1, _BLOCK_BYTES // (8 * max(1, sum(D for _, D in shapes))))
+    return [X if isinstance(X, da.Array) else _stored(X, rows, is_map) for X, is_map in matrices]
+
+
+def _stored(X: Any, rows: Any, is_map: bool) -> Rows:
+    if not is_map:
+        return da.from_array(X, chunks=(rows, -1), name=False)
+    place = str(X.filename), X.dtype, X.offset, X.shape
+    chunks = da.core.normalize_chunks((rows, -1), X.shape)
+    return da.map_blocks(_read_rows, place, chunks=chunks, dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
+
+
+def _read_rows(place: tuple[str, Any, int, tuple[int, int]], block_info: Any = None) -> Any:
+    filename, dtype, offset, shape = place
+    (start, stop), _ = block_info[None]["array-location"]
+    return np.array(np.memmap(filename, dtype, "r", offset, shape)[start:stop])
