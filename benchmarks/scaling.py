@@ -3,8 +3,8 @@
 Usage: python benchmarks/scaling.py ENGINE SIZE [SIZE …]     measure, and add to scaling.jsonl
        python benchmarks/scaling.py --report                 write scaling.md and docs/images/scaling.svg
 
-Two views of 64 features in classes of 20 samples; MvHE has d = 20, p1 = 3 and p2 = 15. Each fit runs in a process of its
-own with all threads. Memory is the peak of the process, or of a worker, input and libraries included. CPU is the
+Two views of 64 features in classes of 20 samples; MvHE has d = 20, p1 = 3 and p2 = 15. Each fit runs in a process of
+its own with all threads. Memory is the peak of the process, or of a worker, input and libraries included. CPU is the
 processor time of the fit, which other processes disturb least. Accuracy is the mACC of 2,000 further samples, of new
 classes.
 """

@@ -1,5 +1,7 @@
 """The base class of multi-view transformers, and functions that apply them to one view."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Self
@@ -13,10 +15,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import fill_missing, is_tensor, like, to_device, to_numpy
+from crossview._backend import fill_missing, is_lazy, is_tensor, like, to_device, to_numpy
 from crossview._text import first_few
 from crossview._types import Mask, Rows
-from crossview._validation import check_choice
+from crossview._validation import check_choice, check_lazy
 from crossview.views import FeatureNames, ViewInput, Views, check_matrix, column_names, index_of_view
 
 _MOST_NAMED = 3  # columns that an error lists
@@ -100,9 +102,11 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """
         check_is_fitted(self)
         checked = self._check_known(views)
-        mapped = [
-            self._map_seen(X, seen, v) for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True))
-        ]
+        if checked._lazy:
+            mapped = [self._map_lazily(X, v) for v, X in enumerate(checked.arrays)]
+        else:
+            columns = zip(checked.arrays, checked.mask.T, strict=True)
+            mapped = [self._map_seen(X, seen, v) for v, (X, seen) in enumerate(columns)]
         if isinstance(views, Views):
             return Views._trusted(mapped, checked.names, checked.mask)
         given = [views[name] for name in checked.names] if isinstance(views, Mapping) else views
@@ -185,7 +189,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     def _contain(self, Z: Rows, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
         output = self._output or get_config()["transform_output"]
-        if output == "default" or is_tensor(Z):
+        if output == "default" or is_tensor(Z) or is_lazy(Z):
             return Z
         columns = self._names_out(v, self._input_names()[v])
         try:
@@ -204,7 +208,13 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         label = f"view {self.view_names_[v]!r}"
         checked, seen = check_matrix(X, label)
         self._check_features(checked, v, column_names(X, label))
-        return self._map_seen(checked, seen, v)
+        return self._map_lazily(checked, v) if is_lazy(checked) else self._map_seen(checked, seen, v)
+
+    def _map_lazily(self, X: Rows, v: int) -> Rows:
+        """Map every block of a Dask array when it is computed."""
+        check_lazy(self, self.device)
+        k = self._n_outputs(v)
+        return X.map_blocks(_map_block, self, v, chunks=(X.chunks[0], (k,)), dtype=np.float64, meta=np.empty((0, 0)))
 
     def _map_seen(self, X: Rows, seen: Mask, v: int) -> Rows:
         """Map the present samples of view v; the others stay rows of NaN."""
@@ -273,6 +283,11 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             )
 
 
+def _map_block(X: Rows, model: MultiViewTransformer, v: int) -> Rows:
+    """Map a block of checked rows; rows of NaN are missing."""
+    return model._map_seen(X, ~np.isnan(X[:, 0]), v)
+
+
 def _split(names: list[str], widths: Sequence[int]) -> list[list[str]]:
     """Names of features by view, from those of all views, or from names that all views share."""
     if set(widths) == {len(names)}:
@@ -338,7 +353,7 @@ def map_view(model: Any, X: ArrayLike, view: int | str) -> Rows:
                 f"{type(step).__name__} cannot map a single view: use crossview's transformers in the pipeline."
             )
         latent = step._map_view(latent, view)
-    return latent if is_tensor(latent) else np.asarray(latent)
+    return latent if is_tensor(latent) or is_lazy(latent) else np.asarray(latent)
 
 
 def unwrap(model: Any) -> list[Any]:

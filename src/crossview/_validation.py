@@ -1,16 +1,20 @@
 """Checks of input. Every error names the fix."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import column_or_1d
 
-from crossview._backend import cross_product, frobenius_norm, is_tensor, to_numpy
-from crossview._types import Indices, Labels, Mask
+from crossview._backend import column_ranges, cross_product, frobenius_norm, is_lazy, is_tensor, to_numpy
+from crossview._types import Array, Indices, Labels, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
@@ -26,53 +30,132 @@ def check_views(views: ViewInput, estimator: object) -> Views:
     name = type(estimator).__name__
     if checked.shape[1] < 2:
         raise ValueError(f"{name} needs 2 views or more, got {checked.shape[1]}: pass one matrix per view.")
-    _check_numbers(checked, "has {} sample(s)", name)
-    if not checked.mask.all():
-        _check_connected(checked)
+    with np.errstate(over="ignore"):
+        found: _Summary = checked._total(_summary)
+    _check_numbers(checked.names, np.diagonal(found.shared), "has {} sample(s)", name)
+    if np.diagonal(found.shared).min() < len(checked):
+        _check_connected(checked.names, found.shared)
         checked = Views(checked, mask=seen_by_several(checked.mask))
-        _check_numbers(checked, "shares {} sample(s) with other views", name)
-    for v, (X, seen) in enumerate(zip(checked.arrays, checked.mask.T, strict=True)):
-        label = f"view {checked.names[v]!r}"
-        rows = X if seen.all() else X[seen]
-        largest = max(float(rows.max()), -float(rows.min()))
-        with np.errstate(over="ignore"):
-            norm = frobenius_norm(rows)
+        _check_numbers(checked.names, found.n_paired, "shares {} sample(s) with other views", name)
+    for view, low, high, norm in zip(checked.names, found.low, found.high, found.norms, strict=True):
         if not np.isfinite(norm):
-            raise ValueError(f"{label} has values too large to be squared: scale it down.")
-        if 0.0 < largest < 1e-140:
-            raise ValueError(f"{label} has values too small to be squared: scale it up.")
-        if (rows[1:] == rows[0]).all():
-            raise ValueError(f"{label} is constant in every column: leave it out.")
+            raise ValueError(f"view {view!r} has values too large to be squared: scale it down.")
+        if 0.0 < max(high.max(), -low.min()) < 1e-140:
+            raise ValueError(f"view {view!r} has values too small to be squared: scale it up.")
+        if (low == high).all():
+            raise ValueError(f"view {view!r} is constant in every column: leave it out.")
     return checked
 
 
-def _check_numbers(views: Views, what: str, name: str) -> None:
+@dataclass(frozen=True)
+class _Summary:
+    """What the checks need to know of the samples of n views; `+` merges what is known of two blocks of rows."""
+
+    shared: Array  # (n, n): number of samples that two views share
+    n_paired: Indices  # (n,): number of samples of each view that another view has, too
+    low: list[Array]  # smallest and largest value of every column, among these samples
+    high: list[Array]
+    norms: Array  # (n,): norm of these samples
+
+    def __add__(self, other: _Summary) -> _Summary:
+        return _Summary(
+            self.shared + other.shared,
+            self.n_paired + other.n_paired,
+            [*map(np.minimum, self.low, other.low)],
+            [*map(np.maximum, self.high, other.high)],
+            np.hypot(self.norms, other.norms),
+        )
+
+
+def _summary(views: Views) -> _Summary:
+    seen, paired = views.mask.astype(np.float64), seen_by_several(views.mask)
+    rows = [X if there.all() else X[there] for X, there in zip(views.arrays, paired.T, strict=True)]
+    low, high = zip(*map(column_ranges, rows), strict=True)
+    norms = np.array([frobenius_norm(X) for X in rows])
+    return _Summary(cross_product(seen, seen), paired.sum(axis=0), [*low], [*high], norms)
+
+
+def _check_numbers(names: Sequence[str], numbers: Sequence[float] | Array | Indices, what: str, estimator: str) -> None:
     """Refuse a view with fewer than two samples."""
-    for view, number in zip(views.names, views.mask.sum(axis=0), strict=True):
+    for view, number in zip(names, numbers, strict=True):
         if number < 2:
-            raise ValueError(f"view {view!r} {what.format(number)}, but {name} needs at least 2 to learn from.")
+            what = what.format(int(number))
+            raise ValueError(f"view {view!r} {what}, but {estimator} needs at least 2 to learn from.")
 
 
-def _check_connected(views: Views) -> None:
+def _check_connected(names: Sequence[str], shared: Array) -> None:
     """Refuse groups of views that share no sample."""
-    seen = views.mask.astype(np.float64)
-    n_groups, group = connected_components(cross_product(seen, seen) > 0, directed=False)
+    n_groups, group = connected_components(shared > 0, directed=False)
     if n_groups > 1:
-        groups = [", ".join(repr(views.names[v]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
+        groups = [", ".join(repr(names[int(v)]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
         raise ValueError(
             f"these groups of views share no sample, so no common space exists: {' | '.join(groups)}. "
             "Row k of every view must be the same sample."
         )
 
 
-def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[np.bool_] | None = None) -> Indices:
-    """Classes coded from 0: at least two, also among the samples in the mask."""
+def check_labels(y: Any, views: Views, estimator: object) -> Any:
+    """Classes of the samples that views have, coded from 0: at least two. Codes of other samples mean nothing."""
     if y is None:
         what = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(f"{what}: give one class label per sample.")
-    labels = column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True)
-    if len(labels) != m:
-        raise ValueError(f"y has {len(labels)} labels, but the views have {m} samples: give one label per row.")
+    codes, labels = code_labels(y, views)
+    if len(labels.used) < 2:
+        what = "y has" if len(labels.given) < 2 else "samples present in at least two views have"
+        need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
+        raise ValueError(f"{what} one class only ({(*labels.used, *labels.given)[0]}): {need}.")
+    return codes
+
+
+def code_labels(y: Any, views: Views) -> tuple[Any, LabelSets]:
+    """Classes of the samples that views have, coded from 0, where the views are; and the labels that there are."""
+    labels = _lazy_labels(y) if views._lazy else column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True)
+    if len(labels) != len(views):
+        raise ValueError(
+            f"y has {len(labels)} labels, but the views have {len(views)} samples: give one label per row."
+        )
+    if not views._lazy:
+        found = _label_sets([labels, views.mask])
+        return _codes(labels, found.used), found
+    from crossview._backend.dask import row_blocks
+
+    labels = labels.rechunk(views.arrays[0].chunks[:1])
+    found = row_blocks([labels, views.mask]).total(_label_sets)
+    return labels.map_blocks(_codes, found.used, dtype=np.intp), found
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """Different labels, of all samples and of those that views have; `+` merges those of two blocks of rows."""
+
+    given: Labels
+    used: Labels
+
+    def __add__(self, other: LabelSets) -> LabelSets:
+        if (self.given.dtype.kind in "UO") != (other.given.dtype.kind in "UO"):
+            raise ValueError("y mixes strings with numbers: give every sample one class label.")
+        return LabelSets(np.union1d(self.given, other.given), np.union1d(self.used, other.used))
+
+
+def _label_sets(rows: list[Any]) -> LabelSets:
+    labels, mask = rows
+    labels = _classes(labels)
+    return LabelSets(np.unique(labels), np.unique(labels[mask.any(axis=1)]))
+
+
+def _lazy_labels(y: Any) -> Any:
+    """Labels as a Dask array, wherever they are."""
+    import dask.array as da
+
+    if not is_lazy(y):
+        return da.from_array(column_or_1d(y, warn=True))
+    if y.ndim != 1 or np.isnan(y.shape).any():
+        raise ValueError("y must be a 1-d Dask array with chunks of known size: call y.compute_chunk_sizes() first.")
+    return y
+
+
+def _classes(labels: Labels) -> Labels:
+    """Refuse labels that do not stand for classes."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity: give every sample a class, or remove it.")
     if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
@@ -88,13 +171,12 @@ def check_labels(y: ArrayLike | None, m: int, estimator: object, mask: NDArray[n
         raise ValueError(f"Unknown label type: {labels.dtype}. Give classes as text or whole numbers.")
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
-    classes, codes = np.unique(labels, return_inverse=True)
-    left = labels if mask is None else labels[mask.any(axis=1)]
-    if (left == left[0]).all():
-        what = "y has" if len(classes) < 2 else "samples present in at least two views have"
-        need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
-        raise ValueError(f"{what} one class only ({left[0]}): {need}.")
-    return codes.astype(np.intp)
+    return labels
+
+
+def _codes(labels: Labels, classes: Labels) -> Indices:
+    codes: Indices = np.searchsorted(classes[:-1], _classes(labels))
+    return codes
 
 
 def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
@@ -156,6 +238,15 @@ def check_device(device: object) -> None:
     except (AssertionError, RuntimeError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(f"device must be a device that PyTorch can use, got {device!r}: {reason}.") from error
+
+
+def check_lazy(estimator: object, device: object, instead: str | None = None) -> None:
+    """Refuse Dask arrays where they cannot be used; `instead` says what to do."""
+    name = type(estimator).__name__
+    if instead is not None:
+        raise NotApplicableError(f"{name} does not take Dask arrays: {instead}.")
+    if device is not None:
+        raise ValueError(f"{name}(device={device!r}) does not take Dask arrays: set device=None.")
 
 
 def check_weight(value: object, name: str, *, positive: bool = False) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, check_random_state
 
 from crossview._backend import (
     chunks,
-    column_means,
+    column_sums,
     divide_columns,
     empty_rows,
     inner_products,
@@ -24,8 +24,8 @@ from crossview._backend import (
     to_numpy,
 )
 from crossview._transformer import MultiViewTransformer
-from crossview._types import Array, Rows
-from crossview._validation import check_choice, check_count, check_flag, check_weight, per_view
+from crossview._types import Array, Indices, Rows
+from crossview._validation import check_choice, check_count, check_flag, check_lazy, check_weight, per_view
 from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
 from crossview.landmarks import LANDMARKS, choose_landmarks
 from crossview.linalg.classes import grams
@@ -147,7 +147,7 @@ class ViewScaler(_ViewWise):
         if self.by == "view":
             return mean, np.full(D, np.sqrt(variances.mean()) or 1.0)
         # A constant column may have a variance due to rounding.
-        rounding = len(samples) * np.finfo(np.float64).eps
+        rounding = float(samples.n_seen[0]) * np.finfo(np.float64).eps
         constant = variances <= rounding * variances + np.square(rounding * mean)
         return mean, np.where(constant, 1.0, np.sqrt(variances))
 
@@ -267,7 +267,7 @@ def _principal_components(samples: Samples, limit: int | None) -> tuple[Array, A
     decomposition. It squares the singular values, however, so small ones drown in rounding error: if these are needed,
     the singular values are computed.
     """
-    m, (D,) = len(samples), samples.n_features
+    (m,), (D,) = samples.n_seen, samples.n_features
     most = min(m, D) if limit is None else min(limit, m, D)
     if m < D:
         X = samples.factors()[0]
@@ -367,7 +367,7 @@ class KernelTransformer(MultiViewTransformer):
             median = median_gamma(rows, self.kernel) if gamma is None else None
             width = gamma if median is None else self.gamma_scale * median
             # Centring makes the origin of a linear kernel arbitrary.
-            origin = column_means(rows) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
+            origin = column_sums(rows) / len(rows) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
             kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
@@ -464,6 +464,9 @@ class ViewKernel(KernelTransformer):
             The fitted transformer.
         """
         checked = _learnable(views)
+        if checked._lazy:
+            instead = "fit it to some samples in memory; it can then transform Dask arrays"
+            check_lazy(self, self.device, instead)
         maps, features = self._fit_kernel_maps(checked)
         self._store_kernels(maps)
         self.factors_ = [to_numpy(R[kernel_map.pivots]) for kernel_map, R in zip(maps, features, strict=True)]
@@ -484,8 +487,14 @@ class ViewKernel(KernelTransformer):
 def _learnable(views: ViewInput) -> Views:
     """Samples to learn from: those that several views have, unless this leaves a view without any."""
     checked = Views(views)
-    for name, seen in zip(checked.names, checked.mask.sum(axis=0), strict=True):
-        if not seen:
+    n_seen, n_paired = checked._total(_counts)
+    for name, number in zip(checked.names, n_seen, strict=True):
+        if not number:
             raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
-    mask = seen_by_several(checked.mask)
-    return checked if mask is checked.mask or not mask.any(axis=0).all() else Views(checked, mask=mask)
+    complete = n_seen.min() == len(checked)
+    return checked if complete or not n_paired.all() else Views(checked, mask=seen_by_several(checked.mask))
+
+
+def _counts(views: Views) -> list[Indices]:
+    """Number of samples in each view, and of those that another view has, too."""
+    return [views.mask.sum(axis=0), seen_by_several(views.mask).sum(axis=0)]

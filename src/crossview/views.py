@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from crossview._backend import hide_rows, is_tensor, nan_rows, to_device, to_numpy
+from crossview._backend import hide_rows, is_lazy, is_tensor, lazy_if_stored, nan_rows, to_device, to_numpy
 from crossview._text import counted
-from crossview._types import Mask, Rows
+from crossview._types import Array, Mask, Rows
 
 __all__ = ["FeatureNames", "ViewInput", "Views", "check_matrix", "column_names", "seen_by_several"]
 
@@ -33,8 +33,9 @@ class Views:
     Parameters
     ----------
     views : sequence or mapping of array-like, each of shape (m, D_v)
-        One matrix per view: NumPy arrays, pandas or polars frames, or torch tensors on one device. The keys of a
-        mapping become the names.
+        One matrix per view: NumPy arrays, pandas or polars frames, torch tensors on one device, or Dask arrays whose
+        rows are chunked alike. With Dask installed, zarr arrays and memory maps of more than 1 GiB become Dask arrays,
+        too. The keys of a mapping become the names.
     names : sequence of str, optional
         One name per view; ``view0``, ``view1``, … by default.
     mask : array-like of bool, shape (m, n), optional
@@ -47,12 +48,12 @@ class Views:
 
     Attributes
     ----------
-    arrays : list of ndarray or Tensor, each of shape (m, D_v)
+    arrays : list of ndarray, Tensor or Dask array, each of shape (m, D_v)
         The views as arrays of float64, or as the tensors that they were given as, with rows of NaN where a sample is
-        missing. They share memory with the input unless it had to be converted.
+        missing. They share memory with the input unless it had to be converted. Dask arrays stay lazy.
     names : list of str
         Names of the views.
-    mask : ndarray of bool, shape (m, n)
+    mask : ndarray or Dask array of bool, shape (m, n)
         True where a sample is present in a view.
     feature_names : list
         Names of the columns of each view, a list of str, or None if it has no names.
@@ -86,22 +87,21 @@ class Views:
         image_shape: tuple[int, int] | None = None,
     ) -> None:
         matrices, given = _unpack(views)
+        matrices = lazy_if_stored(matrices)
         self.names: list[str] = _check_names(given if names is None else names, len(matrices))
         labels = [f"view {name!r}" for name in self.names]
         numbers = [_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
         _check_rows(numbers, matrices, self.names)
-        if mask is not None:
-            seen = _check_mask(mask, (len(numbers[0]), len(numbers)))
-            numbers = [X if rows.all() else hide_rows(X, rows) for X, rows in zip(numbers, seen.T, strict=True)]
-        checked = [_check_finite(X, label) for X, label in zip(numbers, labels, strict=True)]
-        self.arrays: list[Rows] = [X for X, _ in checked]
-        self.mask: Mask = np.column_stack([rows for _, rows in checked])
-        if mask is not None and (seen & ~self.mask).any():
-            k, v = np.argwhere(seen & ~self.mask)[0]
-            raise ValueError(
-                f"mask says that sample {k} was seen in view {self.names[v]!r}, but its row is NaN: "
-                "fill in its values, or set mask to False there."
-            )
+        self.arrays: list[Rows]
+        self.mask: Mask
+        if is_lazy(numbers[0]):
+            from crossview._backend.dask import check_blocks, present
+
+            checked = numbers if isinstance(views, Views) else check_blocks(numbers, _check_block, labels)
+            self.arrays = checked if mask is None else _hide_blocks(checked, mask)
+            self.mask = present(self.arrays)
+        else:
+            self.arrays, self.mask = _check_rows_seen(numbers, labels, mask)
         if isinstance(views, Views):
             feature_names = views.feature_names if feature_names is None else feature_names
             image_shape = views.image_shape if image_shape is None else image_shape
@@ -138,6 +138,26 @@ class Views:
         """The same samples as NumPy arrays."""
         arrays = [to_numpy(X) for X in self.arrays]
         return Views._trusted(arrays, self.names, self.mask, self.feature_names, self.image_shape)
+
+    @property
+    def _lazy(self) -> bool:
+        """Whether the views are Dask arrays."""
+        return is_lazy(self.arrays[0])
+
+    def _total(self, statistic: Callable[[Views], Any]) -> Any:
+        """Sum of a statistic over blocks of samples, or the statistic of all samples if they are in memory."""
+        return self._blocks().total(statistic) if self._lazy else statistic(self)
+
+    def _blocks(self) -> Any:
+        """Blocks of samples, each a `Views` in memory."""
+        from crossview._backend.dask import row_blocks
+
+        return row_blocks(self.arrays).map(Views._of_block, self.names)
+
+    @classmethod
+    def _of_block(cls, arrays: Sequence[Array], names: Sequence[str]) -> Views:
+        """Wrap a block of rows of checked Dask arrays, in memory."""
+        return cls._trusted(arrays, names, np.column_stack([~np.isnan(X[:, 0]) for X in arrays]))
 
     def _present_rows(self) -> list[Rows]:
         """Each view without its missing samples."""
@@ -185,7 +205,7 @@ class Views:
 
     def __repr__(self) -> str:
         parts = [f"{name}: {counted(D, 'feature')}" for name, D in zip(self.names, self.n_features, strict=True)]
-        missing = int(self.mask.size - self.mask.sum())
+        missing = 0 if self._lazy else int(self.mask.size - self.mask.sum())
         gaps = f"; {counted(missing, 'row')} missing" if missing else ""
         return f"Views({counted(len(self), 'sample')}; {', '.join(parts)}{gaps})"
 
@@ -254,10 +274,17 @@ def _check_rows(arrays: Sequence[Rows], given: Sequence[Any], names: Sequence[st
             f"all views need the same number of rows: {counts}. Row k of every view is the same sample; "
             "use a row of NaN for a sample that is missing from a view."
         )
-    devices = {str(X.device) if is_tensor(X) else "" for X in arrays}
+    devices = {str(X.device) if is_tensor(X) else "Dask" if is_lazy(X) else "" for X in arrays}
     if len(devices) > 1:
         found = ", ".join(device or "an array" for device in sorted(devices))
-        raise ValueError(f"the views are in different places ({found}): pass arrays, or tensors on one device.")
+        what = "arrays, tensors on one device, or Dask arrays"
+        raise ValueError(f"the views are in different places ({found}): pass {what}.")
+    for name, X in zip(names, arrays, strict=True):
+        if is_lazy(X) and X.chunks[0] != arrays[0].chunks[0]:
+            raise ValueError(
+                f"the rows of views {names[0]!r} and {name!r} are in different chunks: rechunk one like the other, "
+                "Z.rechunk({0: X.chunks[0]})."
+            )
     frames = [(name, X.index) for name, X in zip(names, given, strict=True) if _column_kinds(X) is not None]
     for name, index in frames[1:]:
         first, reference = frames[0]
@@ -267,6 +294,37 @@ def _check_rows(arrays: Sequence[Rows], given: Sequence[Any], names: Sequence[st
                 "the same sample. Align them with frame.reindex(other.index), or use frame.reset_index(drop=True) if "
                 "the rows already correspond."
             )
+
+
+def _check_rows_seen(arrays: list[Rows], labels: Sequence[str], mask: ArrayLike | None) -> tuple[list[Rows], Mask]:
+    """Finite arrays, with rows of NaN where the mask says so, and which of their rows are present, (m, n)."""
+    if mask is not None:
+        seen = _check_mask(mask, (len(arrays[0]), len(arrays)))
+        arrays = [X if rows.all() else hide_rows(X, rows) for X, rows in zip(arrays, seen.T, strict=True)]
+    checked = [_check_finite(X, label) for X, label in zip(arrays, labels, strict=True)]
+    present: Mask = np.column_stack([rows for _, rows in checked])
+    if mask is not None and (seen & ~present).any():
+        k, v = np.argwhere(seen & ~present)[0]
+        raise ValueError(
+            f"mask says that sample {k} was seen in {labels[v]}, but its row is NaN: "
+            "fill in its values, or set mask to False there."
+        )
+    return [X for X, _ in checked], present
+
+
+def _check_block(X: NDArray[Any], label: str, first: int) -> Array:
+    """A block of rows of a Dask array as finite float64; `first` is the number of its first row."""
+    checked: Array = _check_finite(X, label, first)[0]
+    return checked
+
+
+def _hide_blocks(arrays: Sequence[Rows], mask: Any) -> list[Rows]:
+    """Dask arrays with rows of NaN where the mask says so."""
+    shape = (len(arrays[0]), len(arrays))
+    seen = mask if is_lazy(mask) and mask.dtype == np.bool_ and mask.shape == shape else _check_mask(mask, shape)
+    from crossview._backend.dask import hide_blocks
+
+    return hide_blocks(arrays, seen)
 
 
 def _check_mask(mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.bool_]:
@@ -298,7 +356,7 @@ def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     Nothing ties such samples to another view, and as neighbours or class members they would bias the scatters of their
     view against those of the pairs. Fits therefore ignore them.
     """
-    if mask.shape[1] == 1 or mask.all():
+    if mask.shape[1] == 1 or (not is_lazy(mask) and mask.all()):
         return mask
     several: NDArray[np.bool_] = mask & (mask.sum(axis=1, keepdims=True) > 1)
     return several
@@ -307,12 +365,19 @@ def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def check_matrix(X: Any, label: str) -> tuple[Rows, Mask]:
     """Check one view, (m, D), called `label` in errors.
 
-    Returns it as float64 or as a tensor, sharing memory if possible, and which of its rows are present, (m,): not NaN.
+    Returns it as float64, as a tensor or as a Dask array, sharing memory if possible, and which of its rows, (m,), are
+    present: not NaN.
     """
-    return _check_finite(_numbers(X, label), label)
+    numbers = _numbers(*lazy_if_stored([X]), label)
+    if is_lazy(numbers):
+        from crossview._backend.dask import check_blocks, present
+
+        (checked,) = check_blocks([numbers], _check_block, [label])
+        return checked, present([checked])[:, 0]
+    return _check_finite(numbers, label)
 
 
-def _check_finite(numbers: Rows, label: str) -> tuple[Rows, Mask]:
+def _check_finite(numbers: Rows, label: str, first: int = 0) -> tuple[Rows, Mask]:
     X: Rows = numbers if is_tensor(numbers) else np.ascontiguousarray(numbers, dtype=np.float64)
     # One pass over the data usually suffices; an overflowing sum only costs the detailed check.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -321,12 +386,12 @@ def _check_finite(numbers: Rows, label: str) -> tuple[Rows, Mask]:
     infinite = abs(X) == np.inf
     if infinite.any():
         k, f = np.argwhere(to_numpy(infinite))[0]
-        raise ValueError(f"{label} contains infinity (row {k}, column {f}): clip or remove it.")
+        raise ValueError(f"{label} contains infinity (row {first + k}, column {f}): clip or remove it.")
     unseen, some = nan_rows(X)
     partly = some & ~unseen
     if partly.any():
         raise ValueError(
-            f"{label} contains NaN in part of row {np.flatnonzero(partly)[0]}: impute it "
+            f"{label} contains NaN in part of row {first + np.flatnonzero(partly)[0]}: impute it "
             "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample is missing from this view."
         )
     return X, ~unseen
@@ -338,6 +403,8 @@ def _numbers(X: Any, label: str) -> Rows:
         if X.is_complex():
             raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
         return _check_shape(to_device(X.detach(), X.device), label)
+    if is_lazy(X):
+        return _lazy_numbers(X, label)
     if scipy.sparse.issparse(X):
         raise TypeError(
             f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce it with "
@@ -359,6 +426,19 @@ def _numbers(X: Any, label: str) -> Rows:
         matrix: NDArray[Any] = np.asarray(X)
     except ValueError as error:
         raise ValueError(f"{label} is not a matrix: its rows have different lengths.") from error
+    return _check_shape(_check_numeric(matrix, label), label)
+
+
+def _lazy_numbers(X: Rows, label: str) -> Rows:
+    """A Dask array of numbers with every row in one chunk."""
+    if np.isnan(X.shape).any():
+        raise ValueError(f"{label} has chunks of unknown size: call X.compute_chunk_sizes() first.")
+    matrix = _check_shape(_check_numeric(X, label), label)
+    return matrix if matrix.numblocks[1] == 1 else matrix.rechunk({1: -1})
+
+
+def _check_numeric(matrix: Rows, label: str) -> Rows:
+    """Refuse what is not real numbers."""
     if matrix.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
     if matrix.dtype.kind not in _NUMERIC_KINDS:
@@ -366,7 +446,7 @@ def _numbers(X: Any, label: str) -> Rows:
             f"{label} has dtype {matrix.dtype}, not numbers: encode strings and categories as numbers, and convert "
             "object arrays with X.astype(float)."
         )
-    return _check_shape(matrix, label)
+    return matrix
 
 
 def _check_shape(matrix: Rows, label: str) -> Rows:

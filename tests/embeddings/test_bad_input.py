@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import crossview as cv
 from crossview import preprocessing
-from crossview.embeddings import _data
+from crossview.linalg import samples
 
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(12, 4)), RNG.normal(size=(12, 3))
@@ -26,7 +26,7 @@ def no_heavy_work(monkeypatch, request):
     def heavy(*_, **__):
         pytest.fail("heavy work before the input was checked")
 
-    monkeypatch.setattr(_data, "find_patches", heavy)
+    monkeypatch.setattr(samples, "find_patches", heavy)
     monkeypatch.setattr(preprocessing.KernelMap, "fit", heavy)
     monkeypatch.setattr(preprocessing, "median_gamma", heavy)
 

@@ -9,8 +9,8 @@ from methods import improves, make
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.embeddings._neighbours import find_patches
 from crossview.graphs.patches import Edges
+from crossview.graphs.search import find_patches
 from crossview.linalg.scatter import graph_scatter
 
 ARRAYS, Y = make(m=36, sizes=(5, 5, 5))

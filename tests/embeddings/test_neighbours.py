@@ -5,7 +5,6 @@ import pytest
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.embeddings import _neighbours
 from crossview.graphs import approximate, neighbours
 
 METHODS = [
@@ -81,19 +80,19 @@ def test_auto_is_approximate_for_many_samples(method, few_lists, monkeypatch):
 
 def test_recall_is_the_lowest_of_all_views(monkeypatch):
     X, y = views(100)
-    monkeypatch.setattr(_neighbours, "resolve", lambda *_: "approximate")
-    monkeypatch.setattr(_neighbours, "class_neighbours", lambda *a, method: neighbours.class_neighbours(*a))
+    monkeypatch.setattr(search, "resolve", lambda *_: "approximate")
+    monkeypatch.setattr(search, "class_neighbours", lambda *a, method, centres: neighbours.class_neighbours(*a))
     for model in (cv.MvHE(3), cv.DLA(3, pooled=False)):
         recalls = iter([0.95, 0.92])
-        monkeypatch.setattr(_neighbours, "neighbour_recall", lambda *_, recalls=recalls: next(recalls))
+        monkeypatch.setattr(search, "neighbour_recall", lambda *_, recalls=recalls, **__: next(recalls))
         assert model.fit(X, y).neighbour_recall_ == 0.92
 
 
 def test_low_recall_warns_and_names_the_fix(monkeypatch):
     X, y = views(100)
-    monkeypatch.setattr(_neighbours, "resolve", lambda *_: "approximate")
-    monkeypatch.setattr(_neighbours, "class_neighbours", lambda *a, method: neighbours.class_neighbours(*a))
-    monkeypatch.setattr(_neighbours, "neighbour_recall", lambda *_: 0.8)
+    monkeypatch.setattr(search, "resolve", lambda *_: "approximate")
+    monkeypatch.setattr(search, "class_neighbours", lambda *a, method, centres: neighbours.class_neighbours(*a))
+    monkeypatch.setattr(search, "neighbour_recall", lambda *_, **__: 0.8)
     with pytest.warns(UserWarning, match=r"only 80% .* neighbours='exact'"):
         cv.LPP(3).fit(X, y)
 

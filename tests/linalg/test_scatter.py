@@ -8,6 +8,7 @@ from strategies import problems
 
 from crossview import _backend
 from crossview.graphs.patches import Edges
+from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import patch_scatter
 
 
@@ -80,16 +81,14 @@ def test_a_draw_of_centres_is_unbiased():
     """The mean over all draws of one centre is the scatter of all patches; the pairs are always complete."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(12, 4)), rng.normal(size=(12, 3))]
-    mask = np.ones((12, 2), dtype=bool)
-    edges = edges_of(oracles.patches(arrays, np.arange(12) % 4, mask, 1, 3), 12, 0.2)
-    weights = {"paired": 1.0, "intra": 0.3, "inter": 0.7}
-    draws = [
-        patch_scatter(
-            arrays, mask, [Edges(e.ids[[k]], e.weights[[k]]) for e in edges], centres=np.array([k]), **weights
-        )
-        for k in range(12)
-    ]
-    assert relative(np.mean(draws, axis=0), patch_scatter(arrays, mask, edges, **weights)) < 1e-13
+    samples = Samples(arrays=arrays, weights=np.ones((12, 2)), classes=np.arange(12) % 4)
+
+    def scatter(centres=None):
+        found = samples.with_patches(1, 3, centres)
+        return found.patch_scatter(1, 3, between_weight=-0.2, paired=1.0, intra=0.3, inter=0.7)
+
+    draws = [scatter(np.array([k])) for k in range(12)]
+    assert relative(np.mean(draws, axis=0), scatter()) < 1e-13
     assert relative(draws[0], draws[1]) > 0.1
 
 

@@ -11,8 +11,10 @@ keeps it in one pool. This can go when the two share a BLAS.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
+from importlib.util import find_spec
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from sklearn.preprocessing import normalize
 from crossview._types import Array, Indices, Mask, Rows
 
 _CHUNK_ROWS = 1024  # rows of an intermediate result in memory at a time
+_MAPS_IN_MEMORY = 1 << 30  # bytes as float64 up to which memory maps are treated like arrays
 
 
 def is_tensor(X: object) -> bool:
@@ -35,6 +38,31 @@ def is_tensor(X: object) -> bool:
     import crossview._backend.torch  # noqa: F401
 
     return True
+
+
+def is_lazy(X: object) -> bool:
+    """Whether X is a Dask array."""
+    dask_array = sys.modules.get("dask.array")
+    return dask_array is not None and isinstance(X, dask_array.Array)
+
+
+def lazy_if_stored(matrices: Sequence[Any]) -> list[Any]:
+    """Dask arrays if one of the matrices is stored on disk, as a zarr array or large memory map, and Dask is there."""
+    zarr = sys.modules.get("zarr")
+    maps = sum(8 * X.size for X in matrices if _is_whole_map(X))
+    stored = maps > _MAPS_IN_MEMORY or (zarr is not None and any(isinstance(X, zarr.Array) for X in matrices))
+    if not stored or find_spec("dask") is None:
+        return list(matrices)
+    from crossview._backend.dask import from_storage
+
+    return from_storage([(X, _is_whole_map(X)) for X in matrices])
+
+
+def _is_whole_map(X: Any) -> bool:
+    """Whether X is all of a file of rows, so that any process can read some of them."""
+    return (
+        isinstance(X, np.memmap) and isinstance(X.base, mmap) and X.mode != "c" and X.ndim == 2 and X.flags.c_contiguous
+    )
 
 
 def to_device(X: Any, device: Any) -> Rows:
@@ -94,10 +122,16 @@ def inner_products(A: Array, B: Array, scale: float = 1.0) -> Array:
 
 
 @singledispatch
-def column_means(X: Rows, weights: Array | None = None) -> Array:
-    """Mean of every column, with weights if given, (m,)."""
-    means: Array = np.average(X, axis=0, weights=weights)
-    return means
+def column_sums(X: Rows, weights: Array | None = None) -> Array:
+    """Sum of every column, with weights if given, (m,)."""
+    sums: Array = X.sum(axis=0) if weights is None else cross_product(weights[:, None], X)[0]
+    return sums
+
+
+@singledispatch
+def column_ranges(X: Rows) -> tuple[Array, Array]:
+    """Smallest and largest value of every column; ∞ and -∞ if there are no rows."""
+    return X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
 
 
 @singledispatch
@@ -129,9 +163,9 @@ def fill_missing(X: Rows, seen: Mask, value: float = 0.0) -> Any:
 
 
 @singledispatch
-def hide_rows(X: Rows, seen: Mask) -> Any:
-    """A copy with rows of NaN where `seen` is False."""
-    return np.where(seen[:, None], X, np.nan)
+def hide_rows(X: Rows, seen: Mask, value: float = np.nan) -> Any:
+    """A copy with rows of a value where `seen` is False."""
+    return np.where(seen[:, None], X, value)
 
 
 @singledispatch

@@ -77,12 +77,19 @@ def _cross_product(A: Tensor, B: Tensor) -> Array:
     return _to_numpy(total)
 
 
-@_backend.column_means.register(Tensor)
-def _column_means(X: Tensor, weights: Array | None = None) -> Array:
+@_backend.column_sums.register(Tensor)
+def _column_sums(X: Tensor, weights: Array | None = None) -> Array:
     if weights is None:
-        return _to_numpy(X.sum(dim=0, dtype=torch.float64) / len(X))
-    means: Array = _cross_product(_like(X, weights[:, None]), X)[0] / weights.sum()
-    return means
+        return _to_numpy(X.sum(dim=0, dtype=torch.float64))
+    sums: Array = _cross_product(_like(X, weights[:, None]), X)[0]
+    return sums
+
+
+@_backend.column_ranges.register(Tensor)
+def _column_ranges(X: Tensor) -> tuple[Array, Array]:
+    if not len(X):
+        return np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    return _to_numpy(X.amin(dim=0)), _to_numpy(X.amax(dim=0))
 
 
 @_backend.shift.register(Tensor)
@@ -111,8 +118,8 @@ def _fill_missing(X: Tensor, seen: Mask, value: float = 0.0) -> Tensor:
 
 
 @_backend.hide_rows.register(Tensor)
-def _hide_rows(X: Tensor, seen: Mask) -> Tensor:
-    return torch.where(_like(X, seen)[:, None], X, torch.nan)
+def _hide_rows(X: Tensor, seen: Mask, value: float = np.nan) -> Tensor:
+    return torch.where(_like(X, seen)[:, None], X, value)
 
 
 @_backend.concatenate.register(Tensor)

@@ -18,6 +18,7 @@ from crossview._validation import (
     check_equal_widths,
     check_flag,
     check_labels,
+    check_lazy,
     check_two_views,
     check_views,
     check_weight,
@@ -71,6 +72,7 @@ class Embedding(MultiViewTransformer):
     _restrict_to_span: ClassVar[bool] = False  # restrict maps to the span of the training samples
     _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
     _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
+    _instead_of_lazy: ClassVar[str | None] = None  # what to do instead of passing Dask arrays, if it does not take any
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -132,17 +134,18 @@ class Embedding(MultiViewTransformer):
         for name in self._nonnegative:
             check_weight(getattr(self, name), name)
         checked = check_views(views, self)
+        if checked._lazy:
+            check_lazy(self, self.device, self._instead_of_lazy)
         if self._needs_two_views:
             check_two_views(checked, self)
         if self._needs_equal_widths:
             check_equal_widths(checked, self)
         self._check_params(checked.shape[1])
-        classes = check_labels(y, len(checked), self, checked.mask) if self._needs_labels else None
-        used = np.flatnonzero(checked.mask.any(axis=1))
-        if len(used) < len(checked) and not get_tags(self).input_tags.pairwise:
-            # Recode the classes: one without samples left must not count.
-            checked = checked[used]
-            classes = None if classes is None else np.unique(classes[used], return_inverse=True)[1]
+        classes = check_labels(y, checked, self) if self._needs_labels else None
+        if not checked._lazy and not get_tags(self).input_tags.pairwise:
+            used = np.flatnonzero(checked.mask.any(axis=1))
+            if len(used) < len(checked):
+                checked, classes = checked[used], None if classes is None else classes[used]
         data = self._find_neighbours(self._training_data(self._on_engine(checked), classes))
         return data.in_span() if self._restrict_to_span else data
 

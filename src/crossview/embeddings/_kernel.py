@@ -19,6 +19,10 @@ class KernelEmbedding(KernelTransformer, Embedding):
     """
 
     offsets_: list[Array]
+    _instead_of_lazy = (
+        "fit a ViewKernel to some samples in memory, transform the Dask arrays with it, and pass the result to the "
+        "linear method"
+    )
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
         maps, features = self._fit_kernel_maps(views, center=self.center)

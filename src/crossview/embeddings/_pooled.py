@@ -4,7 +4,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from crossview._backend import column_means, concatenate, fill_missing, shift
 from crossview._types import Array, Indices
 from crossview._validation import check_equal_widths, check_flag
 from crossview.embeddings._base import Embedding
@@ -22,14 +21,10 @@ class PooledEmbedding(Embedding):
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
         check_flag(self.pooled, "pooled")
-        weights = views.mask.astype(np.float64)  # views are not paired, so all samples have the same weight
-        if not self.pooled:
-            return TrainingData.from_views(views, classes, center=self.center, weights=weights)
-        check_equal_widths(views, self)
-        rows = views._present_rows()
-        mean = column_means(concatenate(*rows)) if self.center else np.zeros(views.n_features[0])
-        arrays = [fill_missing(shift(X, mean), seen) for X, seen in zip(rows, views.mask.T, strict=True)]
-        return TrainingData(views=views, classes=classes, arrays=arrays, means=[mean] * len(arrays), weights=weights)
+        if self.pooled:
+            check_equal_widths(views, self)
+        # Views are not paired, so all samples have the same weight.
+        return TrainingData.from_views(views, classes, center=self.center, weigh=None, pooled=self.pooled)
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)

@@ -195,7 +195,7 @@ class Contrastive(Embedding):
         self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
-        return TrainingData.from_views(views, classes, center=True, weights=views.mask.astype(np.float64))
+        return TrainingData.from_views(views, classes, center=True, weigh=None)
 
     def _check_params(self, n_views: int) -> None:
         for name in ("batch_size", "max_epochs", "patience"):

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
 
 from crossview._types import Array, Indices
 from crossview._validation import check_count
 from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.embeddings._neighbours import check_neighbours
 from crossview.embeddings._parts import HybridProblem, HybridWeights
+from crossview.graphs.search import check_neighbours
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.views import Views
 
@@ -181,13 +181,13 @@ class MvHE(Embedding):
         return bool(self.lambda_paired or self.lambda_inter)
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
-        return TrainingData.from_views(views, classes, center=self.center, weights=views.mask.astype(np.float64))
+        return TrainingData.from_views(views, classes, center=self.center, weigh=None)
 
     def _find_neighbours(self, data: TrainingData) -> TrainingData:
         centres = None
         if self.n_patches is not None and self.n_patches < len(data):
-            draw = check_random_state(self.random_state).choice(len(data), self.n_patches, replace=False)
-            centres = np.sort(draw)
+            # Unlike the method of a generator, this takes no memory for the samples that are not drawn.
+            centres = np.sort(sample_without_replacement(len(data), self.n_patches, random_state=self.random_state))
         return data.with_patches(self.n_within, self.n_between, self.neighbours, centres)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:

@@ -10,9 +10,9 @@ from crossview._types import Array, Indices, Rows
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
-from crossview.embeddings._neighbours import check_neighbours, find_patches
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.graphs.patches import Edges, Patches
+from crossview.graphs.search import check_neighbours, find_patches
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.samples import Samples
@@ -139,8 +139,9 @@ class DLA(_PatchAlignment, PooledEmbedding):
         self.progress = progress
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        (X,) = samples.arrays
-        S, _ = graph_scatter([X], self._patch_edges(X, samples.labels))
+        found = samples.with_patches(self.n_within, self.n_between, self.neighbours)
+        self.neighbour_recall_ = min(self.neighbour_recall_, found.neighbour_recall)
+        S = found.patch_scatter(self.n_within, self.n_between, between_weight=-self.beta, intra=1.0)
         return smallest_eigenpairs(S, d, overwrite=True)
 
 
@@ -194,6 +195,7 @@ class MvDLA(_PatchAlignment):
     _needs_equal_widths = True
     _allows_auto_components = True
     _restrict_to_span = True
+    _instead_of_lazy = "pass arrays in memory, or use MvHE"
 
     def __init__(
         self,
@@ -274,6 +276,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
 
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
     _restrict_sets_to_span = True
+    _instead_of_lazy = "pass arrays in memory, or use DLA or MvHE"
 
     def __init__(
         self,

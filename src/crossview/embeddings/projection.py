@@ -71,7 +71,7 @@ class PCA(PooledEmbedding):
         return min(super()._max_components(data), int(data.n_seen.sum() if self.pooled else data.n_seen.min()))
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        m, (D,) = len(samples), samples.n_features
+        (m,), (D,) = samples.n_seen, samples.n_features
         if m < D:
             _, singular, Vt = scipy.linalg.svd(samples.factors()[0], full_matrices=False, check_finite=False)
             return np.square(singular[:d]) / max(m - 1, 1), Vt[:d].T

@@ -65,7 +65,7 @@ class Patches:
             tables.append(spread)
         return Patches(*tables)
 
-    def edges(self, within: slice | int, between: slice | int, *, between_weight: float = 1.0) -> Edges:
+    def edges(self, within: slice | int, between: slice | int, between_weight: float = 1.0) -> Edges:
         """Edges to the neighbours of the given ranks.
 
         Ranks start at 0; an int p means the first p. Edges within a class have weight 1, others `between_weight`, -β in

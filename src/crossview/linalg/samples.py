@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from crossview._backend import class_sums, column_means, concatenate, fill_missing, product, row_factor, shift
+from crossview._backend import class_sums, column_sums, concatenate, hide_rows, product, row_factor, shift
+from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
+from crossview.graphs.search import find_patches
+from crossview.linalg.scatter import patch_scatter
 from crossview.linalg.span import row_space
 from crossview.views import Views
 
@@ -27,12 +30,19 @@ class Samples:
     arrays: Sequence[Rows]  # (m, D_v) each, zero where a sample is missing
     weights: Array  # (m, n): weight of each sample in each view, 0 where it is missing
     classes: Indices | None = None  # (m,), coded from 0
+    patches: Sequence[Any] = ()  # of each view, if asked for
+    centres: Indices | None = None  # rows of the samples whose patches they are; None for all
+    neighbour_recall: float = 1.0  # of the patches, against exact search: the lowest of all views
 
     @classmethod
-    def of(cls, views: Views) -> Samples:
-        """The samples of views, all with weight 1."""
-        rows = zip(views._present_rows(), views.mask.T, strict=True)
-        return cls(arrays=[fill_missing(X, seen) for X, seen in rows], weights=views.mask.astype(np.float64))
+    def of(cls, views: Views, classes: Indices | None = None, weigh: Callable[[Mask], Array] | None = None) -> Samples:
+        """The samples of views, with weight 1 or those that a function of the mask gives."""
+        if views._lazy:
+            from crossview.linalg.lazy import LazySamples
+
+            return LazySamples.of(views, classes, weigh)
+        weights = views.mask.astype(np.float64) if weigh is None else weigh(views.mask)
+        return cls(arrays=_zero_where_missing(views.arrays, weights > 0), weights=weights, classes=classes)
 
     def pooled(self) -> Samples:
         """The present samples of all views as those of one view."""
@@ -42,9 +52,13 @@ class Samples:
 
     def single_views(self) -> Iterator[Samples]:
         """The present samples of each view."""
-        for X, seen in zip(self.arrays, self.mask.T, strict=True):
-            labels = None if self.classes is None else self.classes[seen]
-            yield Samples(arrays=[X if seen.all() else X[seen]], weights=np.ones((seen.sum(), 1)), classes=labels)
+        return map(self.single_view, range(len(self.n_features)))
+
+    def single_view(self, v: int) -> Samples:
+        """The present samples of view v."""
+        X, seen = self.arrays[v], self.mask[:, v]
+        labels = None if self.classes is None else self.classes[seen]
+        return Samples(arrays=[X if seen.all() else X[seen]], weights=np.ones((seen.sum(), 1)), classes=labels)
 
     def total(self, statistic: Callable[..., T], *args: object) -> T:
         """Sum over all samples of ``statistic(samples, *args)``, which gives arrays or lists of them."""
@@ -52,11 +66,8 @@ class Samples:
 
     def shifted(self, offsets: Sequence[Array]) -> Self:
         """The samples minus an offset for each view, where they are present."""
-        moved = [
-            shift(X, offset) if seen.all() else fill_missing(shift(X[seen], offset), seen)
-            for X, offset, seen in zip(self.arrays, offsets, self.mask.T, strict=True)
-        ]
-        return replace(self, arrays=moved)
+        moved = [*map(shift, self.arrays, offsets)]
+        return replace(self, arrays=_zero_where_missing(moved, self.mask))
 
     def row_spaces(self) -> list[Array | None]:
         """For each view, a basis of the directions in which the samples vary; None if these are all directions."""
@@ -70,6 +81,49 @@ class Samples:
     def factors(self) -> list[Array]:
         """For each view, a matrix with as many columns as features and the same Gram matrix as the samples."""
         return [row_factor(X) for X in self.arrays]
+
+    def with_patches(
+        self, n_within: int, n_between: int, method: str = "exact", centres: Indices | None = None
+    ) -> Self:
+        """Find the patches of each view, with the nearest neighbours of all samples, or of the rows `centres`."""
+        found, recalls = [], []
+        report(more=int((self.mask if centres is None else self.mask[centres]).sum()))
+        for v, seen in enumerate(self.mask.T):
+            report(now=f"finding neighbours in view {v + 1} of {len(self.arrays)}")
+            at = None if centres is None else np.searchsorted(np.flatnonzero(seen), centres[seen[centres]])
+            patches, recall = find_patches(self._points(v), self.labels[seen], n_within, n_between, method, centres=at)
+            found.append(patches.spread(seen, centres))
+            recalls.append(recall)
+        return replace(self, patches=found, centres=centres, neighbour_recall=min(recalls))
+
+    def _points(self, v: int) -> Rows:
+        """The present samples of view v, whose Euclidean distances define neighbours."""
+        X, seen = self.arrays[v], self.mask[:, v]
+        return X if seen.all() else X[seen]
+
+    def patch_scatter(
+        self,
+        within: slice | int,
+        between: slice | int,
+        *,
+        between_weight: float = 1.0,
+        paired: float = 0.0,
+        intra: float = 0.0,
+        inter: float = 0.0,
+    ) -> Array:
+        """Scatter of the patches, with the neighbours of the given ranks (see `Patches.edges` and `patch_scatter`).
+
+        Patches of randomly drawn centres stand for those of all samples.
+        """
+        if self.centres is not None:
+            intra, inter = (weight * len(self) / len(self.centres) for weight in (intra, inter))
+        return self._patch_scatter((within, between, between_weight), paired, intra, inter)
+
+    def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
+        edges = [patches.edges(*ranks) for patches in self.patches]
+        return patch_scatter(
+            self.arrays, self.mask, edges, centres=self.centres, paired=paired, intra=intra, inter=inter
+        )
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -98,28 +152,48 @@ class Samples:
     @property
     def n_seen(self) -> Indices:
         """Number of samples in each view, (n,)."""
-        counts: Indices = self.mask.sum(axis=0)
-        return counts
+        return self.total(_n_seen)
 
     @property
     def class_sizes(self) -> Array:
         """Number of samples of each class in each view, (C, n)."""
-        return class_sums(self.mask.astype(np.float64), np.ones(len(self.mask)), self.labels, self.n_classes)
+        return self.total(_class_sizes, self.n_classes)
+
+
+def _zero_where_missing(arrays: Sequence[Rows], mask: Mask) -> list[Rows]:
+    return [X if seen.all() else hide_rows(X, seen, 0.0) for X, seen in zip(arrays, mask.T, strict=True)]
+
+
+def _n_seen(rows: Samples) -> Indices:
+    counts: Indices = rows.mask.sum(axis=0)
+    return counts
+
+
+def _class_sizes(rows: Samples, n_classes: int) -> Array:
+    return class_sums(rows.mask.astype(np.float64), np.ones(len(rows)), rows.labels, n_classes)
+
+
+def view_sums(samples: Samples) -> tuple[list[Array], Array]:
+    """Weighted sum of the samples of each view, (D_v,), and their total weights, (n,)."""
+    *sums, weights = samples.total(_view_sums)
+    return sums, weights
+
+
+def _view_sums(rows: Samples) -> list[Array]:
+    alike = [(w[w > 0] == 1.0).all() for w in rows.weights.T]  # rows of weight 0 are 0
+    columns = zip(rows.arrays, rows.weights.T, alike, strict=True)
+    return [*(column_sums(X, None if one else w) for X, w, one in columns), rows.weights.sum(axis=0)]
 
 
 def moments(samples: Samples) -> tuple[Array, Array]:
     """Mean and variance of every feature of samples of one view, none of them missing."""
-    (sums,) = samples.total(_sums)
-    mean: Array = sums / len(samples)
+    (sums,), (m,) = view_sums(samples)
+    mean: Array = sums / m
     rest, squares = samples.total(_deviations, mean)
     # The deviations from a rounded mean do not quite add up to 0.
-    return mean, (squares - np.square(rest) / len(samples)) / len(samples)
-
-
-def _sums(rows: Samples) -> list[Array]:
-    return [len(rows) * column_means(rows.arrays[0])]
+    return mean, (squares - np.square(rest) / m) / m
 
 
 def _deviations(rows: Samples, mean: Array) -> list[Array]:
     deviations = shift(rows.arrays[0], mean)
-    return [len(rows) * column_means(deviations), len(rows) * column_means(deviations * deviations)]
+    return [column_sums(deviations), column_sums(deviations * deviations)]

@@ -41,11 +41,9 @@ def patch_scatter(
 
     `arrays` are the views, (m, D_v) each, zero where a sample is missing; `mask`, (m, n), tells which samples are
     present; `edges` are the patches ``G_v`` of each view, if there are any. `centres` are the rows of their centres,
-    all by default; a random draw of rows stands for all of them. Returns a (ΣD_v, ΣD_v) matrix. Only its lower triangle
-    of blocks is filled; the blocks above the diagonal are zero.
+    all by default. Returns a (ΣD_v, ΣD_v) matrix. Only its lower triangle of blocks is filled; the blocks above the
+    diagonal are zero.
     """
-    if centres is not None:
-        intra, inter = (weight * len(mask) / len(centres) for weight in (intra, inter))
     degrees = _degrees(mask, edges, centres, paired, intra, inter)
     total = _BlockSum(arrays)
     for rows in chunks(arrays[0]):

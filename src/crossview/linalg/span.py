@@ -17,10 +17,11 @@ from crossview._types import Array, Indices, Rows
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
 
 
-def row_space(X: Rows) -> Array | None:
+def row_space(X: Rows, m: int | None = None) -> Array | None:
     """Orthonormal basis, (D, r), of the directions in which samples (m, D) vary; None if these are all directions.
 
-    The numerical rank r is the number of singular values above ``max(m, D) · eps`` times the largest.
+    The numerical rank r is the number of singular values above ``max(m, D) · eps`` times the largest. X may be another
+    matrix with the same Gram matrix as the m samples.
 
     Examples
     --------
@@ -28,18 +29,20 @@ def row_space(X: Rows) -> Array | None:
     >>> row_space(np.array([[1.0, 2.0], [2.0, 4.0], [-3.0, -6.0]])).shape
     (2, 1)
     """
-    m, D = X.shape
+    m, D = m or len(X), X.shape[1]
     # If a subset of the samples has full rank, so do all samples.
-    if m >= D and _surely_full_rank(to_numpy(X[: 2 * D])):
+    if len(X) >= D and full_rank(dsyrk(1.0, to_numpy(X[: 2 * D]).T)):
         return None
     _, singular, Vt = scipy.linalg.svd(row_factor(X), full_matrices=False, check_finite=False)
     rank = int(np.sum(singular > max(m, D) * np.finfo(np.float64).eps * singular[0]))
     return None if rank == D else np.ascontiguousarray(Vt[: max(rank, 1)].T)
 
 
-def _surely_full_rank(X: Array) -> bool:
-    """Whether the features are clearly independent, which makes the singular values unnecessary."""
-    gram = dsyrk(1.0, X.T)  # upper triangle
+def full_rank(gram: Array) -> bool:
+    """Whether the features are clearly independent, which makes the singular values unnecessary.
+
+    `gram` is the upper triangle of their Gram matrix, which is overwritten.
+    """
     norms = np.sqrt(np.diagonal(gram))
     if not norms.all():
         return False

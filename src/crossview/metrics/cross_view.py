@@ -34,6 +34,7 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
     ----------
     latents : Views, or list, tuple or dict of array-like, each of shape (m, d)
         Every view's samples in the common space; rows of NaN are left out. Torch tensors are compared on their device.
+        Dask arrays are accepted, too, with the Euclidean distance.
     y : array-like of shape (m,)
         The classes.
     metric : {"euclidean", "cosine"}
@@ -53,7 +54,12 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
     array([[nan, 0.5],
            [0. , nan]])
     """
-    return _score_pairs(latents, y, metric, _accuracy)
+    views = Views(latents)
+    if views._lazy and metric == "euclidean":
+        from crossview.metrics._lazy import accuracy
+
+        return accuracy(views, y)
+    return _score_pairs(views, y, metric, _accuracy)
 
 
 def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
@@ -326,6 +332,11 @@ def _samples(latents: ViewInput, y: ArrayLike) -> tuple[list[Samples], Indices]:
 
 def _count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
     """The classes as numbers, and how many samples of every class every view has seen, (n, classes)."""
+    if views._lazy:
+        raise ValueError(
+            "only accuracy by Euclidean distance takes Dask arrays: pass arrays in memory, with dask.compute(*arrays); "
+            "for cosine accuracy, divide the rows by their norms and use metric='euclidean'."
+        )
     # In a search, this check would take longer than all the rest of the function.
     labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d([] if y is None else y)
     if len(labels) != len(views):

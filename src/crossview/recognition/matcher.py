@@ -22,6 +22,7 @@ from crossview._validation import (
     check_device,
     check_flag,
     check_labels,
+    check_lazy,
     check_same_kind,
     has_label,
 )
@@ -216,7 +217,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params()
         checked = Views(views)
-        check_labels(y, len(checked), self)
+        if checked._lazy:
+            check_lazy(self, None, "pass arrays in memory")
+        check_labels(y, checked, self)
         labels = as_labels(y, len(checked))
         pair = [index_of_view(view, checked.names) for view in (self.gallery_view, self.probe_view)]
         rows = np.flatnonzero(checked.mask[:, pair[0]])

@@ -20,7 +20,7 @@ from crossview._progress import Advance, progress, silent
 from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_count, check_labels
+from crossview._validation import check_choice, check_count, check_labels, check_lazy
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.metrics import mean_accuracy
 from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits
@@ -161,7 +161,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             The fitted search.
         """
         checked = Views(views)
-        check_labels(y, len(checked), self)
+        if checked._lazy:
+            check_lazy(self, None, "pass arrays in memory")
+        check_labels(y, checked, self)
         labels = column_or_1d(y)
         self._check_params()
         candidates = self._candidates()

@@ -1,0 +1,155 @@
+"""Samples in blocks of rows that Dask computes, on whatever scheduler is active.
+
+Nothing here brings rows to the client: it only ever receives sums over blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import dask.array as da
+import numpy as np
+from dask.base import compute, persist
+from dask.delayed import Delayed, delayed
+
+from crossview._types import Rows
+
+_Step: TypeAlias = tuple[Callable[..., Any], tuple[object, ...]]
+
+_FAN_IN = 8  # blocks whose results one task adds
+_BLOCK_BYTES = 1 << 26  # of a block of rows of all views, as float64
+
+
+class Blocks:
+    """Blocks of rows, each an object in the memory of the worker that needs it.
+
+    What is done to a block is one task, however many steps it has: workers keep no intermediate results.
+    """
+
+    def __init__(self, parts: Iterable[Delayed], steps: tuple[_Step, ...] = ()) -> None:
+        self.parts = list(parts)
+        self.steps = steps
+
+    def map(self, function: Callable[..., Any], *args: object) -> Blocks:
+        """``function(block, *args)`` of every block."""
+        return Blocks(self.parts, (*self.steps, (function, args)))
+
+    def map_each(self, function: Callable[..., Any], values: Sequence[object]) -> Blocks:
+        """``function(block, value)`` of every block with its value."""
+        return Blocks(delayed(function)(part, value) for part, value in zip(self.tasks(), values, strict=True))
+
+    def tasks(self, *last: _Step) -> list[Delayed]:
+        """The blocks, after one more step if given, whose arguments may be other tasks."""
+        steps = delayed(self.steps, traverse=False)  # shared, instead of a copy in every task
+        args = [delayed(arg, traverse=False) for _, values in last for arg in values]
+        return [delayed(_apply)(part, steps, *(function for function, _ in last), *args) for part in self.parts]
+
+    def select(self, numbers: Sequence[int]) -> Blocks:
+        """Some of the blocks."""
+        return Blocks([self.parts[b] for b in numbers], self.steps)
+
+    def total(self, statistic: Callable[..., Any], *args: object) -> Any:
+        """Sum of ``statistic(block, *args)``, computed in a tree; blocks that give None do not count."""
+        return compute(self.lazy_total(statistic, *args))[0]
+
+    def lazy_total(self, statistic: Callable[..., Any], *args: object) -> Delayed:
+        """As `total`, to be computed later."""
+        parts = self.tasks((statistic, args))
+        while len(parts) > 1:
+            parts = [delayed(_add)(*parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
+        return parts[0]
+
+    def compute(self, function: Callable[..., Any]) -> list[Any]:
+        """``function(block)`` of every block, which must be small: the client receives all of them."""
+        return list(compute(*self.tasks((function, ()))))
+
+
+def _apply(block: Any, steps: Sequence[_Step], function: Callable[..., Any] | None = None, *args: object) -> Any:
+    for step, values in steps:
+        block = step(block, *values)
+    return block if function is None else function(block, *args)
+
+
+def _add(*parts: Any) -> Any:
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    total = there[0]
+    for part in there[1:]:
+        total = [a + b for a, b in zip(total, part, strict=True)] if isinstance(total, list) else total + part
+    return total
+
+
+def keep(*values: Delayed) -> list[Delayed]:
+    """Compute values and keep them where the scheduler keeps results; returns when they are there."""
+    kept = list(persist(*values))
+    compute(*(delayed(_nothing)(value) for value in kept))
+    return kept
+
+
+def _nothing(value: object) -> None:
+    """Depend on a value."""
+
+
+def row_blocks(arrays: Sequence[Rows]) -> Blocks:
+    """Blocks of rows of arrays that are chunked alike, each a list of NumPy arrays."""
+    columns = [X.to_delayed().ravel() for X in arrays]
+    # As arguments, unlike in a list, tasks are passed on as they are.
+    return Blocks(delayed(_listed)(*parts) for parts in zip(*columns, strict=True))
+
+
+def _listed(*arrays: Any) -> list[Any]:
+    return list(arrays)
+
+
+def check_blocks(arrays: Sequence[Rows], check: Callable[..., Any], labels: Sequence[str]) -> list[Rows]:
+    """Arrays whose blocks are checked when they are computed, by ``check(block, label, first)``."""
+    return [
+        X.map_blocks(_check_block, check, label, dtype=np.float64, meta=np.empty((0, 0)))
+        for X, label in zip(arrays, labels, strict=True)
+    ]
+
+
+def _check_block(X: Any, check: Callable[..., Any], label: str, block_info: Any = None) -> Any:
+    (first, _), _ = block_info[0]["array-location"]
+    return check(X, label, first)
+
+
+def present(arrays: Sequence[Rows]) -> Rows:
+    """Which rows are present in which array: those of NaN are missing."""
+    # A row is NaN as a whole or not at all.
+    return da.concatenate([~da.isnan(X[:, :1]) for X in arrays], axis=1).rechunk({1: -1})
+
+
+def hide_blocks(arrays: Sequence[Rows], seen: Any) -> list[Rows]:
+    """Arrays with rows of NaN where `seen`, (m, n), is False."""
+    mask = da.asarray(seen).rechunk((arrays[0].chunks[0], -1))
+    return [da.where(mask[:, v : v + 1], X, np.nan) for v, X in enumerate(arrays)]
+
+
+def from_storage(matrices: Sequence[tuple[Any, bool]]) -> list[Any]:
+    """Matrices as Dask arrays in equal blocks of rows; True marks memory maps, which workers read from their files.
+
+    What is no matrix of equal length is left for later checks to refuse.
+    """
+    shapes = [getattr(X, "shape", ()) for X, _ in matrices]
+    if any(len(shape) != 2 for shape in shapes):
+        return [X for X, _ in matrices]
+    lazy = [X.chunks[0] for X, _ in matrices if isinstance(X, da.Array)]
+    rows = lazy[0] if lazy else max(1, _BLOCK_BYTES // (8 * max(1, sum(D for _, D in shapes))))
+    return [X if isinstance(X, da.Array) else _stored(X, rows, is_map) for X, is_map in matrices]
+
+
+def _stored(X: Any, rows: Any, is_map: bool) -> Rows:
+    if not is_map:
+        return da.from_array(X, chunks=(rows, -1), name=False)
+    place = str(X.filename), X.dtype, X.offset, X.shape
+    chunks = da.core.normalize_chunks((rows, -1), X.shape)
+    return da.map_blocks(_read_rows, place, chunks=chunks, dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
+
+
+def _read_rows(place: tuple[str, Any, int, tuple[int, int]], block_info: Any = None) -> Any:
+    filename, dtype, offset, shape = place
+    (start, stop), _ = block_info[None]["array-location"]
+    return np.array(np.memmap(filename, dtype, "r", offset, shape)[start:stop])
