@@ -55,7 +55,8 @@ class MvHE(Embedding):
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
     n_patches : int, optional
         Number of patches to align, those of samples drawn at random; their sum estimates the sum over all patches
-        without bias. By default, the patches of all samples.
+        without bias. By default, the patches of all samples. Set it for Dask arrays: every block of centres meets every
+        block of samples, so the patches of all samples take many passes over the data.
     random_state : int, RandomState or None
         Seed for drawing the patches.
     device : str, optional
