@@ -44,7 +44,7 @@ def measure(method: str, n_workers: int, m: int, rows: int, D: int, n_patches: i
     """Seconds of a fit, and the largest memory that a worker had, in MiB."""
     views, y = make_views(m, rows, D)
     model = cv.MvHE(n_patches=n_patches) if method == "MvHE" else cv.METHODS[method]()
-    options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None}
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": "localhost:0"}
     with LocalCluster(silence_logs=50, **options) as cluster, Client(cluster) as client:
         client.run(__import__, "crossview.linalg.lazy")
         start = time.perf_counter()

@@ -245,6 +245,7 @@ from pathlib import Path
 
 import dask
 import numpy as np
+from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview import _backend
@@ -258,7 +259,9 @@ views = [np.load(f"{sys.argv[1]}/{v}.npy", mmap_mode="r") for v in (0, 1)]
 before = memory("VmRSS:")
 Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
 with dask.config.set(scheduler="synchronous"):
-    model = cv.MvDA(4).fit(views, np.arange(len(views[0])) % 40)
+    y = np.arange(len(views[0])) % 40
+    model = cv.MvDA(4).fit(views, y)
+    make_pipeline(cv.ViewPCA(5), cv.MvHE(4, n_patches=50)).fit(views, y)
 np.savez(f"{sys.argv[1]}/model.npz", *model.projections_)
 print((memory("VmHWM:") - before) / sum(X.nbytes for X in views))
 """
@@ -293,7 +296,7 @@ def test_small_maps_and_parts_of_maps_are_arrays(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def client():
     """Two worker processes."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "380MiB", "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "380MiB", "dashboard_address": "localhost:0"}
     with LocalCluster(silence_logs=50, **options) as cluster, Client(cluster) as client:
         yield client
 

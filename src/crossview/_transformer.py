@@ -98,7 +98,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         -------
         latents : list, dict or Views
             One (m, d) matrix per view, in a container of the same type as `views`. Matrices in a list or dict are
-            arrays, or the data frames that `set_output` asks for.
+            arrays, or the data frames that `set_output` asks for. Dask arrays give Dask arrays.
         """
         check_is_fitted(self)
         checked = self._check_known(views)

@@ -367,7 +367,8 @@ class KernelTransformer(MultiViewTransformer):
             median = median_gamma(rows, self.kernel) if gamma is None else None
             width = gamma if median is None else self.gamma_scale * median
             # Centring makes the origin of a linear kernel arbitrary.
-            origin = column_sums(rows) / len(rows) if self.kernel == "rbf" or (self.kernel == "linear" and center) else None
+            shifted = self.kernel == "rbf" or (self.kernel == "linear" and center)
+            origin = column_sums(rows) / len(rows) if shifted else None
             kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):

@@ -368,7 +368,8 @@ def check_matrix(X: Any, label: str) -> tuple[Rows, Mask]:
     Returns it as float64, as a tensor or as a Dask array, sharing memory if possible, and which of its rows, (m,), are
     present: not NaN.
     """
-    numbers = _numbers(*lazy_if_stored([X]), label)
+    (matrix,) = lazy_if_stored([X])
+    numbers = _numbers(matrix, label)
     if is_lazy(numbers):
         from crossview._backend.dask import check_blocks, present
 

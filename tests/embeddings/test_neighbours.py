@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.graphs import approximate, neighbours
+from crossview.graphs import approximate, neighbours, search
 
 METHODS = [
     cv.MvHE(3, n_within=2, n_between=5),

@@ -35,7 +35,7 @@ class Blocks:
         """``function(block, *args)`` of every block."""
         return Blocks(self.parts, (*self.steps, (function, args)))
 
-    def map_each(self, function: Callable[..., Any], values: Sequence[object]) -> Blocks:
+    def map_each(self, function: Callable[..., Any], values: Iterable[object]) -> Blocks:
         """``function(block, value)`` of every block with its value."""
         return Blocks(delayed(function)(part, value) for part, value in zip(self.tasks(), values, strict=True))
 
@@ -133,7 +133,7 @@ def from_storage(matrices: Sequence[tuple[Any, bool]]) -> list[Any]:
 
     What is no matrix of equal length is left for later checks to refuse.
     """
-    shapes = [getattr(X, "shape", ()) for X, _ in matrices]
+    shapes: list[Any] = [getattr(X, "shape", ()) for X, _ in matrices]
     if any(len(shape) != 2 for shape in shapes):
         return [X for X, _ in matrices]
     lazy = [X.chunks[0] for X, _ in matrices if isinstance(X, da.Array)]

@@ -91,7 +91,9 @@ class Embedding(MultiViewTransformer):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            Two or more views of the same m samples. A row of NaN marks a sample missing from a view.
+            Two or more views of the same m samples. A row of NaN marks a sample missing from a view. Dask arrays, whose
+            rows must be chunked alike, are read block by block on the active scheduler, several times: persist them if
+            they fit into the memory of the workers.
         y : array-like of shape (m,)
             One class label per sample; ignored by unsupervised methods.
 

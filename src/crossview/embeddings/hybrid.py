@@ -60,7 +60,8 @@ class MvHE(Embedding):
         (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples if faiss is installed.
     n_patches : int, optional
         Number of patches to align, those of samples drawn at random; their sum estimates the sum over all patches
-        without bias. By default, the patches of all samples.
+        without bias. By default, the patches of all samples. Set it for Dask arrays: every block of centres meets every
+        block of samples, so the patches of all samples take many passes over the data.
     random_state : int, RandomState or None
         Seed for drawing the patches.
     device : str, optional

@@ -97,10 +97,8 @@ class LazySamples(Samples):
     def numbered(self) -> Self:
         """The same blocks, as `NumberedSamples`."""
         starts = np.cumsum([0, *self.sizes])[:-1]
-        blocks, originals = (
-            None if one is None else one.map_each(_numbered, starts) for one in (self.blocks, self.originals)
-        )
-        return replace(self, blocks=blocks, originals=originals)
+        originals = None if self.originals is None else self.originals.map_each(_numbered, starts)
+        return replace(self, blocks=self.blocks.map_each(_numbered, starts), originals=originals)
 
     def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
         S: Array = self.total(_paired_scatter, paired)
@@ -179,8 +177,8 @@ def _groups(sizes: Sequence[int], centres: Indices | None) -> Iterator[_Selectio
 def _gather(blocks: Blocks, selection: _Selection) -> Delayed:
     """The selected samples of several blocks."""
     numbers, rows = zip(*selection, strict=True)
-    gathered: Delayed = delayed(_concatenated)(*blocks.select(numbers).map_each(_selected, rows).tasks())
-    return gathered
+    # In one graph with the sums over blocks that need them, all blocks would have to stay in memory.
+    return keep(delayed(_concatenated)(*blocks.select(numbers).map_each(_selected, rows).tasks()))[0]
 
 
 def _selected(block: NumberedSamples, rows: Indices | None) -> NumberedSamples:
