@@ -84,7 +84,7 @@ def test_a_draw_of_centres_is_unbiased():
     samples = Samples(arrays=arrays, weights=np.ones((12, 2)), classes=np.arange(12) % 4)
 
     def scatter(centres=None):
-        found = samples.with_patches(1, 3, centres)
+        found = samples.with_patches(1, 3, centres=centres)
         return found.patch_scatter(1, 3, between_weight=-0.2, paired=1.0, intra=0.3, inter=0.7)
 
     draws = [scatter(np.array([k])) for k in range(12)]

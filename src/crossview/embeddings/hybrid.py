@@ -346,6 +346,6 @@ def _smallest_components(S: Array, data: TrainingData, d: int) -> tuple[Array, A
         if null is not None:
             # The objective is 0 in this direction: shift it above all other eigenvalues.
             S[a:b, a:b] += np.outer(2.0 * norm * null, null)
-    eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True, engine=data.arrays[0])
+    eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True, engine=data.views.arrays[0])
     W = W * np.sqrt(len(data.n_features))
     return eigenvalues, W
