@@ -1,12 +1,15 @@
 """A large gallery: time to enrol and to rank, recall, memory, size of the model file, and time to load it.
 
 Usage: python benchmarks/gallery.py [--sizes 10000,100000,1000000] [--block 100000] [--probes 50] [--folder DIR]
+[--engines]
 
 Samples have 64 dimensions and classes of ten samples, whose centres lie near a subspace of 16 dimensions. Probes are
 further samples of enrolled classes, seen from another view, which adds noise. Each size runs in a fresh process. Time
 to enrol is per 100,000 samples, with the index. `rank` finds the five nearest classes of one probe; shown is the median
 over the probes, searched exactly and approximately. Recall is the share of the ten nearest samples found, of probes,
 and as measured on enrolled samples (`neighbour_recall_`). Memory is the peak of the process.
+
+With --engines, the processor time of searches for the five nearest samples, which does not depend on other work.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 import crossview as cv
+from crossview.recognition.engines import ApproximateSearch, ExactSearch
 
 D, INTRINSIC, CLASS_SIZE = 64, 16, 10
 SPREAD, NOISE = 0.35, 0.25
@@ -63,6 +68,31 @@ def latency(model: cv.CrossViewClassifier, probes: np.ndarray) -> float:
         start = time.perf_counter()
         model.rank(probe[None], 1)
         times.append(time.perf_counter() - start)
+    return 1000 * float(np.median(times))
+
+
+def compare_engines(size: int) -> list[float]:
+    """Processor time of the product with one probe, of searches for 1 and 200 probes, and of indexing, in ms."""
+    rng = np.random.default_rng(1)
+    G, _ = draw(size, 0, rng)
+    P = G[:200] + NOISE * rng.normal(size=(200, D))
+    exact = ExactSearch("euclidean")
+    exact.update(G)
+    start = time.process_time()
+    index = ApproximateSearch.build(G, exact)
+    build = 1000 * (time.process_time() - start)
+    searches = [lambda: G @ P[0]]
+    for n in (1, 200):
+        searches += [lambda n=n: exact.nearest(G, P[:n], 5), lambda n=n: index.nearest(G, P[:n], 5, exact)]
+    return [*map(processor_time, searches), build]
+
+
+def processor_time(search: Callable[[], object], repeats: int = 5) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        search()
+        times.append(time.process_time() - start)
     return 1000 * float(np.median(times))
 
 
@@ -109,7 +139,14 @@ def main() -> None:
     parser.add_argument("--probes", type=int, default=50)
     parser.add_argument("--folder", type=Path, help="where model files are written; by default a temporary folder")
     parser.add_argument("--alone", action="store_true", help="measure one size in this process, and print JSON")
+    parser.add_argument("--engines", action="store_true", help="compare the processor time of searches")
     given = parser.parse_args()
+    if given.engines:
+        print("| samples | floor | exact, 1 | approximate, 1 | exact, 200 | approximate, 200 | build |")
+        print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        for size in map(int, given.sizes.split(",")):
+            print(f"| {size:,} | {' | '.join(f'{time:.1f}' for time in compare_engines(size))} |", flush=True)
+        return
     if given.alone:
         with tempfile.TemporaryDirectory(dir=given.folder) as folder:
             print(json.dumps(measure(int(given.sizes), given.block, given.probes, Path(folder))))

@@ -162,6 +162,13 @@ def test_low_recall_is_warned_of(embedding, monkeypatch):
     assert 0.0 < model.neighbour_recall_ < 0.95
 
 
+def test_an_index_may_start_with_one_sample(embedding):
+    pytest.importorskip("faiss")
+    model = cv.CrossViewClassifier(embedding, neighbours="approximate").enroll(X[:1], Y[:1], 0)
+    assert model.neighbour_recall_ == 1.0
+    assert model.enroll(X[1:3], [500, 501], 0).predict(X[2:3], 0) == [501]
+
+
 def test_approximate_search_needs_the_library(embedding, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"approximate neighbours need faiss: pip install"):

@@ -220,6 +220,8 @@ class ApproximateSearch:
 
     def _measure(self, samples: Array, exact: ExactSearch) -> None:
         """Choose the number of lists to visit, and measure the recall among the nearest other samples."""
+        if len(samples) < 2:
+            return
         report(now="measuring the recall")
         rows = np.random.default_rng(0).choice(len(samples), min(_QUERIES, len(samples)), replace=False)
         k = min(_NEIGHBOURS + 1, len(samples))
