@@ -33,6 +33,7 @@ _TABLE_ENTRIES = 1 << 20  # distances in memory at a time
 _SAMPLE = 256  # rows on which recall is measured
 _ENOUGH = 0.9  # recall below which more lists are searched
 _MOST_PROBES = 1024
+_EXACT_SHARE = 0.5  # share of all lists from which an exact search is faster than visiting them
 
 
 def class_neighbours(
@@ -323,15 +324,18 @@ class _ApproximateSearch(_SortedSearch):
         table[self.rows[samples], : ids.shape[1]] = ids
 
 
-def _approximate_search(
-    X: Array, classes: Indices, n_within: int, n_between: int, centres: Indices
-) -> _ApproximateSearch:
-    """A search that visits as many lists as a sufficient recall on a sample of the centres takes."""
+def _approximate_search(X: Array, classes: Indices, n_within: int, n_between: int, centres: Indices) -> _SortedSearch:
+    """A search that visits as many lists as a sufficient recall on a sample of the centres takes.
+
+    It is the exact one if that is faster, as for samples without any structure.
+    """
     some = centres[_sample(len(centres), seed=0)]
     nearest = _SortedSearch(X, classes).tables(n_within, n_between, some)
     search = _ApproximateSearch(X, classes)
     while _recall(nearest, search.tables(n_within, n_between, some)) < _ENOUGH and search.n_probes < _MOST_PROBES:
         search.n_probes *= 2
+        if search.n_probes > _EXACT_SHARE * len(search.index.centroids):
+            return _SortedSearch(X, classes)
     return search
 
 
