@@ -123,6 +123,25 @@ def test_ties_go_to_the_lower_row_whatever_the_blocks():
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
 
 
+@pytest.mark.parametrize("model", [cv.MvHE(2), cv.PCA(2, pooled=False), cv.ViewPCA(0.9), cv.ViewPCA(None)], ids=name_of)
+def test_more_features_than_samples(model):
+    arrays, y = make(m=60, sizes=(100, 100))
+    expected, found = clone(model).fit(arrays, y).transform(arrays), clone(model).fit(lazy(arrays), y).transform(arrays)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-8)
+
+
+@pytest.mark.parametrize("model", [cv.MvHE(2), cv.DLA(2, pooled=False), cv.MvDA(2), cv.ViewPCA(2)], ids=name_of)
+def test_blocks_without_samples(model):
+    """The second block has none at all, the third none of the first view."""
+    arrays, y = make(m=120, sizes=(5, 5))
+    arrays[0][30:90] = arrays[1][30:60] = np.nan
+    arrays[1][100:110] = np.nan
+    expected, found = clone(model).fit(arrays, y), clone(model).fit(lazy(arrays, rows=30), y)
+    for a, b in zip(expected.transform(arrays), found.transform(arrays), strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-8)
+
+
 def test_labels_are_coded_on_the_workers():
     arrays, y = make(m=90)
     names = np.array(["ant", "bee", "cat", "dog", "elk", "fox"])[y]

@@ -31,8 +31,8 @@ class LazySamples(Samples):
     widths: Sequence[int]  # number of features of each view
     n_codes: int = 0  # number of classes
     originals: Blocks | None = None  # the samples as they were given, if these are shifted
-    arrays: Sequence[Rows] = ()
-    weights: Array = field(default_factory=lambda: np.empty((0, 0)))
+    arrays: Sequence[Rows] = field(init=False, repr=False, compare=False)  # only blocks have arrays and weights
+    weights: Array = field(init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, views: Views, classes: Any = None, weigh: Callable[[Mask], Array] | None = None) -> LazySamples:
