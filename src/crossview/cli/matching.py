@@ -253,7 +253,7 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
         fix = "pass --replace to empty the gallery first, or leave it out"
         raise ValueError(f"{again[0]!r} of view {view!r} is already in the gallery: {fix}.")
     y = comparable_labels(loaded.y, matcher) if held else loaded.y
-    matcher.enroll(loaded.views, y, view, ids=ids, replace=replace)
+    matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
     return len(y)
 
 

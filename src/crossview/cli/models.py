@@ -88,7 +88,7 @@ def fit(
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
     check_several_views(loaded, data)
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
-    pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model).fit(loaded.views, loaded.y)
+    pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model.set_params(progress=True)).fit(loaded.views, loaded.y)
     cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
     tell(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
@@ -149,7 +149,7 @@ def tune(
         kept = f"Stopped. Scores are kept in {scores}; run the same command again to resume."
         err.print(kept, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    cv.save(search.set_params(progress=False), output)
+    cv.save(search, output)
     scores.unlink(missing_ok=True)
     if as_json:
         found = {

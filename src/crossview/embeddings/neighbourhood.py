@@ -46,6 +46,8 @@ class NCA(PooledEmbedding):
         one map per view; nothing then brings the views into a common space.
     center : bool
         Subtract the training mean first: over all views if pooled, else per view.
+    progress : bool
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -87,6 +89,7 @@ class NCA(PooledEmbedding):
         max_iter: int = 50,
         pooled: bool = True,
         center: bool = True,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.init = init
@@ -94,6 +97,7 @@ class NCA(PooledEmbedding):
         self.max_iter = max_iter
         self.pooled = pooled
         self.center = center
+        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         check_choice(self.init, "init", ("auto", "pca", "identity"))

@@ -8,6 +8,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
 from crossview._backend import product
+from crossview._progress import progress
 from crossview._types import Array, Indices
 from crossview._validation import check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
@@ -43,6 +44,8 @@ class SemanticMatching(Embedding):
         Its ridge, as `reg` in `MCCA`.
     max_iter : int
         Maximum number of iterations of the solver of the regressions, L-BFGS.
+    progress : bool
+        As in `MvHE`.
 
     Attributes
     ----------
@@ -89,12 +92,14 @@ class SemanticMatching(Embedding):
         cca_components: int | None = None,
         cca_reg: float = 0.1,
         max_iter: int = 1000,
+        progress: bool = False,
     ) -> None:
         self.C = C
         self.log = log
         self.cca_components = cca_components
         self.cca_reg = cca_reg
         self.max_iter = max_iter
+        self.progress = progress
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Fit a regression to every view.
@@ -111,11 +116,11 @@ class SemanticMatching(Embedding):
         """
         data = self._prepare(views, y)
         self._check_classes(data)
-        maps = self._correlated(data)
-        regressions = [
-            self._regress(X[seen] if W is None else product(X[seen], W), data.labels[seen])
-            for X, seen, W in zip(data.arrays, data.mask.T, maps, strict=True)
-        ]
+        maps, regressions = self._correlated(data), []
+        with progress("Fitting SemanticMatching", len(maps), self.progress, unit="views") as advance:
+            for X, seen, W in zip(data.arrays, data.mask.T, maps, strict=True):
+                regressions.append(self._regress(X[seen] if W is None else product(X[seen], W), data.labels[seen]))
+                advance()
         self.projections_ = [B if W is None else product(W, B) for (B, _), W in zip(regressions, maps, strict=True)]
         self.intercepts_ = [b for _, b in regressions]
         self.means_ = data.means

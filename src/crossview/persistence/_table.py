@@ -304,8 +304,12 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
+_OF_SESSION = ("device", "progress", "resume")  # parameters that are not stored: models move between machines
 TABLE = {
-    # Files to write to and devices belong to one machine, and models move between machines.
-    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in ("resume", "device")])
+    cls.__name__: (
+        cls,
+        entry,
+        [name for name in signature(cls).parameters if name not in ("device", "progress", "resume")],
+    )
     for cls, entry in _ENTRIES.items()
 }
