@@ -125,6 +125,9 @@ def main() -> None:
     if options.check:
         check()
     lines = [
+        "# A GPU",
+        "",
+        "Written by `python benchmarks/gpu.py --table benchmarks/gpu.md`. "
         f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}. The floor is the time of the products alone.",
         "",
         "| work | samples | D | seconds | floor | GiB | target |",
