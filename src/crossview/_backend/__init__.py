@@ -223,6 +223,12 @@ def row_factor(X: Rows) -> Array:
 
 
 @singledispatch
+def rounding_error(X: Rows) -> float:
+    """Bound on the Frobenius norm of the errors of values in single precision, each the result of a few operations."""
+    return 0.0
+
+
+@singledispatch
 def empty_rows(X: Rows, width: int) -> Any:
     """As many rows as X, of float64 that has yet to be filled in."""
     return np.empty((len(X), width))

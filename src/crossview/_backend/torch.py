@@ -188,6 +188,11 @@ def _frobenius_norm(X: Tensor) -> float:
     return float(torch.linalg.vector_norm(X, dtype=torch.float64))
 
 
+@_backend.rounding_error.register(Tensor)
+def _rounding_error(X: Tensor) -> float:
+    return 0.0 if X.dtype == torch.float64 else 4.0 * torch.finfo(X.dtype).eps * _frobenius_norm(X)
+
+
 @_backend.empty_rows.register(Tensor)
 def _empty_rows(X: Tensor, width: int) -> Tensor:
     return torch.empty(len(X), width, dtype=torch.float64, device=X.device)
