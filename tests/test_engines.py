@@ -79,9 +79,22 @@ def test_a_device_takes_and_gives_arrays(name):
     assert angle(model, other, ARRAYS) < 1e-8
 
 
-def test_a_bad_device_is_refused():
-    with pytest.raises(ValueError, match="device must be a device that PyTorch can use, got 'gpu'"):
-        cv.MvHE(device="gpu").fit(ARRAYS, Y)
+@pytest.mark.parametrize("model", [cv.MvHE(4, beta=0.0), cv.DLA(4, beta=0.0), cv.LPP(4)], ids=repr)
+def test_features_that_depend_on_each_other_in_single_precision(model):
+    one_hot = np.eye(5)[(Y + RNG.integers(0, 2, size=(2, 120))) % 5]
+    arrays = [np.hstack([X.astype(np.float32), codes]) for X, codes in zip(ARRAYS, one_hot, strict=True)]
+    expected = clone(model).fit(arrays, Y).eigenvalues_
+    found = clone(model).fit(tensors(arrays, torch.float32), Y).eigenvalues_
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("device", ["gpu", "meta"])
+def test_a_bad_device_is_refused(device):
+    message = f"device must be a device that PyTorch can use, got '{device}'"
+    with pytest.raises(ValueError, match=message):
+        cv.MvHE(device=device).fit(ARRAYS, Y)
+    with pytest.raises(ValueError, match=message):
+        cv.MvHE().fit(ARRAYS, Y).set_params(device=device).transform(ARRAYS)
 
 
 def test_a_device_needs_torch(monkeypatch):
@@ -95,7 +108,9 @@ def test_views_of_tensors():
     assert views.arrays[0].dtype == torch.float32
     np.testing.assert_array_equal(views.mask, cv.Views(GAPPED).mask)
     assert repr(views) == "Views(120 samples; photo: 8 features, sketch: 8 features; 27 rows missing)"
-    assert isinstance(views[[0, 5]]["photo"], torch.Tensor)
+    for rows in (slice(None, None, -1), [0, 5], np.array([1, 0], dtype=np.uint8), np.broadcast_to(3, 2)):
+        assert isinstance(views[rows]["photo"], torch.Tensor)
+        np.testing.assert_array_equal(views[rows]["photo"], np.float32(GAPPED[0][rows]))
     hidden = cv.Views(views, mask=views.mask & (np.arange(120) != 100)[:, None])
     assert not hidden.mask[100].any()
     assert hidden.arrays[0][100].isnan().all()
@@ -115,6 +130,11 @@ def test_views_of_tensors():
 def test_bad_tensors_are_refused(views, message):
     with pytest.raises(ValueError, match=message):
         cv.Views(views)
+
+
+def test_sparse_tensors_are_refused():
+    with pytest.raises(TypeError, match=r"sparse input is not supported: pass X.to_dense\(\)"):
+        cv.Views([torch.eye(4).to_sparse()] * 2)
 
 
 def test_whole_numbers_and_halves_are_converted():
