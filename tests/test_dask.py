@@ -265,7 +265,7 @@ def test_zarr_arrays_next_to_views_in_other_places():
     arrays, _ = make(m=90)
     stored = zarr.array(arrays[0])
     for other in (pd.DataFrame(arrays[1]), torch.tensor(arrays[1])):
-        with pytest.raises(ValueError, match="different places.*Dask"):
+        with pytest.raises(ValueError, match=r"different places.*Dask"):
             cv.Views([stored, other])
     with pytest.raises(ValueError, match="same number of rows"):
         cv.Views([stored, *lazy([arrays[1][:80]])])

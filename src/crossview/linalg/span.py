@@ -20,8 +20,9 @@ _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far a
 def row_space(X: Rows, m: int | None = None) -> Array | None:
     """Orthonormal basis, (D, r), of the directions in which samples (m, D) vary; None if these are all directions.
 
-    The numerical rank r is the number of singular values above ``max(m, D) · eps`` times the largest and, for tensors of
-    float32, above the norm of their rounding errors. X may be another matrix with the same Gram matrix as the m samples.
+    The numerical rank r is the number of singular values above ``max(m, D) · eps`` times the largest and, for tensors
+    of float32, above the norm of their rounding errors. X may be another matrix with the same Gram matrix as the m
+    samples.
 
     Examples
     --------
