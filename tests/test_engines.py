@@ -10,6 +10,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview import _progress
+from crossview._backend import unit_rows
 
 torch = pytest.importorskip("torch")
 
@@ -88,6 +90,16 @@ def test_features_that_depend_on_each_other_in_single_precision(model):
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+@pytest.mark.parametrize("model", [cv.LPP(2), cv.MvHE(2), make_pipeline(cv.ViewScaler(), cv.PCA(2))], ids=repr)
+def test_squares_beyond_the_range_of_single_precision(model, scale):
+    arrays = [scale * X for X in ARRAYS]
+    expected = clone(model).fit(arrays, Y)
+    assert angle(expected, clone(model).fit(tensors(arrays, torch.float32), Y), arrays) < 1e-4
+    rows = unit_rows(torch.tensor([[3.0 * scale, 4.0 * scale], [0.0, 0.0]]))
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.0, 0.0]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("device", ["gpu", "meta"])
 def test_a_bad_device_is_refused(device):
     message = f"device must be a device that PyTorch can use, got '{device}'"
@@ -140,3 +152,13 @@ def test_sparse_tensors_are_refused():
 def test_whole_numbers_and_halves_are_converted():
     views = cv.Views([torch.ones(4, 2, dtype=torch.int32), torch.ones(4, 2, dtype=torch.float16)])
     assert [X.dtype for X in views.arrays] == [torch.float64, torch.float32]
+
+
+def test_the_progress_of_a_search_is_counted():
+    steps = []
+    token = _progress._reporter.set(lambda done, now, more: steps.append((done, more)))
+    try:
+        cv.MvHE(2).fit(tensors(ARRAYS, torch.float64), Y)
+    finally:
+        _progress._reporter.reset(token)
+    assert [sum(column) for column in zip(*steps, strict=True)] == [240, 240]
