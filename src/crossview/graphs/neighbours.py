@@ -98,7 +98,7 @@ def neighbour_recall(
     centres = np.arange(len(X)) if centres is None else centres
     rows = _sample(len(centres), seed=1)
     nearest = class_neighbours(X, classes, within.shape[1], between.shape[1], centres=centres[rows])
-    return _recall(nearest, (within[rows], between[rows]))
+    return _recall(X, centres[rows], nearest, (within[rows], between[rows]))
 
 
 def _sample(n: int, seed: int) -> Indices:
@@ -107,10 +107,15 @@ def _sample(n: int, seed: int) -> Indices:
     return rows
 
 
-def _recall(nearest: tuple[Indices, Indices], found: tuple[Indices, Indices]) -> float:
-    rows = [pair for tables in zip(nearest, found, strict=True) for pair in zip(*tables, strict=True)]
-    wanted = sum(int((ids >= 0).sum()) for ids, _ in rows)
-    return sum(int(np.isin(ids[ids >= 0], other).sum()) for ids, other in rows) / wanted if wanted else 1.0
+def _recall(X: Array, centres: Indices, nearest: tuple[Indices, Indices], found: tuple[Indices, Indices]) -> float:
+    """Share of the nearest samples among those found. Others at the distance of the last one are as good."""
+    hits = wanted = 0
+    for tables in zip(nearest, found, strict=True):
+        for centre, *rows in zip(centres, *tables, strict=True):
+            best, other = (squared_norms(X[ids[ids >= 0]] - X[centre]) for ids in rows)
+            hits += int((other <= best.max(initial=0.0)).sum())
+            wanted += len(best)
+    return hits / wanted if wanted else 1.0
 
 
 def _tied(values: Array, k: int, tolerance: Array) -> NDArray[np.bool_]:
@@ -331,7 +336,9 @@ def _approximate_search(X: Array, classes: Indices, n_within: int, n_between: in
     some = centres[_sample(len(centres), seed=0)]
     nearest = _SortedSearch(X, classes).tables(n_within, n_between, some)
     search = _ApproximateSearch(X, classes)
-    while _recall(nearest, search.tables(n_within, n_between, some)) < _ENOUGH and search.n_probes < _MOST_PROBES:
+    while (
+        search.n_probes < _MOST_PROBES and _recall(X, some, nearest, search.tables(n_within, n_between, some)) < _ENOUGH
+    ):
         search.n_probes *= 2
         if search.n_probes > _EXACT_SHARE * len(search.index.centroids):
             return _SortedSearch(X, classes)
