@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 import zarr
 from distributed import Client, LocalCluster
 from methods import ALL, make
@@ -146,7 +148,8 @@ def test_labels_are_coded_on_the_workers():
     arrays, y = make(m=90)
     names = np.array(["ant", "bee", "cat", "dog", "elk", "fox"])[y]
     expected = cv.MvDA(2).fit(arrays, names)
-    for labels in (names, da.from_array(names, chunks=7), da.from_array(names.astype(object), chunks=35)):
+    objects = names.astype(object)
+    for labels in (names, objects, da.from_array(names, chunks=7), da.from_array(objects, chunks=35)):
         assert difference(expected.projections_, cv.MvDA(2).fit(lazy(arrays), labels).projections_) < 1e-8
 
 
@@ -256,6 +259,16 @@ def test_zarr_arrays_are_read_in_blocks(tmp_path, monkeypatch):
     assert latents[0].chunks[0] == (30, 30, 30)
     np.testing.assert_allclose(latents[1].compute(), expected.transform(arrays)[1], atol=1e-8)
     assert isinstance(cv.transform_view(found, stored[1], 1), da.Array)
+
+
+def test_zarr_arrays_next_to_views_in_other_places():
+    arrays, _ = make(m=90)
+    stored = zarr.array(arrays[0])
+    for other in (pd.DataFrame(arrays[1]), torch.tensor(arrays[1])):
+        with pytest.raises(ValueError, match=r"different places.*Dask"):
+            cv.Views([stored, other])
+    with pytest.raises(ValueError, match="same number of rows"):
+        cv.Views([stored, *lazy([arrays[1][:80]])])
 
 
 OUT_OF_CORE = """

@@ -10,6 +10,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview import _progress
+from crossview._backend import unit_rows
 
 torch = pytest.importorskip("torch")
 
@@ -79,9 +81,32 @@ def test_a_device_takes_and_gives_arrays(name):
     assert angle(model, other, ARRAYS) < 1e-8
 
 
-def test_a_bad_device_is_refused():
-    with pytest.raises(ValueError, match="device must be a device that PyTorch can use, got 'gpu'"):
-        cv.MvHE(device="gpu").fit(ARRAYS, Y)
+@pytest.mark.parametrize("model", [cv.MvHE(4, beta=0.0), cv.DLA(4, beta=0.0), cv.LPP(4)], ids=repr)
+def test_features_that_depend_on_each_other_in_single_precision(model):
+    one_hot = np.eye(5)[(Y + RNG.integers(0, 2, size=(2, 120))) % 5]
+    arrays = [np.hstack([X.astype(np.float32), codes]) for X, codes in zip(ARRAYS, one_hot, strict=True)]
+    expected = clone(model).fit(arrays, Y).eigenvalues_
+    found = clone(model).fit(tensors(arrays, torch.float32), Y).eigenvalues_
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+@pytest.mark.parametrize("model", [cv.LPP(2), cv.MvHE(2), make_pipeline(cv.ViewScaler(), cv.PCA(2))], ids=repr)
+def test_squares_beyond_the_range_of_single_precision(model, scale):
+    arrays = [scale * X for X in ARRAYS]
+    expected = clone(model).fit(arrays, Y)
+    assert angle(expected, clone(model).fit(tensors(arrays, torch.float32), Y), arrays) < 1e-4
+    rows = unit_rows(torch.tensor([[3.0 * scale, 4.0 * scale], [0.0, 0.0]]))
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.0, 0.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["gpu", "meta"])
+def test_a_bad_device_is_refused(device):
+    message = f"device must be a device that PyTorch can use, got '{device}'"
+    with pytest.raises(ValueError, match=message):
+        cv.MvHE(device=device).fit(ARRAYS, Y)
+    with pytest.raises(ValueError, match=message):
+        cv.MvHE().fit(ARRAYS, Y).set_params(device=device).transform(ARRAYS)
 
 
 def test_a_device_needs_torch(monkeypatch):
@@ -95,7 +120,9 @@ def test_views_of_tensors():
     assert views.arrays[0].dtype == torch.float32
     np.testing.assert_array_equal(views.mask, cv.Views(GAPPED).mask)
     assert repr(views) == "Views(120 samples; photo: 8 features, sketch: 8 features; 27 rows missing)"
-    assert isinstance(views[[0, 5]]["photo"], torch.Tensor)
+    for rows in (slice(None, None, -1), [0, 5], np.array([1, 0], dtype=np.uint8), np.broadcast_to(3, 2)):
+        assert isinstance(views[rows]["photo"], torch.Tensor)
+        np.testing.assert_array_equal(views[rows]["photo"], np.float32(GAPPED[0][rows]))
     hidden = cv.Views(views, mask=views.mask & (np.arange(120) != 100)[:, None])
     assert not hidden.mask[100].any()
     assert hidden.arrays[0][100].isnan().all()
@@ -117,6 +144,21 @@ def test_bad_tensors_are_refused(views, message):
         cv.Views(views)
 
 
+def test_sparse_tensors_are_refused():
+    with pytest.raises(TypeError, match=r"sparse input is not supported: pass X.to_dense\(\)"):
+        cv.Views([torch.eye(4).to_sparse()] * 2)
+
+
 def test_whole_numbers_and_halves_are_converted():
     views = cv.Views([torch.ones(4, 2, dtype=torch.int32), torch.ones(4, 2, dtype=torch.float16)])
     assert [X.dtype for X in views.arrays] == [torch.float64, torch.float32]
+
+
+def test_the_progress_of_a_search_is_counted():
+    steps = []
+    token = _progress._reporter.set(lambda done, now, more: steps.append((done, more)))
+    try:
+        cv.MvHE(2).fit(tensors(ARRAYS, torch.float64), Y)
+    finally:
+        _progress._reporter.reset(token)
+    assert [sum(column) for column in zip(*steps, strict=True)] == [240, 240]

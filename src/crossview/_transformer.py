@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossview._backend import fill_missing, is_lazy, is_tensor, like, to_device, to_numpy
 from crossview._text import first_few
 from crossview._types import Mask, Rows
-from crossview._validation import check_choice, check_lazy
+from crossview._validation import check_choice, check_device, check_lazy
 from crossview.views import FeatureNames, ViewInput, Views, check_matrix, column_names, index_of_view
 
 _MOST_NAMED = 3  # columns that an error lists
@@ -220,7 +220,10 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """Map the present samples of view v; the others stay rows of NaN."""
         if is_tensor(X) and not self._takes_tensors:
             return like(X, self._map_seen(to_numpy(X), seen, v))
-        moved = X if self.device is None or is_tensor(X) or not self._takes_tensors else to_device(X, self.device)
+        moved = X
+        if self.device is not None and self._takes_tensors and not is_tensor(X):
+            check_device(self.device)  # the model may have been fitted elsewhere
+            moved = to_device(X, self.device)
         if seen.any():
             mapped = fill_missing(self._map(moved if seen.all() else moved[seen], v), seen, np.nan)
         else:

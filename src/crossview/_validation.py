@@ -148,7 +148,7 @@ def _lazy_labels(y: Any) -> Any:
     import dask.array as da
 
     if not is_lazy(y):
-        return da.from_array(column_or_1d(y, warn=True))
+        return da.from_array(column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True), chunks=-1)
     if y.ndim != 1 or np.isnan(y.shape).any():
         raise ValueError("y must be a 1-d Dask array with chunks of known size: call y.compute_chunk_sizes() first.")
     return y
@@ -234,7 +234,8 @@ def check_device(device: object) -> None:
             f"device={device!r} needs PyTorch: install it with pip install 'crossview[torch]'."
         ) from error
     try:
-        torch.empty(0, device=device)  # type: ignore[call-overload]
+        # Some devices know no float64, and tensors on one have no values.
+        torch.zeros(1, dtype=torch.float64, device=device).cpu()  # type: ignore[call-overload]
     except (AssertionError, RuntimeError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(f"device must be a device that PyTorch can use, got {device!r}: {reason}.") from error

@@ -35,7 +35,7 @@ def choose_landmarks(
     """
     if method == "k-means++":
         candidates = np.sort(order[: _CANDIDATES * n_landmarks])
-        points = _points(kernel, X, order)[candidates]
+        points = _points(kernel, X, candidates, order)
         rows: Indices = np.unique(candidates[kmeans_plusplus(points, n_landmarks, random_state=random_state)[1]])
         return rows
     if method == "leverage":
@@ -79,11 +79,11 @@ def _weighted_order(order: Indices, weights: Array, random_state: RandomState) -
     return np.argsort(keys / weights, kind="stable")
 
 
-def _points(kernel: Kernel, X: Array, order: Indices) -> Array:
-    """Points whose Euclidean distances rank like kernel distances, or approximate them."""
-    points = kernel.euclidean_points(X)
+def _points(kernel: Kernel, X: Array, rows: Indices, order: Indices) -> Array:
+    """Points for some samples whose Euclidean distances rank like kernel distances, or approximate them."""
+    points = kernel.euclidean_points(X[rows])
     if points is None:
-        features: Array = KernelMap.fit(kernel, X, np.sort(order[:_PILOT_FOR_DISTANCES]))[1]
+        features: Array = KernelMap.fit(kernel, X, np.sort(order[:_PILOT_FOR_DISTANCES]))[1][rows]
         return features
     centred: Array = points - points.mean(axis=0)  # reduces rounding errors far from zero
     return centred

@@ -194,6 +194,9 @@ class Views:
             rows = rows.astype(np.intp) if rows.size == 0 else rows
             if rows.ndim != 1 or rows.dtype.kind not in "biu":
                 raise IndexError(_HOW_TO_INDEX)
+        if is_tensor(self.arrays[0]) and not (isinstance(rows, slice) and (rows.step or 1) > 0):
+            # torch knows no negative steps, and takes uint8 for a mask
+            rows = np.ascontiguousarray(np.arange(len(self))[rows])
         arrays, mask = [X[rows] for X in self.arrays], self.mask[rows]
         return Views._trusted(arrays, self.names, mask, self.feature_names, self.image_shape)
 
@@ -403,6 +406,8 @@ def _numbers(X: Any, label: str) -> Rows:
     if is_tensor(X):
         if X.is_complex():
             raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
+        if str(X.layout) != "torch.strided":
+            raise TypeError(f"{label} is a sparse tensor, and sparse input is not supported: pass X.to_dense().")
         return _check_shape(to_device(X.detach(), X.device), label)
     if is_lazy(X):
         return _lazy_numbers(X, label)

@@ -234,6 +234,14 @@ def test_recall_counts_missing_neighbours():
     assert neighbour_recall(X, y, within[centres], between[centres], centres=centres) == pytest.approx(8 / 18)
 
 
+def test_neighbours_at_the_same_distance_are_as_good(monkeypatch):
+    monkeypatch.setattr(neighbours, "_EXACT_SHARE", 2.0)
+    X, y = np.repeat(RNG.normal(size=(10, 6)), 300, axis=0), np.arange(3000) % 7
+    found = class_neighbours(X, y, 3, 15, method="approximate")
+    assert (found[1] != class_neighbours(X, y, 3, 15)[1]).any()
+    assert neighbour_recall(X, y, *found) == 1.0
+
+
 def test_auto_is_exact_for_few_samples_and_without_faiss(monkeypatch):
     assert neighbours.resolve("auto", 29_999) == "exact"
     assert neighbours.resolve("auto", 30_000) == "approximate"

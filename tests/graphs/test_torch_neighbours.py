@@ -251,3 +251,17 @@ def test_no_sample_in_reach_falls_below_the_threshold():
         threshold = neighbours._threshold(side, side, rows, d[rows, column])
         assert (scores[rows, column] >= threshold).all()
         assert (scores[rows, column] - threshold).abs().max() < 1e-2 * side.norms.max() ** 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_the_default_dtype_does_not_matter(dtype):
+    X, classes = torch.linspace(0.0, 1.0, 200)[:, None] ** 2, torch.arange(200) % 2
+    expected = class_neighbours(X, classes, 3, 3)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        found = class_neighbours(X, classes, 3, 3)
+    finally:
+        torch.set_default_dtype(default)
+    for table, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(table, other)

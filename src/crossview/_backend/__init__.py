@@ -129,6 +129,13 @@ def column_sums(X: Rows, weights: Array | None = None) -> Array:
 
 
 @singledispatch
+def squared_norms(X: Rows, axis: int = 1) -> Array:
+    """Sum of squares of every row or, for axis 0, of every column."""
+    norms: Array = np.einsum("ij,ij->i" if axis else "ij,ij->j", X, X)
+    return norms
+
+
+@singledispatch
 def column_ranges(X: Rows) -> tuple[Array, Array]:
     """Smallest and largest value of every column; ∞ and -∞ if there are no rows."""
     return X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
@@ -220,6 +227,12 @@ def incoming(ids: Any, weights: Array, n_nodes: int, factors: Array | None = Non
 def row_factor(X: Rows) -> Array:
     """A matrix with as many columns as X and the same Gram matrix, in memory."""
     return np.asarray(X)
+
+
+@singledispatch
+def rounding_error(X: Rows) -> float:
+    """Bound on the Frobenius norm of the errors of values in single precision, each the result of a few operations."""
+    return 0.0
 
 
 @singledispatch

@@ -131,14 +131,20 @@ def hide_blocks(arrays: Sequence[Rows], seen: Any) -> list[Rows]:
 def from_storage(matrices: Sequence[tuple[Any, bool]]) -> list[Any]:
     """Matrices as Dask arrays in equal blocks of rows; True marks memory maps, which workers read from their files.
 
-    What is no matrix of equal length is left for later checks to refuse.
+    What is no matrix, or in another place, is left for later checks to refuse.
     """
     shapes: list[Any] = [getattr(X, "shape", ()) for X, _ in matrices]
     if any(len(shape) != 2 for shape in shapes):
         return [X for X, _ in matrices]
     lazy = [X.chunks[0] for X, _ in matrices if isinstance(X, da.Array)]
-    rows = lazy[0] if lazy else max(1, _BLOCK_BYTES // (8 * max(1, sum(D for _, D in shapes))))
-    return [X if isinstance(X, da.Array) else _stored(X, rows, is_map) for X, is_map in matrices]
+    alike = len({m for m, _ in shapes}) == 1
+    rows = lazy[0] if lazy and alike else max(1, _BLOCK_BYTES // (8 * max(1, sum(D for _, D in shapes))))
+    return [_stored(X, rows, is_map) if _is_storage(X) else X for X, is_map in matrices]
+
+
+def _is_storage(X: Any) -> bool:
+    """Whether blocks of X can be read as NumPy arrays; those of tensors and data frames cannot."""
+    return not isinstance(X, da.Array) and isinstance(getattr(X, "dtype", None), np.dtype)
 
 
 def _stored(X: Any, rows: Any, is_map: bool) -> Rows:

@@ -85,6 +85,12 @@ def _column_sums(X: Tensor, weights: Array | None = None) -> Array:
     return sums
 
 
+@_backend.squared_norms.register(Tensor)
+def _squared_norms(X: Tensor, axis: int = 1) -> Array:
+    norms: Array = np.square(_to_numpy(torch.linalg.vector_norm(X, dim=axis, dtype=torch.float64)))
+    return norms
+
+
 @_backend.column_ranges.register(Tensor)
 def _column_ranges(X: Tensor) -> tuple[Array, Array]:
     if not len(X):
@@ -188,6 +194,11 @@ def _frobenius_norm(X: Tensor) -> float:
     return float(torch.linalg.vector_norm(X, dtype=torch.float64))
 
 
+@_backend.rounding_error.register(Tensor)
+def _rounding_error(X: Tensor) -> float:
+    return 0.0 if X.dtype == torch.float64 else 4.0 * torch.finfo(X.dtype).eps * _frobenius_norm(X)
+
+
 @_backend.empty_rows.register(Tensor)
 def _empty_rows(X: Tensor, width: int) -> Tensor:
     return torch.empty(len(X), width, dtype=torch.float64, device=X.device)
@@ -209,7 +220,8 @@ def _dense_eigenpairs(X: Tensor, S: Array) -> tuple[Array, Array] | None:
 
 @_backend.unit_rows.register(Tensor)
 def _unit_rows(X: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(X, eps=torch.finfo(X.dtype).tiny)
+    norms = torch.linalg.vector_norm(X, dim=1, keepdim=True, dtype=torch.float64)  # no squares in single precision
+    return X / norms.where(norms > 0.0, 1.0).to(X.dtype)
 
 
 @_backend.kernel_values.register(Tensor)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from crossview._backend import concatenate, to_numpy
+from crossview._backend import concatenate, squared_norms
 from crossview._progress import report
 from crossview._types import Array, Indices, Rows
 from crossview._validation import check_count, check_weight
@@ -309,7 +309,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (X,) = samples.arrays
         nearest = self._find_patches(X, np.zeros(len(X), dtype=np.intp), self.n_neighbors, 0).within
-        squared = np.column_stack([to_numpy(((X - X[ids]) ** 2).sum(axis=1)) for ids in nearest.T])
+        squared = np.column_stack([squared_norms(X - X[ids]) for ids in nearest.T])
         width = self.t if self.t is not None else float(squared.mean()) or 1.0
         S, D = graph_scatter([X], Edges(nearest, np.exp(-squared / width)))
         eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), d)

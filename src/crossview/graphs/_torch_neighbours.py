@@ -164,7 +164,7 @@ def _search(X: _Samples, Y: _Samples, rows: Tensor, k: int, *, same: bool = Fals
     Eligible are the samples of other classes or, if `same`, of the same class.
     """
     distances, ids = _empty_tables(len(rows), k, rows.device)
-    thresholds = torch.empty(len(rows), device=rows.device)
+    thresholds = torch.empty(len(rows), dtype=torch.float32, device=rows.device)
     certified = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     left = torch.arange(len(rows), device=rows.device)
     for propose in _proposers(rows.device):

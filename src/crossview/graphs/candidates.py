@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossview._backend import inner_products
+from crossview._backend import inner_products, squared_norms
 from crossview._types import Array, Indices, Mask
 
 _TABLE_ENTRIES = 1 << 21  # distances in memory at a time
@@ -107,12 +107,12 @@ def _distances_in_chunks(X: Array, Y: Array) -> Iterator[tuple[slice, Array]]:
         return
     origin = _origin(Y)
     Y = Y - origin
-    norms = _squared_norms(Y)
+    norms = squared_norms(Y)
     step = max(1, _TABLE_ENTRIES // len(Y))
     for a in range(0, len(X), step):
         x = X[a : a + step] - origin
         d = inner_products(x, Y, -2.0)
-        d += _squared_norms(x)[:, None]
+        d += squared_norms(x)[:, None]
         d += norms
         yield slice(a, a + len(x)), d
 
@@ -129,7 +129,7 @@ def _rounding_error(X: Array, Y: Array, reach: Array) -> Array:
 
     A sample within r of x has a norm of at most ``|x| + r``, so distant outliers do not matter.
     """
-    norms = _squared_norms(X - _origin(Y))
+    norms = squared_norms(X - _origin(Y))
     radius = np.sqrt(np.where(np.isfinite(reach), np.maximum(reach, 0.0), 0.0))
     error: Array = norms + np.square(np.sqrt(norms) + radius)
     error *= 4.0 * (X.shape[1] + 4) * np.finfo(np.float64).eps
@@ -139,10 +139,5 @@ def _rounding_error(X: Array, Y: Array, reach: Array) -> Array:
 def _exact_distances(X: Array, rows: Indices, Y: Array, columns: Indices) -> Array:
     """Squared distances of pairs of rows, coordinate by coordinate."""
     step = max(1, _TABLE_ENTRIES // X.shape[1])
-    parts = [_squared_norms(X[rows[a : a + step]] - Y[columns[a : a + step]]) for a in range(0, len(rows), step)]
+    parts = [squared_norms(X[rows[a : a + step]] - Y[columns[a : a + step]]) for a in range(0, len(rows), step)]
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _squared_norms(X: Array) -> Array:
-    norms: Array = np.einsum("ij,ij->i", X, X)
-    return norms

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
-from crossview._backend import inner_products, is_tensor, like
+from crossview._backend import inner_products, is_tensor, like, squared_norms
 from crossview._progress import report
 from crossview._types import Array, Indices, Rows
 from crossview.graphs import approximate
@@ -67,7 +67,9 @@ def class_neighbours(
         from crossview.graphs import _torch_neighbours
 
         at = None if centres is None else like(X, centres)
-        return _torch_neighbours.class_neighbours(X, like(X, classes), n_within, n_between, centres=at)
+        tables = _torch_neighbours.class_neighbours(X, like(X, classes), n_within, n_between, centres=at)
+        report(len(tables[0]))
+        return tables
     sizes = np.bincount(classes)
     sizes = sizes[sizes > 0]
     n_within, n_between = min(n_within, int(sizes.max()) - 1), min(n_between, len(classes) - int(sizes.min()))
@@ -96,7 +98,7 @@ def neighbour_recall(
     centres = np.arange(len(X)) if centres is None else centres
     rows = _sample(len(centres), seed=1)
     nearest = class_neighbours(X, classes, within.shape[1], between.shape[1], centres=centres[rows])
-    return _recall(nearest, (within[rows], between[rows]))
+    return _recall(X, centres[rows], nearest, (within[rows], between[rows]))
 
 
 def _sample(n: int, seed: int) -> Indices:
@@ -105,13 +107,15 @@ def _sample(n: int, seed: int) -> Indices:
     return rows
 
 
-def _recall(nearest: tuple[Indices, Indices], found: tuple[Indices, Indices]) -> float:
-    hits = [
-        ((table[:, :, None] == other[:, None, :]).any(axis=2), table >= 0)
-        for table, other in zip(nearest, found, strict=True)
-    ]
-    wanted = sum(int(present.sum()) for _, present in hits)
-    return sum(int((hit & present).sum()) for hit, present in hits) / wanted if wanted else 1.0
+def _recall(X: Array, centres: Indices, nearest: tuple[Indices, Indices], found: tuple[Indices, Indices]) -> float:
+    """Share of the nearest samples among those found. Others at the distance of the last one are as good."""
+    hits = wanted = 0
+    for tables in zip(nearest, found, strict=True):
+        for centre, *rows in zip(centres, *tables, strict=True):
+            best, other = (squared_norms(X[ids[ids >= 0]] - X[centre]) for ids in rows)
+            hits += int((other <= best.max(initial=0.0)).sum())
+            wanted += len(best)
+    return hits / wanted if wanted else 1.0
 
 
 def _tied(values: Array, k: int, tolerance: Array) -> NDArray[np.bool_]:
@@ -140,7 +144,7 @@ class _SortedSearch:
         self.sorted = X[self.order]
         few = self.sorted[:: max(1, len(X) // 30)]
         self.sorted -= np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
-        self.norms = _squared_norms(self.sorted)
+        self.norms = squared_norms(self.sorted)
 
     def tables(self, n_within: int, n_between: int, centres: Indices) -> tuple[Indices, Indices]:
         """Tables of the neighbours of some samples within and outside the class."""
@@ -259,7 +263,7 @@ class _SortedSearch:
         for r in np.flatnonzero(_tied(values, k, tolerance)):
             candidates = column_ids[r, np.isfinite(d[r]) & (d[r] <= values[r, k - 1] + tolerance[r])]
             sample = self.order[rows[r]]
-            exact = _squared_norms(self.X[candidates] - self.X[sample])
+            exact = squared_norms(self.X[candidates] - self.X[sample])
             nearest_ids = candidates[np.lexsort((candidates, exact))[:k]]
             table[self.rows[sample], : len(nearest_ids)] = nearest_ids
 
@@ -332,7 +336,9 @@ def _approximate_search(X: Array, classes: Indices, n_within: int, n_between: in
     some = centres[_sample(len(centres), seed=0)]
     nearest = _SortedSearch(X, classes).tables(n_within, n_between, some)
     search = _ApproximateSearch(X, classes)
-    while _recall(nearest, search.tables(n_within, n_between, some)) < _ENOUGH and search.n_probes < _MOST_PROBES:
+    while (
+        search.n_probes < _MOST_PROBES and _recall(X, some, nearest, search.tables(n_within, n_between, some)) < _ENOUGH
+    ):
         search.n_probes *= 2
         if search.n_probes > _EXACT_SHARE * len(search.index.centroids):
             return _SortedSearch(X, classes)
@@ -341,14 +347,9 @@ def _approximate_search(X: Array, classes: Indices, n_within: int, n_between: in
 
 def _squared_distances(X: Array, Y: Array) -> Array:
     d = inner_products(X, Y, -2.0)
-    d += _squared_norms(X)[:, None]
-    d += _squared_norms(Y)
+    d += squared_norms(X)[:, None]
+    d += squared_norms(Y)
     return d
-
-
-def _squared_norms(X: Array) -> Array:
-    norms: Array = np.einsum("ij,ij->i", X, X)
-    return norms
 
 
 def _chunks(start: int, stop: int, width: int) -> Iterator[slice]:

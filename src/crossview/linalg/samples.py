@@ -8,7 +8,16 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from crossview._backend import class_sums, column_sums, concatenate, hide_rows, product, row_factor, shift
+from crossview._backend import (
+    class_sums,
+    column_sums,
+    concatenate,
+    hide_rows,
+    product,
+    row_factor,
+    shift,
+    squared_norms,
+)
 from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.graphs.search import find_patches
@@ -196,4 +205,4 @@ def moments(samples: Samples) -> tuple[Array, Array]:
 
 def _deviations(rows: Samples, mean: Array) -> list[Array]:
     deviations = shift(rows.arrays[0], mean)
-    return [column_sums(deviations), column_sums(deviations * deviations)]
+    return [column_sums(deviations), squared_norms(deviations, axis=0)]
