@@ -314,8 +314,8 @@ def test_the_index_goes_through_files(indexed, tmp_path, monkeypatch):
 
 def test_files_know_when_the_recall_was_measured(embedding, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
-    measured = []
-    monkeypatch.setattr(engines.ApproximateSearch, "_measure", count_calls(engines.ApproximateSearch._measure, measured))
+    search, measured = engines.ApproximateSearch, []
+    monkeypatch.setattr(search, "_measure", count_calls(search._measure, measured))
     model = cv.CrossViewClassifier(embedding, neighbours="approximate").enroll(X[:60], Y[:60])
     for start in range(60, 150, 30):  # never twice as many as in the file before
         save(model, tmp_path / "model")
