@@ -299,8 +299,10 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
-_OF_SESSION = ("device", "progress", "resume")  # parameters that are not stored: models move between machines
+OF_SESSION = ("device", "progress", "resume")
+"""Parameters that are not stored: models move between machines."""
+
 TABLE = {
-    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in _OF_SESSION])
+    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in OF_SESSION])
     for cls, entry in _ENTRIES.items()
 }
