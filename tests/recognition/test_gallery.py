@@ -80,6 +80,15 @@ def test_samples_at_zero_are_at_a_right_angle_to_all():
     np.testing.assert_array_equal(rows, [[0, 1, 2], [1, 0, 2]])
 
 
+@pytest.mark.parametrize("scale", [1e-170, 1e170])
+def test_angles_do_not_depend_on_lengths(scale):
+    lengths = np.where(np.arange(500) % 50 == 7, scale, 1.0)[:, None]
+    expected = ExactSearch("cosine").nearest(X[:500], PROBES, 3)
+    distances, rows = ExactSearch("cosine").nearest(lengths * X[:500], PROBES, 3)
+    np.testing.assert_array_equal(rows, expected[1])
+    np.testing.assert_allclose(distances, expected[0], atol=1e-14)
+
+
 # Engines.
 
 
@@ -173,6 +182,18 @@ def test_approximate_search_needs_the_library(embedding, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"approximate neighbours need faiss: pip install"):
         matcher(embedding, neighbours="approximate")
+
+
+@pytest.mark.parametrize("options", [{"neighbours": "none"}, {"neighbours": "approximate"}])
+def test_what_cannot_be_searched_is_not_enrolled(embedding, options, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    model = matcher(embedding).calibrate(PROBES, np.arange(90), 1)
+    threshold, size = model.threshold_, len(model.gallery_)
+    with pytest.raises((ImportError, ValueError), match=r"faiss|neighbours must be"):
+        model.set_params(**options).enroll(PROBES, np.arange(90), 0)
+    assert (model.threshold_, len(model.gallery_)) == (threshold, size)
+    with pytest.raises((ImportError, ValueError), match=r"faiss|neighbours must be"):
+        cv.CrossViewClassifier(None, **options).fit([X, X], Y)  # before the embedding is looked at
 
 
 def test_mistakes(embedding):
@@ -291,6 +312,17 @@ def test_the_index_goes_through_files(indexed, tmp_path, monkeypatch):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
+def test_files_know_when_the_recall_was_measured(embedding, tmp_path, monkeypatch):
+    pytest.importorskip("faiss")
+    search, measured = engines.ApproximateSearch, []
+    monkeypatch.setattr(search, "_measure", count_calls(search._measure, measured))
+    model = cv.CrossViewClassifier(embedding, neighbours="approximate").enroll(X[:60], Y[:60])
+    for start in range(60, 150, 30):  # never twice as many as in the file before
+        save(model, tmp_path / "model")
+        model = load(tmp_path / "model").enroll(X[start : start + 30], Y[start : start + 30])
+    assert len(measured) == 2
+
+
 def test_a_file_with_an_index_works_without_the_library(indexed, tmp_path, monkeypatch):
     save(copy.copy(indexed).set_params(neighbours="auto"), tmp_path / "model")
     monkeypatch.setitem(sys.modules, "faiss", None)
@@ -335,6 +367,8 @@ def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
         {"n_probes": 10**9},
         {"n_probes": 2.0},
         {"recall": float("nan")},
+        {"n_measured": 0},
+        {"n_measured": len(lists) + 1},
         {"metric": "manhattan"},
         {"metric": ["cosine"]},
         {"spare": 1},

@@ -24,7 +24,7 @@ from crossview.cli.matching import describe_gallery
 from crossview.cli.reports import confirm_replacing
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS
-from crossview.persistence import ModelFileError, write_atomically
+from crossview.persistence import OF_SESSION, ModelFileError, write_atomically
 from crossview.recognition.matcher import chosen_metric
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
@@ -246,7 +246,9 @@ def _describe(model: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "model": type(model).__name__,
         "steps": [type(step).__name__ for step in steps],
-        "parameters": [step.get_params() for step in steps],
+        "parameters": [
+            {name: value for name, value in step.get_params().items() if name not in OF_SESSION} for step in steps
+        ],
         "views": dict(zip(first.view_names_, first.n_features_, strict=True)),
         "image_shape": first.image_shape_,
         "components": getattr(last, "n_components_", None),

@@ -7,6 +7,7 @@ import scipy.linalg
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from crossview._backend import cross_product, product
+from crossview._progress import report
 from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import N_COMPONENTS, SearchSpace
@@ -110,6 +111,7 @@ class NCA(PooledEmbedding):
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (X,) = samples.arrays
+        report(now="maximising the objective")
         analysis = NeighborhoodComponentsAnalysis(d, init=self.init, max_iter=self.max_iter, random_state=0)
         factor = np.sqrt(self.scale * len(X) / np.square(X).sum())
         W = factor * np.ascontiguousarray(analysis.fit(factor * X, samples.labels).components_.T)

@@ -11,5 +11,6 @@ other before a model is returned.
 
 from crossview.persistence._files import ModelFileError, PathLike, write_atomically
 from crossview.persistence._models import load, save
+from crossview.persistence._table import OF_SESSION
 
-__all__ = ["ModelFileError", "PathLike", "load", "save", "write_atomically"]
+__all__ = ["OF_SESSION", "ModelFileError", "PathLike", "load", "save", "write_atomically"]

@@ -257,6 +257,7 @@ class _Decoder:
             raise ValueError(f"there are more than {_MOST_OBJECTS} estimators and kernels")
         cls, _, names = TABLE[kind]
         params, fitted = (self.value(node[group], depth) for group in ("params", "fitted"))
+        params.pop("progress", None)  # files of earlier versions have it
         for unknown in params.keys() - names:
             raise ValueError(f"{kind} has no parameter {unknown!r}")
         model = cls(**params)

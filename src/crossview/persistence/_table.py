@@ -1,11 +1,12 @@
 """The table of what models are made of: every class that a file may name, and what its attributes must be like.
 
 To make a class known, add one entry. It lists the attributes that fitting sets, and those constructor parameters that
-need a check. An attribute with a ``?`` may be missing, together with all others of the class that have one. What a
-value must be is stated by types; by a shape such as ``"D d"``, for an array; by a list of one of these, for a list with
-one value per view; or by a function of the value and the sizes known so far. A symbol stands for the same number
-throughout an object: n views; D features, r landmarks and k outputs of a view; d components; h hidden units; g samples
-in the gallery.
+need a check. An attribute with a ``?`` may be missing, together with all others of the class that have one; an
+attribute with ``??`` may be missing on its own, for example in files of earlier versions. What a value must be is
+stated by types; by a shape such as ``"D d"``, for an array; by a list of one of these, for a list with one value per
+view; or by a function of the value and the sizes known so far. A symbol stands for the same number throughout an
+object: n views; D features, r landmarks and k outputs of a view; d components; h hidden units; g samples in the
+gallery.
 """
 
 from collections.abc import Mapping
@@ -42,6 +43,7 @@ Sizes: TypeAlias = dict[Any, Any]
 
 _MOST_VIEWS, _MOST_FEATURES = 1000, 10**7
 _NUMBER = (int, float, np.integer, np.floating)
+_OF_INDEX = {"centroids", "origin", "scale", "lists", "metric", "n_probes", "recall", "n_measured"}
 _STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier, FrozenEstimator)
 
 
@@ -49,18 +51,18 @@ def check(model: Any, fitted: Mapping[str, Any]) -> None:
     """Refuse attributes that a class does not have, that are missing, or that do not fit each other."""
     name = type(model).__name__
     _, entry, given = TABLE[name]
-    known = {key.removesuffix("?"): key.endswith("?") for key in entry if key not in given}
+    known = {key.rstrip("?"): key.count("?") for key in entry if key not in given}
     for key in fitted:
         if key not in known:
             raise ValueError(f"{name}.{key} is not part of a model")
-    complete = any(optional and key in fitted for key, optional in known.items())
-    for key, optional in known.items():
-        if fitted and key not in fitted and (complete or not optional):
+    required = (0, 1) if any(marks == 1 and key in fitted for key, marks in known.items()) else (0,)
+    for key, marks in known.items():
+        if fitted and key not in fitted and marks in required:
             raise ValueError(f"{name}.{key} is missing")
     values = {key: getattr(model, key) for key in given if key in entry} | dict(fitted)
     sizes: Sizes = {}
     for key, wanted in entry.items():
-        key = key.removesuffix("?")
+        key = key.rstrip("?")
         if key in values and not _fits(values[key], wanted, sizes):
             raise ValueError(f"{name}.{key} is invalid, or does not fit the rest of the model")
 
@@ -144,20 +146,13 @@ def _index_of_gallery(value: Any, sizes: Sizes) -> bool:
     """An approximate index of the samples in the gallery, or None."""
     if value is None:
         return True
-    if type(value) is not dict or set(value) != {
-        "centroids",
-        "origin",
-        "scale",
-        "lists",
-        "metric",
-        "n_probes",
-        "recall",
-    }:
+    if type(value) is not dict or set(value) != _OF_INDEX:
         return False
     arrays = [_has_shape(value["centroids"], ["l", "d"], sizes, np.float32), _has_shape(value["origin"], ["d"], sizes)]
     arrays.append(_has_shape(value["lists"], ["g"], sizes, np.int32))
     numbers = [type(value[name]) is float and 0.0 <= value[name] < np.inf for name in ("scale", "recall")]
-    numbers.append(type(value["n_probes"]) is int and 1 <= value["n_probes"] <= MOST_LISTS)
+    for name, most in (("n_probes", MOST_LISTS), ("n_measured", sizes["g"])):
+        numbers.append(type(value[name]) is int and 1 <= value[name] <= most)
     if not all(arrays + numbers) or value["metric"] not in ("euclidean", "cosine"):
         return False
     check_state(value, (sizes["g"], sizes["d"]))
@@ -256,9 +251,9 @@ _HEADS = {
 
 
 def _method(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Entry of a method with these parameters. Files of earlier versions have no recall."""
+    """Entry of a method with these parameters."""
     entry = _KERNEL if "kernel" in params else _LINEAR
-    return entry | {"neighbour_recall_?": _share} if "neighbours" in params else entry
+    return entry | {"neighbour_recall_??": _share} if "neighbours" in params else entry
 
 
 _ENTRIES: dict[type, dict[str, Any]] = {
@@ -291,7 +286,7 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "gallery_labels_?": _labels,
         "gallery_ids_?": _texts,
         "gallery_views_?": _views_of_gallery,
-        "gallery_index_?": _index_of_gallery,
+        "gallery_index_??": _index_of_gallery,
     },
     FrozenEstimator: {"estimator": _STEPS},
     Kernel: {
@@ -304,12 +299,10 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
     **{getattr(splitters, f"Stratified{kind}"): {} for kind in ("KFold", "GroupKFold", "ShuffleSplit")},
 }
-_OF_SESSION = ("device", "progress", "resume")  # parameters that are not stored: models move between machines
+OF_SESSION = ("device", "progress", "resume")
+"""Parameters that are not stored: models move between machines."""
+
 TABLE = {
-    cls.__name__: (
-        cls,
-        entry,
-        [name for name in signature(cls).parameters if name not in ("device", "progress", "resume")],
-    )
+    cls.__name__: (cls, entry, [name for name in signature(cls).parameters if name not in OF_SESSION])
     for cls, entry in _ENTRIES.items()
 }

@@ -56,12 +56,13 @@ class ExactSearch:
         for rows in batches(len(samples) - start, _PAIRS):
             X = samples[start:][rows]
             centred = X - self._origin
+            lengths = _lengths(X)
             with np.errstate(over="ignore"):
-                squares, lengths = (np.einsum("ij,ij->i", Z, Z) for Z in (centred, X))
+                squares = np.einsum("ij,ij->i", centred, centred)
                 self._total += float(squares.sum())
-            self._longest = max(self._longest, float(np.sqrt(lengths.max())))
+            self._longest = max(self._longest, float(lengths.max()))
             self._largest = max(self._largest, float(np.abs(centred).max()))
-            self._norms.append(squares if self.metric == "euclidean" else np.sqrt(np.where(lengths, lengths, 1.0)))
+            self._norms.append(squares if self.metric == "euclidean" else np.where(lengths, lengths, 1.0))
 
     def is_regular(self, probes: Array) -> bool:
         """Whether products give distances that are accurate enough to tell candidates."""
@@ -174,13 +175,14 @@ class ApproximateSearch:
         """Restore what `state` describes."""
         metric = str(state["metric"])
         index = InvertedFile.from_state(state, _rows(samples[: len(state["lists"])], metric))
-        return cls(metric, index, int(state["n_probes"]), float(state["recall"]), len(index))
+        return cls(metric, index, int(state["n_probes"]), float(state["recall"]), int(state["n_measured"]))
 
     @property
     def state(self) -> dict[str, Any]:
         """Plain arrays and numbers that, together with the samples, make up the index."""
         parts = {**self.index.state, "scale": float(self.index.scale)}
-        return {**parts, "metric": self.metric, "n_probes": self.n_probes, "recall": self.recall}
+        measured = {"n_probes": self.n_probes, "recall": self.recall, "n_measured": self._n_measured}
+        return {**parts, "metric": self.metric, **measured}
 
     def updated(self, samples: Array, exact: ExactSearch) -> ApproximateSearch:
         """The index with new samples at the end, or a new one if their number has become a multiple."""
@@ -220,6 +222,7 @@ class ApproximateSearch:
 
     def _measure(self, samples: Array, exact: ExactSearch) -> None:
         """Choose the number of lists to visit, and measure the recall among the nearest other samples."""
+        self._n_measured = len(samples)
         if len(samples) < 2:
             return
         report(now="measuring the recall")
@@ -234,7 +237,6 @@ class ApproximateSearch:
             if self.recall >= _RECALL or self.n_probes >= min(MOST_LISTS, len(self.index.centroids)):
                 break
             self.n_probes *= 2
-        self._n_measured = len(samples)
         if self.recall < _LOW_RECALL:
             warnings.warn(
                 f"approximate search finds only {self.recall:.0%} of the nearest samples of the gallery: use "
@@ -284,6 +286,13 @@ def _unit(X: Array) -> Array:
     scaled: Array = X / np.where(largest, largest, 1.0)
     lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
     return scaled / np.where(lengths, lengths, 1.0)
+
+
+def _lengths(X: Array) -> Array:
+    """Lengths of rows, however small or large."""
+    largest = np.abs(X).max(axis=1)
+    lengths: Array = largest * np.linalg.norm(X / np.where(largest, largest, 1.0)[:, None], axis=1)
+    return lengths
 
 
 def pair_distances(samples: Array, probes: Array, columns: Indices, rows: Indices, metric: str) -> Array:

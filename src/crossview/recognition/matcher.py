@@ -26,6 +26,7 @@ from crossview._validation import (
     check_same_kind,
     has_label,
 )
+from crossview.graphs.approximate import load_faiss
 from crossview.metrics.open_set import largest_threshold
 from crossview.recognition.gallery import Gallery, SearchOptions
 from crossview.recognition.probabilities import (
@@ -215,7 +216,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self : CrossViewClassifier
             The fitted matcher. The ids of its gallery are the numbers of the rows, and there is no threshold.
         """
-        self._check_params()
+        self._check_params(enrolling=True)
         checked = Views(views)
         if checked._lazy:
             check_lazy(self, None, "pass arrays in memory")
@@ -264,6 +265,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self : CrossViewClassifier
             The matcher. Its threshold is reset, because it depends on the gallery.
         """
+        self._check_params(enrolling=True)
         view = self.gallery_view if view is None else view
         latent = to_numpy(self._latent(X, view))
         names = unwrap(self.embedding_)[0].view_names_
@@ -274,8 +276,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         else:
             check_same_kind(labels, self._gallery.classes)
             self._gallery.append(latent, labels, ids, name)
-        self._gallery.prepare(self._search_options())
         self.threshold_ = None
+        self._gallery.prepare(self._search_options())
         return self
 
     def kneighbors(
@@ -428,18 +430,22 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         predicted = self._predict(probes)
         return float(np.mean(np.where(strangers, predicted == self._unknown(), predicted == labels)))
 
-    def _check_params(self) -> None:
+    def _check_params(self, *, enrolling: bool = False) -> None:
         check_count(self.n_neighbors, "n_neighbors", least=1)
         if self.metric is not None:
             check_choice(self.metric, "metric", ("euclidean", "cosine"))
         if self.calibration_folds is not None:
             check_count(self.calibration_folds, "calibration_folds", least=2)
+        check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
+        check_device(self.device)
+        check_flag(self.progress, "progress")
+        if enrolling and self.neighbours == "approximate":
+            load_faiss()  # if it is missing, nothing is learned or enrolled
 
     def _adopt_fitted_embedding(self) -> None:
         """Use an embedding as it is if it was fitted before it was given to the matcher."""
         if hasattr(self, "embedding_"):
             return
-        self._check_params()
         try:
             for step in unwrap(self.embedding):
                 check_is_fitted(step)
@@ -449,9 +455,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self.embedding_, self.temperature_ = self.embedding, None
 
     def _search_options(self) -> SearchOptions:
-        check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
-        check_device(self.device)
-        check_flag(self.progress, "progress")
+        self._check_params()
         return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
 
     def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Rows:

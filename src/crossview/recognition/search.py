@@ -53,8 +53,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         ``make_pipeline``. Values are lists or, if `n_iter` is given, distributions with an ``rvs`` method.
     n_iter : int, optional
         Number of settings to draw at random; None tries all. The embedding's number of components does not count,
-        because one fit serves all listed values
-        (not so for `Contrastive` and `NCA`). The estimator's current parameters, if listed, are always tried.
+        because one fit serves all listed values, except for `Contrastive` and `NCA`. The estimator's current
+        parameters, if listed, are always tried.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
     scoring : {"accuracy", "average_precision"}
