@@ -20,10 +20,10 @@ test: .venv/test
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	.venv/bin/lint-imports
-	$(RUN) -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
 
 test-oldest: .venv-oldest/test
-	.venv-oldest/bin/python -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n auto --dist worksteal
 
 bench: .venv/test
 	$(RUN) benchmarks/run.py

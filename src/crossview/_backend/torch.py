@@ -220,7 +220,8 @@ def _dense_eigenpairs(X: Tensor, S: Array) -> tuple[Array, Array] | None:
 
 @_backend.unit_rows.register(Tensor)
 def _unit_rows(X: Tensor) -> Tensor:
-    norms = torch.linalg.vector_norm(X, dim=1, keepdim=True, dtype=torch.float64)  # no squares in single precision
+    # No squares in single precision.
+    norms: Tensor = torch.linalg.vector_norm(X, dim=1, keepdim=True, dtype=torch.float64)
     return X / norms.where(norms > 0.0, 1.0).to(X.dtype)
 
 
