@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview import _progress
-from crossview._backend import unit_rows
+from crossview._backend import to_device, unit_rows
+from crossview.linalg.span import row_space
 
 torch = pytest.importorskip("torch")
 
@@ -88,6 +89,13 @@ def test_features_that_depend_on_each_other_in_single_precision(model):
     expected = clone(model).fit(arrays, Y).eigenvalues_
     found = clone(model).fit(tensors(arrays, torch.float32), Y).eigenvalues_
     np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_features_of_different_scales_in_single_precision():
+    scales, dependent = 10.0 ** np.arange(8), np.eye(8)[:, [0, 1, 2, 3, 4, 5, 6, 7, 7]]
+    X = np.float32(ARRAYS[0] * scales)
+    assert row_space(to_device(X, "cpu")) is None
+    assert row_space(to_device(X @ np.float32(dependent), "cpu")).shape[1] == 8
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e25])

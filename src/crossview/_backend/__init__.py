@@ -230,9 +230,9 @@ def row_factor(X: Rows) -> Array:
 
 
 @singledispatch
-def rounding_error(X: Rows) -> float:
-    """Bound on the Frobenius norm of the errors of values in single precision, each the result of a few operations."""
-    return 0.0
+def rounding_errors(X: Rows) -> Array:
+    """Bound on the norm of the errors of every column in single precision, after a few operations."""
+    return np.zeros(X.shape[1])
 
 
 @singledispatch

@@ -194,9 +194,10 @@ def _frobenius_norm(X: Tensor) -> float:
     return float(torch.linalg.vector_norm(X, dtype=torch.float64))
 
 
-@_backend.rounding_error.register(Tensor)
-def _rounding_error(X: Tensor) -> float:
-    return 0.0 if X.dtype == torch.float64 else 4.0 * torch.finfo(X.dtype).eps * _frobenius_norm(X)
+@_backend.rounding_errors.register(Tensor)
+def _rounding_errors(X: Tensor) -> Array:
+    eps = 0.0 if X.dtype == torch.float64 else torch.finfo(X.dtype).eps
+    return 4.0 * eps * np.sqrt(_squared_norms(X, axis=0))
 
 
 @_backend.empty_rows.register(Tensor)
@@ -220,9 +221,9 @@ def _dense_eigenpairs(X: Tensor, S: Array) -> tuple[Array, Array] | None:
 
 @_backend.unit_rows.register(Tensor)
 def _unit_rows(X: Tensor) -> Tensor:
-    # No squares in single precision.
-    norms: Tensor = torch.linalg.vector_norm(X, dim=1, keepdim=True, dtype=torch.float64)
-    return X / norms.where(norms > 0.0, 1.0).to(X.dtype)
+    norms = torch.linalg.vector_norm(X, dim=1, keepdim=True, dtype=torch.float64)  # no squares in single precision
+    units: Tensor = X / norms.where(norms > 0.0, 1.0).to(X.dtype)
+    return units
 
 
 @_backend.kernel_values.register(Tensor)

@@ -11,7 +11,7 @@ import scipy.linalg
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
-from crossview._backend import frobenius_norm, product, rounding_error, row_factor, to_numpy
+from crossview._backend import frobenius_norm, product, rounding_errors, row_factor, to_numpy
 from crossview._types import Array, Indices, Rows
 
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
@@ -21,8 +21,8 @@ def row_space(X: Rows, m: int | None = None) -> Array | None:
     """Orthonormal basis, (D, r), of the directions in which samples (m, D) vary; None if these are all directions.
 
     The numerical rank r is the number of singular values above ``max(m, D) · eps`` times the largest and, for tensors
-    of float32, above the norm of their rounding errors. X may be another matrix with the same Gram matrix as the m
-    samples.
+    of float32, above the rounding errors along their directions. X may be another matrix with the same Gram matrix as
+    the m samples.
 
     Examples
     --------
@@ -35,9 +35,10 @@ def row_space(X: Rows, m: int | None = None) -> Array | None:
     if len(X) >= D and full_rank(dsyrk(1.0, to_numpy(X[: 2 * D]).T)):
         return None
     _, singular, Vt = scipy.linalg.svd(row_factor(X), full_matrices=False, check_finite=False)
-    tolerance = max(m, D) * np.finfo(np.float64).eps * singular[0]
-    rank = int(np.sum(singular > max(tolerance, rounding_error(X))))
-    return None if rank == D else np.ascontiguousarray(Vt[: max(rank, 1)].T)
+    errors = (abs(Vt) * rounding_errors(X)).sum(axis=1)
+    varies = singular > np.maximum(errors, max(m, D) * np.finfo(np.float64).eps * singular[0])
+    varies[0] = True
+    return None if varies.sum() == D else np.ascontiguousarray(Vt[varies].T)
 
 
 def full_rank(gram: Array) -> bool:

@@ -338,6 +338,7 @@ def _count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
             "for cosine accuracy, divide the rows by their norms and use metric='euclidean'."
         )
     # In a search, this check would take longer than all the rest of the function.
+    y = to_numpy(y) if is_tensor(y) else y
     labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d([] if y is None else y)
     if len(labels) != len(views):
         raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
