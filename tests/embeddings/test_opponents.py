@@ -21,6 +21,7 @@ from sklearn.utils import get_tags
 
 import crossview as cv
 from crossview._progress import silent
+from crossview.embeddings import neighbourhood
 from crossview.embeddings._contrastive import Batch, Nodes, Trainer, batch_rows
 
 ARRAYS, Y = make()
@@ -416,3 +417,10 @@ def test_fit_and_tune_commands(tmp_path):
     assert cv.load(tmp_path / "a")[-1].hidden == 5
     run("tune", tmp_path / "data.npz", "-o", tmp_path / "b", "--method", "SemanticMatching", "--draws", 2, "--folds", 2)
     assert isinstance(cv.load(tmp_path / "b").best_estimator_[-1], cv.SemanticMatching)
+
+
+def test_nca_says_what_it_does(monkeypatch):
+    told = []
+    monkeypatch.setattr(neighbourhood, "report", lambda now: told.append(now))
+    cv.NCA(2, max_iter=1, pooled=False).fit(ARRAYS, Y)
+    assert set(told) == {"maximising the objective"}
