@@ -189,7 +189,7 @@ def test_arrays(array, tmp_path):
         cv.KCCA(2, kernel="laplacian", reg=(0.1, 0.2)),
         cv.KCCA(2, kernel="cosine", kernel_params={"dense_output": True}),
     ],
-    ids=repr,
+    ids=lambda model: f"{type(model).__name__}-{model.kernel}",
 )
 def test_kernels_and_their_parameters(model, tmp_path):
     model = clone(model).fit(ARRAYS, Y)
@@ -254,7 +254,7 @@ def test_searches(tmp_path):
         StratifiedShuffleSplit(3, train_size=0.5),
         [(np.arange(5), np.arange(5, 10))],
     ],
-    ids=repr,
+    ids=lambda splitter: type(splitter).__name__,
 )
 def test_splitters(splitter, tmp_path):
     search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=splitter)

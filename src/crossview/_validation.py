@@ -181,7 +181,7 @@ def _codes(labels: Labels, classes: Labels) -> Indices:
 
 def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
     """Classes of n samples, as text or as numbers. The empty text stands for an unknown class."""
-    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y)
+    labels = label_array(y)
     if len(labels) != n:
         raise ValueError(f"{name} has {len(labels)} labels for {n} samples: give one label per row.")
     if labels.dtype == object and len({isinstance(label, str) for label in labels}) == 1:
@@ -197,6 +197,12 @@ def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
 def has_label(labels: Labels) -> Mask:
     """Which labels are known."""
     return labels != "" if labels.dtype.kind == "U" else np.ones(len(labels), dtype=bool)
+
+
+def label_array(y: Any) -> Labels:
+    """Labels as a NumPy array, (m,), unchecked."""
+    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y)
+    return labels
 
 
 def check_same_kind(labels: Labels, gallery_labels: Labels) -> None:

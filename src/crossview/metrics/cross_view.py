@@ -7,11 +7,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils import column_or_1d
 
 from crossview._backend import is_tensor, to_numpy
 from crossview._types import Array, Indices, Labels, Mask, Rows
-from crossview._validation import check_choice
+from crossview._validation import check_choice, label_array
 from crossview.distances import comparable, nearest_tensors
 from crossview.metrics.matching import average_precision, members_by_class, probe_precision
 from crossview.views import ViewInput, Views
@@ -338,8 +337,7 @@ def _count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
             "for cosine accuracy, divide the rows by their norms and use metric='euclidean'."
         )
     # In a search, this check would take longer than all the rest of the function.
-    y = to_numpy(y) if is_tensor(y) else y
-    labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d([] if y is None else y)
+    labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else label_array([] if y is None else y)
     if len(labels) != len(views):
         raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
     classes, codes = np.unique(labels, return_inverse=True)

@@ -13,14 +13,14 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import Advance, progress, silent
 from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_count, check_labels, check_lazy
+from crossview._validation import check_choice, check_count, check_labels, check_lazy, label_array
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.metrics import mean_accuracy
 from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits
@@ -164,7 +164,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if checked._lazy:
             check_lazy(self, None, "pass arrays in memory")
         check_labels(y, checked, self)
-        labels = column_or_1d(y)
+        labels = label_array(y)
         self._check_params()
         candidates = self._candidates()
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
@@ -202,7 +202,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             One fitted estimator per row.
         """
         check_is_fitted(self, "cv_results_")
-        checked, labels = Views(views), column_or_1d(y)
+        checked, labels = Views(views), label_array(y)
         candidates = [self._candidate(self.cv_results_["params"][row]) for row in rows]
         names = [prefix.removesuffix("__") for prefix, _ in self._steps()]
         fitted: dict[int, Any] = {}

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 
 from crossview._types import Indices, Labels, Mask
-from crossview._validation import check_choice, check_count
+from crossview._validation import check_choice, check_count, label_array
 
 __all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
 
@@ -64,7 +64,7 @@ class ClassSplit:
         check_count(self.n_splits, "n_splits", least=1)
         if y is None:
             raise ValueError("cannot split classes without y: give one class label per sample.")
-        labels = column_or_1d(y)
+        labels = label_array(y)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise ValueError("y contains NaN or infinity: give every sample a class, or leave it out.")
         classes, codes = np.unique(labels, return_inverse=True)
@@ -181,7 +181,7 @@ def permute_labels(y: ArrayLike, ratio: float, random_state: int | RandomState |
     >>> permute_labels(["a", "a", "b", "b", "c", "c"], ratio=0.5, random_state=1)
     array(['a', 'c', 'b', 'b', 'a', 'c'], dtype='<U1')
     """
-    labels = column_or_1d(y).copy()
+    labels = label_array(y).copy()
     if isinstance(ratio, bool | np.bool_) or not isinstance(ratio, Real) or not 0 <= ratio <= 1:
         raise ValueError(f"ratio must be a share from 0 to 1, got {ratio!r}.")
     random = check_random_state(random_state)
