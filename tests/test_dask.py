@@ -14,7 +14,6 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 import zarr
 from distributed import Client, LocalCluster
 from methods import ALL, make
@@ -264,6 +263,8 @@ def test_zarr_arrays_are_read_in_blocks(tmp_path, monkeypatch):
 def test_zarr_arrays_next_to_views_in_other_places():
     arrays, _ = make(m=90)
     stored = zarr.array(arrays[0])
+    import torch  # not above: workers import this file, and their memory is limited
+
     for other in (pd.DataFrame(arrays[1]), torch.tensor(arrays[1])):
         with pytest.raises(ValueError, match=r"different places.*Dask"):
             cv.Views([stored, other])
