@@ -180,6 +180,8 @@ def draw(curves: dict[str, list[dict[str, float]]]) -> None:
     for engine, curve in curves.items():
         sizes, seconds = ([one[key] for one in curve] for key in ("samples", "seconds"))
         style = {"color": "grey", "linestyle": ":"} if engine == FLOOR else {"marker": "o", "markersize": 4}
+        if engine.startswith(("scikit-learn", "cca-zoo")):
+            style |= {"marker": "s", "linestyle": "--"}
         axes.loglog(sizes, seconds, label=engine, **style)
     axes.set(xlabel="samples", ylabel="seconds")
     axes.grid(alpha=0.3)
