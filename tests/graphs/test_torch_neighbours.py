@@ -67,7 +67,7 @@ class LiteralKernels:
                     assert eligible
                     members.append((S[row, shifted], g))
                 (value, g), (other, _) = sorted(members, reverse=True)[:2]
-                maxima[i, j] = ((value.view(np.int32) & -group_size) | np.int32(g)).view(np.float32)
+                maxima[i, j] = ((value.view(np.int32) & np.int32(-group_size)) | np.int32(g)).view(np.float32)
                 second[i] = max(second[i], other)
         return torch.from_numpy(maxima), torch.from_numpy(second)
 
