@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import oracles
 import pytest
+import scipy.linalg
 import threadpoolctl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -381,11 +384,59 @@ class TestKernels:
         np.testing.assert_array_equal(same.eigenvalues_, exact.eigenvalues_)
         errors = []
         for n_landmarks in (10, 30, 90):
-            some = cv.KMvHE(3, gamma=0.05, n_landmarks=n_landmarks).fit(arrays, y)
+            some = cv.KMvHE(3, gamma=0.05, n_landmarks=n_landmarks, reg=None).fit(arrays, y)
             assert all(len(z) <= n_landmarks for z in some.landmarks_)
             assert (some.eigenvalues_ >= exact.eigenvalues_ - 1e-9).all()
             errors.append(np.abs(some.eigenvalues_ - exact.eigenvalues_).max())
         assert errors[2] < 0.1 * errors[0]
+
+    @pytest.mark.parametrize("missing", [False, True])
+    def test_few_landmarks_have_unit_variance(self, missing):
+        arrays, y = make(m=120)
+        mask = np.ones((120, 3), dtype=bool)
+        if missing:
+            mask[::7, 1] = False
+            arrays[1] = np.where(mask[:, [1]], arrays[1], np.nan)
+        model = cv.KMvHE(4, n_landmarks=20, reg=0.2).fit(arrays, y)
+
+        features = cv.ViewKernel(n_landmarks=20).fit(arrays).transform(arrays)
+        filled = [np.where(seen[:, None], R, 0.0) for R, seen in zip(features, mask.T, strict=True)]
+        centred = oracles.centred(filled, mask)
+        found = oracles.patches([np.nan_to_num(X) for X in arrays], y, mask, 1, 15)
+        S = oracles.scatter(centred, oracles.laplacian(found, mask, 1.0, 0.01, 0.05, 0.1))
+        blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(R.shape[1] for R in features)]))]
+        C = np.zeros_like(S)
+        for R, seen, block in zip(centred, mask.T, blocks, strict=True):
+            identity = np.eye(R.shape[1])
+            covariance = np.cov(R[seen].T, bias=True)
+            C[block, block] = covariance + 1e-5 * np.diag(covariance).mean() * identity
+            S[block, block] += 0.2 * np.abs(np.diag(S)[block]).mean() * identity
+        values, W = scipy.linalg.eigh(S, C, subset_by_index=[0, 3])
+        np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-8)
+        for Z, R, seen, block in zip(model.transform(arrays), centred, mask.T, blocks, strict=True):
+            expected = np.sqrt(3) * R[seen] @ W[block]
+            signs = np.sign((expected * Z[seen]).sum(axis=0))
+            np.testing.assert_allclose(Z[seen], signs * expected, atol=1e-6 * np.abs(expected).max())
+
+    def test_few_landmarks_match_many_small_classes(self):
+        random = np.random.default_rng(0)
+        y = np.arange(1500) // 10
+        factors = random.normal(size=(150, 10))[y] + 0.3 * random.normal(size=(1500, 10))
+        arrays = [np.tanh(factors @ random.normal(size=(10, 32))) for _ in range(2)]
+        train, test = slice(0, 1200), slice(1200, None)
+        fit, new = ([X[part] for X in arrays] for part in (train, test))
+        scores = {
+            reg: cv.KMvHE(10, n_landmarks=60, reg=reg).fit(fit, y[train]).score(new, y[test]) for reg in (None, 0.05)
+        }
+        linear = cv.MvHE(10).fit(fit, y[train]).score(new, y[test])
+        assert scores[None] < scores[0.05] - 0.1
+        assert scores[0.05] > linear - 0.02
+
+    @pytest.mark.parametrize("reg", [-1.0, "a"])
+    def test_bad_ridge(self, reg):
+        arrays, y = make(m=60)
+        with pytest.raises(ValueError, match="reg must be"):
+            cv.KMvHE(3, n_landmarks=10, reg=reg).fit(arrays, y)
 
     def test_samples_are_mapped_in_chunks(self, monkeypatch):
         arrays, y = make(m=60)

@@ -36,7 +36,7 @@ def largest_generalised_eigenpairs(A: Array, B: Array | Sequence[Array], d: int)
     the eigenvalues, (d,), descending, and eigenvectors, (N, d), with ``W'BW = I``.
     """
     factors = factor_blocks([B] if isinstance(B, np.ndarray) else B)
-    eigenvalues, V = _largest(_whiten(A, factors), d)
+    eigenvalues, V = _largest(whiten(A, factors), d)
     return eigenvalues, unwhiten(V, factors)
 
 
@@ -64,7 +64,7 @@ def successive_directions(A: Array, B: Sequence[Array], d: int, *, unit_blocks: 
     Returns the attained values, (d,), and the directions, (N, d).
     """
     factors = factor_blocks(B)
-    deflated = _whiten(A, factors)
+    deflated = whiten(A, factors)
     start = _largest(deflated.copy(order="F"), d)[1]
     values, V = np.empty(d), np.empty((len(A), d))
     deflation = _Deflation(_blocks(factors), deflated)
@@ -227,7 +227,7 @@ def _blocks(factors: Sequence[Array]) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(np.cumsum([0, *map(len, factors)]))]
 
 
-def _whiten(A: Array, factors: Sequence[Array]) -> Array:
+def whiten(A: Array, factors: Sequence[Array]) -> Array:
     """``L^-1 A L^-T``, where L is block-diagonal with the given factors."""
     whitened = np.array(A, order="F")
     for block, L in zip(_blocks(factors), factors, strict=True):
