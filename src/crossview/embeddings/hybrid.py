@@ -311,6 +311,7 @@ class KMvHE(KernelEmbedding, MvHE):
         "n_between": [15, 30],
         "gamma_scale": GAMMA_SCALES,
     }
+    _refits = (*MvHE._refits, "reg")
 
     def __init__(
         self,
