@@ -47,6 +47,22 @@ def check_views(views: ViewInput, estimator: object) -> Views:
     return checked
 
 
+def learnable_views(views: ViewInput) -> Views:
+    """Samples to learn from: those that several views have, unless this leaves a view without any."""
+    checked = Views(views)
+    n_seen, n_paired = checked._total(_sample_counts)
+    for name, number in zip(checked.names, n_seen, strict=True):
+        if not number:
+            raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
+    complete = n_seen.min() == len(checked)
+    return checked if complete or not n_paired.all() else Views(checked, mask=seen_by_several(checked.mask))
+
+
+def _sample_counts(views: Views) -> list[Indices]:
+    """Number of samples in each view, and of those that another view has, too."""
+    return [views.mask.sum(axis=0), seen_by_several(views.mask).sum(axis=0)]
+
+
 @dataclass(frozen=True)
 class _Summary:
     """What the checks need to know of the samples of n views; `+` merges what is known of two blocks of rows."""

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
-from crossview.preprocessing import KernelTransformer, ViewPCA, ViewScaler
+from crossview.feature_maps import KernelTransformer
+from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.search import EmbeddingSearchCV, Grid
 from crossview.views import ViewInput, Views
 
