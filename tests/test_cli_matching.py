@@ -316,3 +316,6 @@ def test_probes_from_several_files(enrolled, tmp_path):
     names = [str(b), f"{a}/x", f"{a}/y", f"{a}/z", f"{c}/x", f"{c}/v"]  # the ids alone are not unique
     assert [row["probe"] for row in found] == names
     assert [row["probe_label"] for row in found[4:]] == ["", ""]
+    d = write_data(tmp_path / "d.npz", slice(3, 4), y=Y.astype(np.uint64))
+    found = read(run("match", enrolled, a, d, "--view", "sketch", "-k", 1).stdout)
+    assert [row["probe_label"] for row in found] == Y[:4].astype(str).tolist()

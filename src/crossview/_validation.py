@@ -18,6 +18,7 @@ from crossview._types import Array, Indices, Labels, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
+_LARGE = 2.0**53  # up to which floating-point numbers tell whole numbers apart
 _FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 
 
@@ -187,6 +188,7 @@ def _classes(labels: Labels) -> Labels:
         raise ValueError(f"Unknown label type: {labels.dtype}. Give classes as text or whole numbers.")
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
+    check_exact(labels)
     return labels
 
 
@@ -207,7 +209,14 @@ def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         fix = "give every sample a class, or use text labels with '' where it is unknown"
         raise ValueError(f"{name} contains NaN or infinity: {fix}.")
+    check_exact(labels)
     return labels
+
+
+def check_exact(*labels: Labels) -> None:
+    """Refuse large numbers in floating point, which int64 and uint64 become together: different ones become equal."""
+    if np.result_type(*labels).kind == "f" and any((np.abs(y.astype(np.float64)) >= _LARGE).any() for y in labels):
+        raise ValueError("labels of 2**53 or more must all be of one integer type: convert them, or use text.")
 
 
 def has_label(labels: Labels) -> Mask:
@@ -225,6 +234,7 @@ def check_same_kind(labels: Labels, gallery_labels: Labels) -> None:
     """Refuse labels that cannot be equal to those of the gallery."""
     if (labels.dtype.kind == "U") != (gallery_labels.dtype.kind == "U"):
         raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
+    check_exact(labels, gallery_labels)
 
 
 def check_count(value: object, name: str, *, least: int) -> None:

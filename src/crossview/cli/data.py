@@ -78,7 +78,7 @@ class DataOptions:
                 for source, names in zip(sources, named, strict=True)
                 for name in names
             ]
-        text = any(part.y.dtype.kind == "U" for part in parts)
+        text = len({part.y.dtype.kind for part in parts}) > 1  # int64 and uint64 would become floating-point numbers
         y = np.concatenate([part.y.astype(str) if text else part.y for part in parts])
         X = np.concatenate([part.views[view] for part in parts])
         return Dataset(Views({view: X}), y, class_names(y), ids=np.array(ids))
