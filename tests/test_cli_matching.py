@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 from commands import run
 from methods import make
+from PIL import Image
 
 import crossview as cv
 
@@ -300,6 +301,35 @@ def test_thresholds_belong_to_a_view(enrolled, data):
     assert "warning: the threshold was calibrated for view 'photo': calibrate with --view sketch" in told
     assert "warning" not in run("calibrate", enrolled, data, "--view", "sketch", *rate).stderr
     assert "warning" not in run("match", enrolled, data, "--view", "sketch").stderr
+
+
+def test_damaged_probes_are_named_and_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    pixels, y = rng.integers(0, 256, size=(8, 6, 4)).astype(np.uint8), np.arange(8) % 4
+    views = cv.Views({"photo": pixels.reshape(8, 24) / 255, "sketch": rng.normal(size=(8, 24))}, image_shape=(6, 4))
+    matcher = cv.CrossViewClassifier(cv.PCA(3).fit(views), probe_view="photo").enroll(views["photo"], y, "photo")
+    model, folder = tmp_path / "a.model", tmp_path / "new"
+    cv.save(matcher, model)
+    folder.mkdir()
+    for name, image in zip("abc", pixels, strict=False):
+        Image.fromarray(image).save(folder / f"{name}.png")
+    (folder / "b.png").write_bytes(b"damaged")
+    message = "b.png (it is not one of PNG, JPEG, BMP, TIFF, PPM, GIF, WEBP) is not a readable image: replace or remove"
+    for probes in ([folder], sorted(folder.iterdir())):
+        result = run("match", model, *probes, "--view", "photo", "-k", 1, status=1)
+        assert f"warning: {folder}: {message} it." in result.stderr
+        assert result.stderr.endswith("2 probes\n")
+        assert [(row["probe"], row["match"]) for row in read(result.stdout)] == [("a", "0"), ("c", "2")]
+    before = model.read_bytes()
+    for command in (
+        ("match", model, folder / "b.png", "--view", "photo"),  # nothing is left
+        ("enroll", model, folder, "--view", "photo"),  # all or nothing
+        ("match", model, folder / "a.png", "--view", "photo", "--gallery", folder, "--gallery-view", "photo"),
+    ):
+        result = run(*command, status=1)
+        assert f"error: {folder}: {message} it." in result.stderr
+        assert not result.stdout
+    assert model.read_bytes() == before
 
 
 def test_probes_from_several_files(enrolled, tmp_path):

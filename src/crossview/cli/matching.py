@@ -133,7 +133,8 @@ def match(
 
     For every probe, the nearest samples of the gallery are listed. With a calibrated model, probes whose first match
     is within the threshold are accepted, and others are unknown. Labels of probes are optional; where there are some,
-    they are used to say how many probes were recognised.
+    they are used to say how many probes were recognised. Images that cannot be read are named and left out; the exit
+    status is then 1.
     """
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
@@ -144,7 +145,9 @@ def match(
     size = len(matcher.gallery_)
     if k is not None and k > size:
         raise ValueError(f"-k {k} is more than the {counted(size, 'sample')} in the gallery: choose fewer.")
-    loaded = how.open_all(matcher, probes, view)
+    loaded, damaged = how.open_all(matcher, probes, view)
+    for message in damaged:
+        warn(message)
     calibrated_for = threshold_view(matcher)
     if calibrated_for not in (None, view):
         warn(
@@ -158,6 +161,8 @@ def match(
         print(csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
     tell({**facts, **written}, _told(facts), as_json)
+    if damaged:
+        raise typer.Exit(1)
 
 
 @app.command()
