@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import crossview as cv
 from crossview._text import counted
 from crossview._transformer import unwrap
+from crossview._types import Array
 from crossview.cli import options as opt
 from crossview.cli.app import app, tell, warn
 from crossview.cli.data import DataOptions, load_fitted
@@ -258,8 +259,19 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
         fix = "pass --replace to empty the gallery first, or leave it out"
         raise ValueError(f"{again[0]!r} of view {view!r} is already in the gallery: {fix}.")
     y = comparable_labels(loaded.y, matcher) if held else loaded.y
+    earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
     matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
+    if earlier is not None and (n_equal := _count_equal(matcher.gallery_[-len(y) :], earlier)):
+        what = f"{n_equal} of the {counted(len(y), 'sample')} are equal to enrolled ones"
+        warn(f"{what}: pass --replace to empty the gallery first if they should not be there twice.")
     return len(y)
+
+
+def _count_equal(new: Array, held: Array) -> int:
+    """Number of new samples that are equal to enrolled ones, up to rounding."""
+    unit = 1e-9 * np.abs(held).max(initial=0.0) or 1.0
+    rows, known = ([hash(row.tobytes()) for row in np.round(X / unit) + 0.0] for X in (new, held))  # no -0
+    return int(np.isin(rows, known).sum())
 
 
 def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
