@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 import crossview as cv
 from crossview._text import counted
 from crossview._transformer import MultiViewTransformer, other_columns, unwrap
+from crossview._types import FeatureNames
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import class_names
 from crossview.datasets._images import DamagedImagesError
 from crossview.datasets.registry import SOURCES, is_resizable, loader_options, open_dataset, open_probes
-from crossview.views import FeatureNames, Views, index_of_view
+from crossview.views import Views, index_of_view
 
 
 @dataclass(frozen=True)
