@@ -126,7 +126,7 @@ def check_labels(y: Any, views: Views, estimator: object) -> Any:
 
 def code_labels(y: Any, views: Views) -> tuple[Any, LabelSets]:
     """Classes of the samples that views have, coded from 0, where the views are; and the labels that there are."""
-    labels = _lazy_labels(y) if views._lazy else column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True)
+    labels: Any = _lazy_labels(y) if views._lazy else label_array(y, warn=True)
     if len(labels) != len(views):
         raise ValueError(
             f"y has {len(labels)} labels, but the views have {len(views)} samples: give one label per row."
@@ -165,7 +165,7 @@ def _lazy_labels(y: Any) -> Any:
     import dask.array as da
 
     if not is_lazy(y):
-        return da.from_array(column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True), chunks=-1)
+        return da.from_array(label_array(y, warn=True), chunks=-1)
     if y.ndim != 1 or np.isnan(y.shape).any():
         raise ValueError("y must be a 1-d Dask array with chunks of known size: call y.compute_chunk_sizes() first.")
     return y
@@ -224,9 +224,9 @@ def has_label(labels: Labels) -> Mask:
     return labels != "" if labels.dtype.kind == "U" else np.ones(len(labels), dtype=bool)
 
 
-def label_array(y: Any) -> Labels:
-    """Labels as a NumPy array, (m,), unchecked."""
-    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y)
+def label_array(y: Any, *, warn: bool = False) -> Labels:
+    """Labels as a NumPy array, (m,), unchecked; with a warning if they are a column and one is wanted."""
+    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=warn)
     return labels
 
 
