@@ -1,6 +1,6 @@
 """The data and models that commands read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from crossview._transformer import MultiViewTransformer, other_columns, unwrap
 from crossview._types import FeatureNames
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import class_names
-from crossview.datasets._images import DamagedImagesError
+from crossview.datasets._images import DamagedImagesError, OnError
 from crossview.datasets.registry import SOURCES, is_resizable, loader_options, open_dataset, open_probes
 from crossview.views import Views, index_of_view
 
@@ -60,7 +60,7 @@ class DataOptions:
             options.setdefault("size", first.image_shape_)
         return self._as_in_fit(open_dataset(data, self.folder, labelled=False, **options), first)
 
-    def open_view(self, model: Any, data: str, view: str, onerror: Callable[[str], object] | None = None) -> Dataset:
+    def open_view(self, model: Any, data: str, view: str, onerror: OnError = None) -> Dataset:
         """As `open_for`, but samples of one view; for `onerror`, see `open_probes`."""
         first = unwrap(model)[0]
         index_of_view(view, first.view_names_)

@@ -14,6 +14,7 @@ from crossview._validation import check_count
 from crossview.datasets._files import File, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
+OnError: TypeAlias = Callable[[str], object] | None
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 # Other formats are never tried: that of EPS would start Ghostscript.
@@ -44,11 +45,7 @@ def check_size(size: Size) -> tuple[int, int] | None:
 
 
 def read_images(
-    files: Iterable[File],
-    source: str | Path,
-    size: tuple[int, int] | None,
-    fix: str = "",
-    onerror: Callable[[str], object] | None = None,
+    files: Iterable[File], source: str | Path, size: tuple[int, int] | None, fix: str = "", onerror: OnError = None
 ) -> tuple[dict[tuple[str, ...], Array], tuple[int, int]]:
     """Grey values from 0 to 1, row by row, by path, and their height and width.
 

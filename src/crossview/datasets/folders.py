@@ -1,7 +1,7 @@
 """Images, or vectors of features, in folders by view and class."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +11,7 @@ from crossview._text import first_few
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset, as_labels, described, paired, warn_of_single_samples
 from crossview.datasets._files import File, natural, open_files, read_file
-from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
+from crossview.datasets._images import OnError, Size, check_size, is_image, read_images, warn_of_large_images
 from crossview.datasets._npy import read_vector
 from crossview.datasets._pairing import check_pairs, keys_by_pattern
 
@@ -102,12 +102,7 @@ def load_folder(
 
 
 def load_samples(
-    path: str | Path,
-    view: str,
-    size: Size = None,
-    *,
-    labelled: bool = False,
-    onerror: Callable[[str], object] | None = None,
+    path: str | Path, view: str, size: Size = None, *, labelled: bool = False, onerror: OnError = None
 ) -> Dataset:
     """Images or vectors of one view: one file, or a folder or archive with or without folders by view and by class."""
     source, wanted = Path(path), check_size(size)
@@ -206,7 +201,7 @@ def _read(
     root: str | Path,
     size: tuple[int, int] | None,
     fix: str = "",
-    onerror: Callable[[str], object] | None = None,
+    onerror: OnError = None,
 ) -> Dataset:
     """The data set of the given files; for the fix and `onerror`, see `read_images`."""
     images = {place: file for place, file in found.items() if is_image(file[0][-1])}

@@ -10,6 +10,7 @@ import numpy as np
 from crossview.datasets import cmu_pie, coil100
 from crossview.datasets._dataset import Dataset, class_names
 from crossview.datasets._files import check_name
+from crossview.datasets._images import OnError
 from crossview.datasets._npy import read_npy_file
 from crossview.datasets.arrays import ARRAY_SUFFIXES, load_arrays
 from crossview.datasets.digits import load_descriptors, load_digits
@@ -81,7 +82,7 @@ def open_probes(
     image_shape: tuple[int, int] | None = None,
     folder: str | Path | None = None,
     labelled: bool = False,
-    onerror: Callable[[str], object] | None = None,
+    onerror: OnError = None,
     **options: Any,
 ) -> Dataset:
     r"""Load samples of one view, for a model that is fitted.
