@@ -42,11 +42,8 @@ class _Discriminant(Embedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.reg = reg
-        self.center = center
-        self.device = device
-        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), data.n_classes - 1)

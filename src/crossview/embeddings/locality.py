@@ -59,14 +59,11 @@ class _PatchAlignment(_NeighbourEmbedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.beta = beta
         self.n_within = n_within
         self.n_between = n_between
-        self.center = center
         self.neighbours = neighbours
-        self.device = device
-        self.progress = progress
 
     def _patch_edges(self, X: Rows, classes: Indices) -> Edges:
         patches = self._find_patches(X, classes, self.n_within, self.n_between)
@@ -280,15 +277,12 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.n_neighbors = n_neighbors
         self.t = t
         self.pooled = pooled
         self.reg = reg
-        self.center = center
         self.neighbours = neighbours
-        self.device = device
-        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         super()._check_params(n_views)
