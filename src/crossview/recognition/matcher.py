@@ -151,8 +151,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        gallery = state.pop("_gallery", None)
-        return state if gallery is None else {**state, **_gallery_attributes(gallery)}
+        if (gallery := state.pop("_gallery", None)) is not None:
+            parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
+            state |= zip(GALLERY_ATTRIBUTES, parts, strict=True)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         arrays = [state[name] for name in GALLERY_ATTRIBUTES if name in state]
@@ -504,9 +506,3 @@ def chosen_metric(model: Any) -> str:
     if isinstance(model, Pipeline):
         return chosen_metric(model.steps[-1][1])
     return chosen_metric(model.best_estimator_) if hasattr(model, "best_estimator_") else "euclidean"
-
-
-def _gallery_attributes(gallery: Gallery) -> dict[str, Any]:
-    """What makes up a gallery, by the names of `GALLERY_ATTRIBUTES`."""
-    parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
-    return dict(zip(GALLERY_ATTRIBUTES, parts, strict=True))
