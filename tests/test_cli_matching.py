@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 from commands import run
 from methods import make
+from PIL import Image
 
 import crossview as cv
 
@@ -70,9 +71,13 @@ def test_enrol_appends_and_keeps_identities(model, tmp_path):
 
 def test_samples_without_ids_are_numbered(model, tmp_path):
     part = write_data(tmp_path / "part.npz", slice(0, 3))
-    for _ in range(2):
-        run("enroll", model, part, "--view", "photo")
-    assert cv.load(model).gallery_ids_.tolist() == list("012345")
+    assert "warning" not in run("enroll", model, part, "--view", "photo").stderr
+    assert "warning" not in run("enroll", model, part, "--view", "sketch", "-o", tmp_path / "other.model").stderr
+    more = write_data(tmp_path / "more.npz", slice(1, 5))
+    told = run("enroll", model, more, "--view", "photo").stderr
+    assert "warning: 2 of the 4 samples are equal to enrolled ones: pass --replace to empty the gallery first" in told
+    assert cv.load(model).gallery_ids_.tolist() == list("0123456")
+    assert "warning" not in run("enroll", model, part, "--view", "photo", "--replace").stderr
 
 
 def test_labels_are_of_the_kind_of_the_gallery(model, tmp_path):
@@ -302,6 +307,35 @@ def test_thresholds_belong_to_a_view(enrolled, data):
     assert "warning" not in run("match", enrolled, data, "--view", "sketch").stderr
 
 
+def test_damaged_probes_are_named_and_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    pixels, y = rng.integers(0, 256, size=(8, 6, 4)).astype(np.uint8), np.arange(8) % 4
+    views = cv.Views({"photo": pixels.reshape(8, 24) / 255, "sketch": rng.normal(size=(8, 24))}, image_shape=(6, 4))
+    matcher = cv.CrossViewClassifier(cv.PCA(3).fit(views), probe_view="photo").enroll(views["photo"], y, "photo")
+    model, folder = tmp_path / "a.model", tmp_path / "new"
+    cv.save(matcher, model)
+    folder.mkdir()
+    for name, image in zip("abc", pixels, strict=False):
+        Image.fromarray(image).save(folder / f"{name}.png")
+    (folder / "b.png").write_bytes(b"damaged")
+    message = "b.png (it is not one of PNG, JPEG, BMP, TIFF, PPM, GIF, WEBP) is not a readable image: replace or remove"
+    for probes in ([folder], sorted(folder.iterdir())):
+        result = run("match", model, *probes, "--view", "photo", "-k", 1, status=1)
+        assert f"warning: {folder}: {message} it." in result.stderr
+        assert result.stderr.endswith("2 probes\n")
+        assert [(row["probe"], row["match"]) for row in read(result.stdout)] == [("a", "0"), ("c", "2")]
+    before = model.read_bytes()
+    for command in (
+        ("match", model, folder / "b.png", "--view", "photo"),  # nothing is left
+        ("enroll", model, folder, "--view", "photo"),  # all or nothing
+        ("match", model, folder / "a.png", "--view", "photo", "--gallery", folder, "--gallery-view", "photo"),
+    ):
+        result = run(*command, status=1)
+        assert f"error: {folder}: {message} it." in result.stderr
+        assert not result.stdout
+    assert model.read_bytes() == before
+
+
 def test_probes_from_several_files(enrolled, tmp_path):
     a = write_data(tmp_path / "a.npz", slice(0, 3), id=["x", "y", "z"])
     b = write_data(tmp_path / "b.npz", slice(3, 4), y=np.array([f"c{label}" for label in Y]), id=["w"])
@@ -316,3 +350,6 @@ def test_probes_from_several_files(enrolled, tmp_path):
     names = [str(b), f"{a}/x", f"{a}/y", f"{a}/z", f"{c}/x", f"{c}/v"]  # the ids alone are not unique
     assert [row["probe"] for row in found] == names
     assert [row["probe_label"] for row in found[4:]] == ["", ""]
+    d = write_data(tmp_path / "d.npz", slice(3, 4), y=Y.astype(np.uint64))
+    found = read(run("match", enrolled, a, d, "--view", "sketch", "-k", 1).stdout)
+    assert [row["probe_label"] for row in found] == Y[:4].astype(str).tolist()

@@ -218,7 +218,7 @@ X = np.arange(12.0).reshape(4, 3)
         ([X, np.where(X == 4, np.inf, X)], ValueError, r"contains infinity \(row 1, column 1\)"),
         ([X, np.where(X == 4, np.nan, X)], ValueError, "contains NaN in part of row 1"),
         ([X, None], ValueError, "view 'view1' is None"),
-        ([X, cv.Views([X])], TypeError, "is a Views"),
+        ([X, cv.Views([X])], TypeError, "a Views is not one array: take .arrays"),
         ({"a": X, 3: X}, ValueError, "2 different strings"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -21,8 +21,9 @@ from crossview.embeddings.neighbourhood import NCA
 from crossview.embeddings.opponents import OPPONENTS
 from crossview.embeddings.projection import PCA
 from crossview.embeddings.semantic import SemanticMatching
+from crossview.feature_maps import ViewKernel
 from crossview.persistence import load, save
-from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
+from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.evaluation import Evaluation, evaluate, evaluate_probes
 from crossview.recognition.matcher import CrossViewClassifier

@@ -19,9 +19,10 @@ from crossview.embeddings._base import Embedding
 from crossview.embeddings._kernel import KernelEmbedding
 from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.semantic import SemanticMatching
+from crossview.feature_maps import ViewKernel
 from crossview.kernels import Kernel, KernelMap
 from crossview.persistence import PathLike, write_atomically
-from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
+from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view

@@ -16,10 +16,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import fill_missing, is_lazy, is_tensor, like, to_device, to_numpy
+from crossview._matrix import check_matrix, column_names
 from crossview._text import first_few
-from crossview._types import Mask, Rows
+from crossview._types import FeatureNames, Mask, Rows
 from crossview._validation import check_choice, check_device, check_lazy
-from crossview.views import FeatureNames, ViewInput, Views, check_matrix, column_names, index_of_view
+from crossview.views import ViewInput, Views, index_of_view
 
 _MOST_NAMED = 3  # columns that an error lists
 

@@ -12,3 +12,5 @@ Indices: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = NDArray[Any]
 """Classes of samples, as text or numbers."""
+FeatureNames: TypeAlias = list[str] | None
+"""Names of the columns of one view, if it has any."""

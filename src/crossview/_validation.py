@@ -18,6 +18,7 @@ from crossview._types import Array, Indices, Labels, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
+_LARGE = 2.0**53  # up to which floating-point numbers tell whole numbers apart
 _FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 
 
@@ -45,6 +46,22 @@ def check_views(views: ViewInput, estimator: object) -> Views:
         if (low == high).all():
             raise ValueError(f"view {view!r} is constant in every column: leave it out.")
     return checked
+
+
+def learnable_views(views: ViewInput) -> Views:
+    """Samples to learn from: those that several views have, unless this leaves a view without any."""
+    checked = Views(views)
+    n_seen, n_paired = checked._total(_sample_counts)
+    for name, number in zip(checked.names, n_seen, strict=True):
+        if not number:
+            raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
+    complete = n_seen.min() == len(checked)
+    return checked if complete or not n_paired.all() else Views(checked, mask=seen_by_several(checked.mask))
+
+
+def _sample_counts(views: Views) -> list[Indices]:
+    """Number of samples in each view, and of those that another view has, too."""
+    return [views.mask.sum(axis=0), seen_by_several(views.mask).sum(axis=0)]
 
 
 @dataclass(frozen=True)
@@ -109,7 +126,7 @@ def check_labels(y: Any, views: Views, estimator: object) -> Any:
 
 def code_labels(y: Any, views: Views) -> tuple[Any, LabelSets]:
     """Classes of the samples that views have, coded from 0, where the views are; and the labels that there are."""
-    labels = _lazy_labels(y) if views._lazy else column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True)
+    labels: Any = _lazy_labels(y) if views._lazy else label_array(y, warn=True)
     if len(labels) != len(views):
         raise ValueError(
             f"y has {len(labels)} labels, but the views have {len(views)} samples: give one label per row."
@@ -148,7 +165,7 @@ def _lazy_labels(y: Any) -> Any:
     import dask.array as da
 
     if not is_lazy(y):
-        return da.from_array(column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=True), chunks=-1)
+        return da.from_array(label_array(y, warn=True), chunks=-1)
     if y.ndim != 1 or np.isnan(y.shape).any():
         raise ValueError("y must be a 1-d Dask array with chunks of known size: call y.compute_chunk_sizes() first.")
     return y
@@ -171,6 +188,7 @@ def _classes(labels: Labels) -> Labels:
         raise ValueError(f"Unknown label type: {labels.dtype}. Give classes as text or whole numbers.")
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
+    check_exact(labels)
     return labels
 
 
@@ -191,7 +209,14 @@ def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         fix = "give every sample a class, or use text labels with '' where it is unknown"
         raise ValueError(f"{name} contains NaN or infinity: {fix}.")
+    check_exact(labels)
     return labels
+
+
+def check_exact(*labels: Labels) -> None:
+    """Refuse large numbers in floating point, which int64 and uint64 become together: different ones become equal."""
+    if np.result_type(*labels).kind == "f" and any((np.abs(y.astype(np.float64)) >= _LARGE).any() for y in labels):
+        raise ValueError("labels of 2**53 or more must all be of one integer type: convert them, or use text.")
 
 
 def has_label(labels: Labels) -> Mask:
@@ -199,9 +224,9 @@ def has_label(labels: Labels) -> Mask:
     return labels != "" if labels.dtype.kind == "U" else np.ones(len(labels), dtype=bool)
 
 
-def label_array(y: Any) -> Labels:
-    """Labels as a NumPy array, (m,), unchecked."""
-    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y)
+def label_array(y: Any, *, warn: bool = False) -> Labels:
+    """Labels as a NumPy array, (m,), unchecked; with a warning if they are a column and one is wanted."""
+    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=warn)
     return labels
 
 
@@ -209,6 +234,7 @@ def check_same_kind(labels: Labels, gallery_labels: Labels) -> None:
     """Refuse labels that cannot be equal to those of the gallery."""
     if (labels.dtype.kind == "U") != (gallery_labels.dtype.kind == "U"):
         raise ValueError("y and the gallery's labels must be of the same kind: use either strings or numbers.")
+    check_exact(labels, gallery_labels)
 
 
 def check_count(value: object, name: str, *, least: int) -> None:

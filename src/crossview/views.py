@@ -1,4 +1,4 @@
-"""The container for samples seen from several views, and the validation of its input."""
+"""The container for samples seen from several views."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from crossview._backend import hide_rows, is_lazy, is_tensor, lazy_if_stored, nan_rows, to_device, to_numpy
+from crossview._backend import hide_rows, is_lazy, is_tensor, lazy_if_stored, to_device, to_numpy
+from crossview._matrix import as_numbers, check_block, check_finite, column_kinds, column_names
 from crossview._text import counted
-from crossview._types import Array, Mask, Rows
+from crossview._types import Array, FeatureNames, Mask, Rows
 
-__all__ = ["FeatureNames", "ViewInput", "Views", "check_matrix", "column_names", "seen_by_several"]
+__all__ = ["ViewInput", "Views", "index_of_view", "seen_by_several"]
 
 ViewInput: TypeAlias = "Views | Mapping[str, Any] | Sequence[Any]"
-FeatureNames: TypeAlias = list[str] | None
-"""Names of the columns of one view, if it has any."""
 
-_NUMERIC_KINDS = "biuf"
 _HOW_TO_INDEX = "Views are indexed by samples, views[rows] with a slice or a 1-d array, or by name, views['photo']."
 
 
@@ -90,14 +87,14 @@ class Views:
         matrices = lazy_if_stored(matrices)
         self.names: list[str] = _check_names(given if names is None else names, len(matrices))
         labels = [f"view {name!r}" for name in self.names]
-        numbers = [_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
+        numbers = [as_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
         _check_rows(numbers, matrices, self.names)
         self.arrays: list[Rows]
         self.mask: Mask
         if is_lazy(numbers[0]):
             from crossview._backend.dask import check_blocks, present
 
-            checked = numbers if isinstance(views, Views) else check_blocks(numbers, _check_block, labels)
+            checked = numbers if isinstance(views, Views) else check_blocks(numbers, check_block, labels)
             self.arrays = checked if mask is None else _hide_blocks(checked, mask)
             self.mask = present(self.arrays)
         else:
@@ -288,7 +285,7 @@ def _check_rows(arrays: Sequence[Rows], given: Sequence[Any], names: Sequence[st
                 f"the rows of views {names[0]!r} and {name!r} are in different chunks: rechunk one like the other, "
                 "Z.rechunk({0: X.chunks[0]})."
             )
-    frames = [(name, X.index) for name, X in zip(names, given, strict=True) if _column_kinds(X) is not None]
+    frames = [(name, X.index) for name, X in zip(names, given, strict=True) if column_kinds(X) is not None]
     for name, index in frames[1:]:
         first, reference = frames[0]
         if not index.equals(reference) and not set(index).isdisjoint(reference):
@@ -304,7 +301,7 @@ def _check_rows_seen(arrays: list[Rows], labels: Sequence[str], mask: ArrayLike 
     if mask is not None:
         seen = _check_mask(mask, (len(arrays[0]), len(arrays)))
         arrays = [X if rows.all() else hide_rows(X, rows) for X, rows in zip(arrays, seen.T, strict=True)]
-    checked = [_check_finite(X, label) for X, label in zip(arrays, labels, strict=True)]
+    checked = [check_finite(X, label) for X, label in zip(arrays, labels, strict=True)]
     present: Mask = np.column_stack([rows for _, rows in checked])
     if mask is not None and (seen & ~present).any():
         k, v = np.argwhere(seen & ~present)[0]
@@ -313,12 +310,6 @@ def _check_rows_seen(arrays: list[Rows], labels: Sequence[str], mask: ArrayLike 
             "fill in its values, or set mask to False there."
         )
     return [X for X, _ in checked], present
-
-
-def _check_block(X: NDArray[Any], label: str, first: int) -> Array:
-    """A block of rows of a Dask array as finite float64; `first` is the number of its first row."""
-    checked: Array = _check_finite(X, label, first)[0]
-    return checked
 
 
 def _hide_blocks(arrays: Sequence[Rows], mask: Any) -> list[Rows]:
@@ -363,130 +354,3 @@ def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return mask
     several: NDArray[np.bool_] = mask & (mask.sum(axis=1, keepdims=True) > 1)
     return several
-
-
-def check_matrix(X: Any, label: str) -> tuple[Rows, Mask]:
-    """Check one view, (m, D), called `label` in errors.
-
-    Returns it as float64, as a tensor or as a Dask array, sharing memory if possible, and which of its rows, (m,), are
-    present: not NaN.
-    """
-    (matrix,) = lazy_if_stored([X])
-    numbers = _numbers(matrix, label)
-    if is_lazy(numbers):
-        from crossview._backend.dask import check_blocks, present
-
-        (checked,) = check_blocks([numbers], _check_block, [label])
-        return checked, present([checked])[:, 0]
-    return _check_finite(numbers, label)
-
-
-def _check_finite(numbers: Rows, label: str, first: int = 0) -> tuple[Rows, Mask]:
-    X: Rows = numbers if is_tensor(numbers) else np.ascontiguousarray(numbers, dtype=np.float64)
-    # One pass over the data usually suffices; an overflowing sum only costs the detailed check.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(float(X.sum())):
-            return X, np.ones(len(X), dtype=bool)
-    infinite = abs(X) == np.inf
-    if infinite.any():
-        k, f = np.argwhere(to_numpy(infinite))[0]
-        raise ValueError(f"{label} contains infinity (row {first + k}, column {f}): clip or remove it.")
-    unseen, some = nan_rows(X)
-    partly = some & ~unseen
-    if partly.any():
-        raise ValueError(
-            f"{label} contains NaN in part of row {first + np.flatnonzero(partly)[0]}: impute it "
-            "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample is missing from this view."
-        )
-    return X, ~unseen
-
-
-def _numbers(X: Any, label: str) -> Rows:
-    """Convert the input to a dense matrix of numbers, or refuse it."""
-    if is_tensor(X):
-        if X.is_complex():
-            raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
-        if str(X.layout) != "torch.strided":
-            raise TypeError(f"{label} is a sparse tensor, and sparse input is not supported: pass X.to_dense().")
-        return _check_shape(to_device(X.detach(), X.device), label)
-    if is_lazy(X):
-        return _lazy_numbers(X, label)
-    if scipy.sparse.issparse(X):
-        raise TypeError(
-            f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce it with "
-            "sklearn.decomposition.TruncatedSVD first."
-        )
-    if isinstance(X, Views):
-        raise TypeError(f"{label} is a Views: pass one (samples, features) matrix.")
-    if X is None:
-        raise ValueError(f"{label} is None: pass a matrix, with rows of NaN for missing samples.")
-    kinds = _column_kinds(X)
-    if kinds is not None:
-        for column, kind in kinds.items():
-            if kind not in _NUMERIC_KINDS:
-                raise ValueError(f"{label} has a non-numeric column, {column!r}: encode it as numbers, or remove it.")
-        X = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    if isinstance(X, np.ma.MaskedArray):
-        X = np.ma.filled(X.astype(np.float64), np.nan)
-    try:
-        matrix: NDArray[Any] = np.asarray(X)
-    except ValueError as error:
-        raise ValueError(f"{label} is not a matrix: its rows have different lengths.") from error
-    return _check_shape(_check_numeric(matrix, label), label)
-
-
-def _lazy_numbers(X: Rows, label: str) -> Rows:
-    """A Dask array of numbers with every row in one chunk."""
-    if np.isnan(X.shape).any():
-        raise ValueError(f"{label} has chunks of unknown size: call X.compute_chunk_sizes() first.")
-    matrix = _check_shape(_check_numeric(X, label), label)
-    return matrix if matrix.numblocks[1] == 1 else matrix.rechunk({1: -1})
-
-
-def _check_numeric(matrix: Rows, label: str) -> Rows:
-    """Refuse what is not real numbers."""
-    if matrix.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
-    if matrix.dtype.kind not in _NUMERIC_KINDS:
-        raise ValueError(
-            f"{label} has dtype {matrix.dtype}, not numbers: encode strings and categories as numbers, and convert "
-            "object arrays with X.astype(float)."
-        )
-    return matrix
-
-
-def _check_shape(matrix: Rows, label: str) -> Rows:
-    """Refuse what is not a matrix, or empty."""
-    if matrix.ndim != 2:
-        hint = " Reshape your data: X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature."
-        hint = hint if matrix.ndim == 1 else ""
-        raise ValueError(
-            f"{label} must be a matrix (samples, features), got an array of shape {tuple(matrix.shape)}.{hint}"
-        )
-    for axis, what in enumerate(("sample", "feature")):
-        if matrix.shape[axis] == 0:
-            raise ValueError(
-                f"{label} is empty: 0 {what}(s) (shape={tuple(matrix.shape)}) while a minimum of 1 is required."
-            )
-    return matrix
-
-
-def column_names(X: Any, label: str) -> FeatureNames:
-    """Names of the columns of a data frame; None for anything else, and for columns that are not called by strings."""
-    columns = list(getattr(X, "columns", ()))
-    named = [isinstance(column, str) for column in columns]
-    if not any(named):
-        return None
-    if not all(named):
-        raise TypeError(
-            f"{label} has columns with and without a string as name, among them {columns[named.index(False)]!r}: "
-            "convert them with X.columns = X.columns.astype(str)."
-        )
-    return [str(column) for column in columns]
-
-
-def _column_kinds(X: Any) -> dict[Any, str] | None:
-    """Dtype kinds of the columns of a pandas frame; None for anything else."""
-    if hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
-        return {column: dtype.kind for column, dtype in X.dtypes.items()}
-    return None

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import crossview as cv
-from crossview import preprocessing
+from crossview import feature_maps
 from crossview.linalg import samples
 
 RNG = np.random.default_rng(0)
@@ -27,8 +27,8 @@ def no_heavy_work(monkeypatch, request):
         pytest.fail("heavy work before the input was checked")
 
     monkeypatch.setattr(samples, "find_patches", heavy)
-    monkeypatch.setattr(preprocessing.KernelMap, "fit", heavy)
-    monkeypatch.setattr(preprocessing, "median_gamma", heavy)
+    monkeypatch.setattr(feature_maps.KernelMap, "fit", heavy)
+    monkeypatch.setattr(feature_maps, "median_gamma", heavy)
 
 
 def spoilt(X, value, whole_row=False):

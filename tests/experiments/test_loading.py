@@ -43,6 +43,7 @@ def test_test_samples_follow_training_samples():
         (dataset([1, 2], ("photo", "sketch", "x"), (3, 2, 2)), "A has no view 'x', which B has"),
         (dataset([1, 2], widths=(3, 4)), "view 'sketch' has 2 features in A, but 4 in B: use the same features"),
         (dataset(["1", "2"]), r"the labels of A are numbers \(1\), those of B text \(1\): write them in the same way"),
+        (dataset(np.uint64([2**63, 2**63 + 1])), "labels .* must all be of one integer type"),
     ],
 )
 def test_what_differs_is_named(test, message):

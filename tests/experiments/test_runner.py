@@ -281,7 +281,7 @@ def test_functions_need_not_be_of_a_module(path, log):
 
 def test_a_missing_package_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match="extra 'cluster', or use one worker"):
+    with pytest.raises(ImportError, match=r"crossview\[dask\]', or use one worker"):
         run(fakes.cells(2), fakes.load_turntable, path, workers=2)
 
 

@@ -233,7 +233,7 @@ def test_a_matcher_without_strangers_threshold_or_gallery(matcher, model, views)
     plain.enroll(views["front"][known], Y[known], "front", replace=True)
     with pytest.raises(ValueError, match="none of these classes is enrolled, and the model is not calibrated: enrol"):
         cv.evaluate_probes(plain, views["back"][~known], Y[~known], "back")
-    with pytest.raises(ValueError, match="every probe is missing"):
+    with pytest.raises(ValueError, match="no probe has a label and is present in this view: check"):
         cv.evaluate_probes(matcher, np.full((2, 8), np.nan), Y[:2], "back")
 
 

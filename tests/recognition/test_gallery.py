@@ -252,6 +252,22 @@ def count_calls(function, calls):
     return counted
 
 
+def test_large_labels_never_become_equal(embedding):
+    y = np.array([2**53, 2**53 + 1])
+    model = cv.CrossViewClassifier(embedding).enroll(X[:2], y, 0)
+    assert model.predict(X[:2], 0).tolist() == y.tolist()
+    for other in (np.uint64([2**63, 2**63 + 1]), np.array([1.0, 2.0]), [2**63, 1]):
+        with pytest.raises(ValueError, match=r"labels of 2\*\*53 or more must all be of one integer type: convert"):
+            model.enroll(X[2:4], other, 0)
+        with pytest.raises(ValueError, match="must all be of one integer type"):
+            model.score(X[2:4], other, 0)
+    assert len(model.gallery_) == 2
+    model.enroll(X[:2], np.uint64([2**63, 2**63 + 1]), 0, replace=True)
+    assert model.classes_.tolist() == [2**63, 2**63 + 1]
+    with pytest.raises(ValueError, match="must all be of one integer type"):
+        cv.LDA().fit([X[:4], X[:4]], [2**63, 1, 2**63, 1])
+
+
 def test_labels_keep_their_kind():
     G, view = np.zeros((2, 1)), "left"
     for first, second in (

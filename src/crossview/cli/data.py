@@ -12,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 import crossview as cv
 from crossview._text import counted
 from crossview._transformer import MultiViewTransformer, other_columns, unwrap
+from crossview._types import FeatureNames
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import class_names
+from crossview.datasets._images import DamagedImagesError, OnError
 from crossview.datasets.registry import SOURCES, is_resizable, loader_options, open_dataset, open_probes
-from crossview.views import FeatureNames, Views, index_of_view
+from crossview.views import Views, index_of_view
 
 
 @dataclass(frozen=True)
@@ -58,30 +60,25 @@ class DataOptions:
             options.setdefault("size", first.image_shape_)
         return self._as_in_fit(open_dataset(data, self.folder, labelled=False, **options), first)
 
-    def open_view(self, model: Any, data: str, view: str) -> Dataset:
-        """As `open_for`, but samples of one view."""
+    def open_view(self, model: Any, data: str, view: str, onerror: OnError = None) -> Dataset:
+        """As `open_for`, but samples of one view; for `onerror`, see `open_probes`."""
         first = unwrap(model)[0]
         index_of_view(view, first.view_names_)
         shape, options = first.image_shape_, self.of(data)
-        return self._as_in_fit(open_probes(data, view, image_shape=shape, folder=self.folder, **options), first)
+        options |= {"image_shape": shape, "folder": self.folder, "onerror": onerror}
+        return self._as_in_fit(open_probes(data, view, **options), first)
 
-    def open_all(self, model: Any, sources: Sequence[str], view: str) -> Dataset:
-        """As `open_view`, but from several sources, which tell samples apart if their ids do not."""
-        parts = [self.open_view(model, source, view) for source in sources]
-        if len(parts) == 1:
-            return parts[0]
-        named = [range(len(part.y)) if part.ids is None else part.ids for part in parts]
-        ids = [str(name) for names in named for name in names]
-        if len(set(ids)) < len(ids):
-            ids = [
-                source if len(names) == 1 else f"{source}/{name}"
-                for source, names in zip(sources, named, strict=True)
-                for name in names
-            ]
-        text = any(part.y.dtype.kind == "U" for part in parts)
-        y = np.concatenate([part.y.astype(str) if text else part.y for part in parts])
-        X = np.concatenate([part.views[view] for part in parts])
-        return Dataset(Views({view: X}), y, class_names(y), ids=np.array(ids))
+    def open_all(self, model: Any, sources: Sequence[str], view: str) -> tuple[Dataset, list[str]]:
+        """As `open_view`, but from several sources, without damaged images, which the messages name."""
+        parts, damaged = list[tuple[str, Dataset]](), list[str]()
+        for source in sources:
+            try:
+                parts.append((source, self.open_view(model, source, view, damaged.append)))
+            except DamagedImagesError as error:
+                damaged.append(str(error))
+        if not parts:
+            raise ValueError(" ".join(damaged))
+        return parts[0][1] if len(parts) == 1 else _joined(parts, view), damaged
 
     def _as_in_fit(self, data: Dataset, first: MultiViewTransformer) -> Dataset:
         """Data with their columns in the order of fit; `first` knows it."""
@@ -106,6 +103,23 @@ class DataOptions:
         found = f"{views.n_features[0]} features" if views.image_shape is None else _size(views.image_shape)
         fix = "resize the images" if self.size is None else "leave out --size"
         raise ValueError(f"the model takes images of {_size(shape)} pixels (height × width), got {found}: {fix}.")
+
+
+def _joined(parts: Sequence[tuple[str, Dataset]], view: str) -> Dataset:
+    """Samples from several sources, which tell them apart if their ids do not."""
+    sources, data = zip(*parts, strict=True)
+    named = [range(len(part.y)) if part.ids is None else part.ids for part in data]
+    ids = [str(name) for names in named for name in names]
+    if len(set(ids)) < len(ids):
+        ids = [
+            source if len(names) == 1 else f"{source}/{name}"
+            for source, names in zip(sources, named, strict=True)
+            for name in names
+        ]
+    text = len({part.y.dtype.kind for part in data}) > 1  # int64 and uint64 would become floating-point numbers
+    y = np.concatenate([part.y.astype(str) if text else part.y for part in data])
+    X = np.concatenate([part.views[view] for part in data])
+    return Dataset(Views({view: X}), y, class_names(y), ids=np.array(ids))
 
 
 def _order(view: str, columns: FeatureNames, known: FeatureNames) -> list[int] | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import crossview as cv
 from crossview._text import counted
 from crossview._transformer import unwrap
+from crossview._types import Array
 from crossview.cli import options as opt
 from crossview.cli.app import app, tell, warn
 from crossview.cli.data import DataOptions, load_fitted
@@ -133,7 +134,8 @@ def match(
 
     For every probe, the nearest samples of the gallery are listed. With a calibrated model, probes whose first match
     is within the threshold are accepted, and others are unknown. Labels of probes are optional; where there are some,
-    they are used to say how many probes were recognised.
+    they are used to say how many probes were recognised. Images that cannot be read are named and left out; the exit
+    status is then 1.
     """
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
@@ -144,7 +146,9 @@ def match(
     size = len(matcher.gallery_)
     if k is not None and k > size:
         raise ValueError(f"-k {k} is more than the {counted(size, 'sample')} in the gallery: choose fewer.")
-    loaded = how.open_all(matcher, probes, view)
+    loaded, damaged = how.open_all(matcher, probes, view)
+    for message in damaged:
+        warn(message)
     calibrated_for = threshold_view(matcher)
     if calibrated_for not in (None, view):
         warn(
@@ -158,6 +162,8 @@ def match(
         print(csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
     tell({**facts, **written}, _told(facts), as_json)
+    if damaged:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -253,8 +259,19 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
         fix = "pass --replace to empty the gallery first, or leave it out"
         raise ValueError(f"{again[0]!r} of view {view!r} is already in the gallery: {fix}.")
     y = comparable_labels(loaded.y, matcher) if held else loaded.y
+    earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
     matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
+    if earlier is not None and (n_equal := _count_equal(matcher.gallery_[-len(y) :], earlier)):
+        what = f"{n_equal} of the {counted(len(y), 'sample')} are equal to enrolled ones"
+        warn(f"{what}: pass --replace to empty the gallery first if they should not be there twice.")
     return len(y)
+
+
+def _count_equal(new: Array, held: Array) -> int:
+    """Number of new samples that are equal to enrolled ones, up to rounding."""
+    unit = 1e-9 * np.abs(held).max(initial=0.0) or 1.0
+    rows, known = ([hash(row.tobytes()) for row in np.round(X / unit) + 0.0] for X in (new, held))  # no -0
+    return int(np.isin(rows, known).sum())
 
 
 def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:

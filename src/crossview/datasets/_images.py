@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from crossview._validation import check_count
 from crossview.datasets._files import File, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
+OnError: TypeAlias = Callable[[str], object] | None
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 # Other formats are never tried: that of EPS would start Ghostscript.
@@ -44,11 +45,12 @@ def check_size(size: Size) -> tuple[int, int] | None:
 
 
 def read_images(
-    files: Iterable[File], source: str | Path, size: tuple[int, int] | None, fix: str = ""
+    files: Iterable[File], source: str | Path, size: tuple[int, int] | None, fix: str = "", onerror: OnError = None
 ) -> tuple[dict[tuple[str, ...], Array], tuple[int, int]]:
     """Grey values from 0 to 1, row by row, by path, and their height and width.
 
-    Without a size, all must have the same; otherwise the error ends in the fix, by default to choose a size.
+    Without a size, all must have the same; otherwise the error ends in the fix, by default to choose a size. Damaged
+    images are an error, too; if there are others, `onerror` may be called with its message instead.
     """
     images: dict[tuple[str, ...], Array] = {}
     first: dict[tuple[int, int], str] = {}
@@ -71,7 +73,10 @@ def read_images(
         what = "is not a readable image: replace or remove it"
         if len(damaged) > 1:
             what = f"are not readable images ({len(damaged)} of {len(found)}): replace or remove them"
-        raise ValueError(f"{source}: {first_few(damaged)} {what}.")
+        message = f"{source}: {first_few(damaged)} {what}."
+        if onerror is None or not images:
+            raise DamagedImagesError(message)
+        onerror(message)
     if len(first) > 1:
         one, another, *_ = first.values()
         resize = f"Resize all, for example with {_suggested(min(first))}."
@@ -111,6 +116,10 @@ def _pillow() -> Any:
     except ImportError as error:
         raise ImportError("reading and resizing images needs Pillow: pip install 'crossview[images]'.") from error
     return PIL
+
+
+class DamagedImagesError(ValueError):
+    """Names images that cannot be read."""
 
 
 class _UnreadableError(ValueError):

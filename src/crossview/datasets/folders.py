@@ -11,7 +11,7 @@ from crossview._text import first_few
 from crossview._types import Array
 from crossview.datasets._dataset import Dataset, as_labels, described, paired, warn_of_single_samples
 from crossview.datasets._files import File, natural, open_files, read_file
-from crossview.datasets._images import Size, check_size, is_image, read_images, warn_of_large_images
+from crossview.datasets._images import OnError, Size, check_size, is_image, read_images, warn_of_large_images
 from crossview.datasets._npy import read_vector
 from crossview.datasets._pairing import check_pairs, keys_by_pattern
 
@@ -101,7 +101,9 @@ def load_folder(
     return data
 
 
-def load_samples(path: str | Path, view: str, size: Size = None, *, labelled: bool = False) -> Dataset:
+def load_samples(
+    path: str | Path, view: str, size: Size = None, *, labelled: bool = False, onerror: OnError = None
+) -> Dataset:
     """Images or vectors of one view: one file, or a folder or archive with or without folders by view and by class."""
     source, wanted = Path(path), check_size(size)
     if source.is_file() and is_sample(source.name):
@@ -109,7 +111,7 @@ def load_samples(path: str | Path, view: str, size: Size = None, *, labelled: bo
         return _read(found, [view], source.parent, wanted, _NO_SIZE)
     with open_files(source, _HELP) as files:
         found = _by_place(files, source, labelled, view)
-        return _read(_of_views(found, [view], source), [view], source, wanted, _NO_SIZE)
+        return _read(_of_views(found, [view], source), [view], source, wanted, _NO_SIZE, onerror)
 
 
 def is_sample(name: str) -> bool:
@@ -194,14 +196,21 @@ def _check_pairs(found: Mapping[Place, File], names: Sequence[str], by_pattern: 
 
 
 def _read(
-    found: Mapping[Place, File], names: Sequence[str], root: str | Path, size: tuple[int, int] | None, fix: str = ""
+    found: Mapping[Place, File],
+    names: Sequence[str],
+    root: str | Path,
+    size: tuple[int, int] | None,
+    fix: str = "",
+    onerror: OnError = None,
 ) -> Dataset:
-    """The data set of the given files; an error about sizes of images ends in the fix, if one is given."""
+    """The data set of the given files; for the fix and `onerror`, see `read_images`."""
     images = {place: file for place, file in found.items() if is_image(file[0][-1])}
     samples: dict[str, dict[tuple[str, str], Array]] = {view: {} for view in names}
     shape = None
     if images:
-        pixels, shape = read_images(images.values(), root, size, fix)
+        pixels, shape = read_images(images.values(), root, size, fix, onerror)
+        found = {place: file for place, file in found.items() if place not in images or file[0] in pixels}
+        images = {place: file for place, file in images.items() if file[0] in pixels}
         for (view, label, name), (path, _) in images.items():
             samples[view][label, name] = pixels[path]
     first: dict[str, tuple[str, int]] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from crossview.datasets import cmu_pie, coil100
 from crossview.datasets._dataset import Dataset, class_names
 from crossview.datasets._files import check_name
+from crossview.datasets._images import OnError
 from crossview.datasets._npy import read_npy_file
 from crossview.datasets.arrays import ARRAY_SUFFIXES, load_arrays
 from crossview.datasets.digits import load_descriptors, load_digits
@@ -81,6 +82,7 @@ def open_probes(
     image_shape: tuple[int, int] | None = None,
     folder: str | Path | None = None,
     labelled: bool = False,
+    onerror: OnError = None,
     **options: Any,
 ) -> Dataset:
     r"""Load samples of one view, for a model that is fitted.
@@ -99,6 +101,8 @@ def open_probes(
         Contains the data sets that are not part of the installation.
     labelled : bool
         Whether every sample must have a label.
+    onerror : callable, optional
+        Called with a message that names images that cannot be read, if there are others. The default is an error.
     **options
         Passed to the loader, for example ``case``.
 
@@ -124,7 +128,7 @@ def open_probes(
             options.setdefault("size", image_shape)
         data = open_dataset(name, folder, labelled=labelled, **options)
     elif _has_samples(path, view):
-        data = load_samples(path, view, image_shape, labelled=labelled, **options)
+        data = load_samples(path, view, image_shape, labelled=labelled, onerror=onerror, **options)
     else:
         data = load_arrays(path, labelled=labelled, **options)
     # A file of one view is named after anything, perhaps the day on which its probes were taken.

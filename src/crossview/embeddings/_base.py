@@ -52,9 +52,6 @@ class Embedding(MultiViewTransformer):
     (`_max_components`). `MvHE` documents the fitted attributes.
     """
 
-    n_components: int | str
-    center: bool
-    device: str | None
     progress: bool = False
     projections_: list[Array]
     means_: list[Array]
@@ -73,6 +70,14 @@ class Embedding(MultiViewTransformer):
     _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
     _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
     _instead_of_lazy: ClassVar[str | None] = None  # what to do instead of passing Dask arrays, if it does not take any
+
+    def __init__(
+        self, n_components: int | str = 20, center: bool = True, device: str | None = None, progress: bool = False
+    ) -> None:
+        self.n_components = n_components
+        self.center = center
+        self.device = device
+        self.progress = progress
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

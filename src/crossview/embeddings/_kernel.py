@@ -6,9 +6,9 @@ from crossview._backend import chunks, empty_rows, product, shift, to_numpy
 from crossview._types import Array, Indices, Rows
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._data import TrainingData
+from crossview.feature_maps import KernelTransformer
 from crossview.kernels import KernelMap
 from crossview.linalg.eigen import component_signs
-from crossview.preprocessing import KernelTransformer
 from crossview.views import Views
 
 

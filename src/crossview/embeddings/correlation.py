@@ -92,12 +92,9 @@ class MCCA(Embedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.constraint = constraint
         self.reg = reg
-        self.center = center
-        self.device = device
-        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         check_choice(self.constraint, "constraint", ("views", "joint"))
@@ -162,11 +159,8 @@ class CCA(Embedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.reg = reg
-        self.center = center
-        self.device = device
-        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         per_view(self.reg, "reg", n_views)
@@ -282,18 +276,6 @@ class PLS(Embedding):
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
     _needs_two_views = True
     _drop_nonpositive = True
-
-    def __init__(
-        self,
-        n_components: int = 20,
-        center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.center = center
-        self.device = device
-        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)

@@ -42,11 +42,8 @@ class _Discriminant(Embedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.reg = reg
-        self.center = center
-        self.device = device
-        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
@@ -296,13 +293,25 @@ class MvMDA(_Discriminant):
 class _PairedDiscriminant(_Discriminant):
     """The objective and constraint that GMA and MULDA share."""
 
-    mu: float | Sequence[float]
-    lambda_pairs: float
-    gamma: float | Sequence[float]
-
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES[2:], "mu": WEIGHTS[:3]}
     _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
     _drop_nonpositive = True
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        mu: float | Sequence[float] = 0.1,
+        lambda_pairs: float = 1.0,
+        gamma: float | Sequence[float] = 1.0,
+        reg: float = 0.1,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(n_components, reg, center, device, progress)
+        self.mu = mu
+        self.lambda_pairs = lambda_pairs
+        self.gamma = gamma
 
     def _check_params(self, n_views: int) -> None:
         per_view(self.mu, "mu", n_views)
@@ -380,10 +389,7 @@ class GMA(_PairedDiscriminant):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device, progress)
-        self.mu = mu
-        self.lambda_pairs = lambda_pairs
-        self.gamma = gamma
+        super().__init__(n_components, mu, lambda_pairs, gamma, reg, center, device, progress)
         self.exemplars = exemplars
         self.constraint = constraint
 
@@ -445,22 +451,6 @@ class MULDA(_PairedDiscriminant):
     >>> cv.MULDA(n_components=15).fit(data.views[:900], data.y[:900]).eigenvalues_.shape
     (15,)
     """
-
-    def __init__(
-        self,
-        n_components: int = 20,
-        mu: float | Sequence[float] = 0.1,
-        lambda_pairs: float = 1.0,
-        gamma: float | Sequence[float] = 1.0,
-        reg: float = 0.1,
-        center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
-    ) -> None:
-        super().__init__(n_components, reg, center, device, progress)
-        self.mu = mu
-        self.lambda_pairs = lambda_pairs
-        self.gamma = gamma
 
     def _max_components(self, data: TrainingData) -> int:
         return min(data.n_features)

@@ -45,11 +45,25 @@ class _NeighbourEmbedding(Embedding):
 class _PatchAlignment(_NeighbourEmbedding):
     """Parameters that DLA and MvDLA share."""
 
-    n_within: int
-    n_between: int
-    beta: float
     _needs_labels = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        beta: float = 0.1,
+        n_within: int = 40,
+        n_between: int = 50,
+        center: bool = True,
+        neighbours: str = "auto",
+        device: str | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(n_components, center, device, progress)
+        self.beta = beta
+        self.n_within = n_within
+        self.n_between = n_between
+        self.neighbours = neighbours
 
     def _patch_edges(self, X: Rows, classes: Indices) -> Edges:
         patches = self._find_patches(X, classes, self.n_within, self.n_between)
@@ -128,15 +142,8 @@ class DLA(_PatchAlignment, PooledEmbedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
-        self.beta = beta
-        self.n_within = n_within
-        self.n_between = n_between
+        super().__init__(n_components, beta, n_within, n_between, center, neighbours, device, progress)
         self.pooled = pooled
-        self.center = center
-        self.neighbours = neighbours
-        self.device = device
-        self.progress = progress
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         found = samples.with_patches(self.n_within, self.n_between, self.neighbours)
@@ -196,26 +203,6 @@ class MvDLA(_PatchAlignment):
     _allows_auto_components = True
     _restrict_to_span = True
     _instead_of_lazy = "pass arrays in memory, or use MvHE"
-
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        beta: float = 0.1,
-        n_within: int = 40,
-        n_between: int = 50,
-        center: bool = True,
-        neighbours: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.beta = beta
-        self.n_within = n_within
-        self.n_between = n_between
-        self.center = center
-        self.neighbours = neighbours
-        self.device = device
-        self.progress = progress
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         self.neighbour_recall_ = 1.0
@@ -290,15 +277,12 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.n_neighbors = n_neighbors
         self.t = t
         self.pooled = pooled
         self.reg = reg
-        self.center = center
         self.neighbours = neighbours
-        self.device = device
-        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         super()._check_params(n_views)

@@ -61,11 +61,8 @@ class PCA(PooledEmbedding):
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, center, device, progress)
         self.pooled = pooled
-        self.center = center
-        self.device = device
-        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), int(data.n_seen.sum() if self.pooled else data.n_seen.min()))

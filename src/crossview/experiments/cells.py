@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
-from crossview.preprocessing import KernelTransformer
+from crossview.feature_maps import KernelTransformer
 from crossview.recognition import score_file
 from crossview.recognition.splits import ClassSplit, SampleSplit
 from crossview.recognition.tuning import search_space

@@ -67,8 +67,8 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
         import dask
         from distributed import Client, LocalCluster
     except ImportError:
-        fix = "install crossview with its extra 'cluster', or use one worker"
-        raise ImportError(f"computing in other processes needs the package distributed: {fix}.") from None
+        fix = "pip install 'crossview[dask]', or use one worker"
+        raise ImportError(f"computing in other processes needs distributed: {fix}.") from None
     with contextlib.ExitStack() as stack:
         logger = logging.getLogger("distributed.client")  # the traceback of a lost connection is one line here
         stack.callback(logger.setLevel, logger.level)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from crossview._validation import check_exact
 from crossview.datasets import Dataset
 from crossview.datasets.registry import open_dataset
 from crossview.views import Views
@@ -61,6 +62,7 @@ def concatenated(train: Dataset, test: Dataset, train_name: str, test_name: str)
     if kinds[0] != kinds[1]:
         found = f"the labels of {train_name} are {kinds[0]} ({y[0]}), those of {test_name} {kinds[1]} ({new[0]})"
         raise ValueError(f"{found}: write them in the same way.")
+    check_exact(y, new)
     names = {
         label: name for data in (test, train) for label, name in zip(np.unique(data.y), data.class_names, strict=True)
     }

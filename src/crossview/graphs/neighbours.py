@@ -192,7 +192,7 @@ class _SortedSearch:
             size = int(self.sizes[a])
             b = int(np.searchsorted(self.sizes, size, side="right"))
             starts = a + np.unique((self._centres_in(slice(a, b)) - a) // size) * size
-            for chunk in _chunks(0, len(starts), size * size):
+            for chunk in _chunks(len(starts), size * size):
                 members = starts[chunk, None] + np.arange(size)
                 d = np.vstack([inner_products(x, x, -2.0) for x in self.sorted[members]])
                 rows, columns = members.ravel(), np.repeat(members, size, axis=0)
@@ -210,7 +210,7 @@ class _SortedSearch:
         targets = self._targets(part, same=same)
         if not targets:
             return
-        for chunk in _chunks(0, len(rows), width * len(targets)):
+        for chunk in _chunks(len(rows), width * len(targets)):
             queries = rows[chunk]
             # Each truncated list holds more than k eligible entries: the k nearest, and one more to detect ties.
             found = [self._nearest(queries, target, width) for target in targets]
@@ -223,7 +223,7 @@ class _SortedSearch:
             k = min(table.shape[1], positions.shape[1])
             table[self.rows[self.order[queries]], :k] = np.where(np.isfinite(values), self.order[positions], -1)[:, :k]
             tied = queries[_tied(values, k, self._rounding_error(queries, values))]
-            for some in _chunks(0, len(tied), len(self.X)):
+            for some in _chunks(len(tied), len(self.X)):
                 d = _squared_distances(self.sorted[tied[some]], self.sorted)
                 self._fill_from_distances(table, tied[some], all_positions[None, :], d, same=same)
             self._report(queries, same=same)
@@ -299,7 +299,7 @@ class _ApproximateSearch(_SortedSearch):
             super()._fill_from_search(table, rows, part, width, same=same)
             return
         inside, outside = (part, None) if same else (None, part)
-        for chunk in _chunks(0, len(rows), width):
+        for chunk in _chunks(len(rows), width):
             queries = rows[chunk]
             positions, _ = self.index.search(
                 self.sorted[queries], width, n_probes=self.n_probes, inside=inside, outside=outside
@@ -317,7 +317,7 @@ class _ApproximateSearch(_SortedSearch):
         eligible = (positions >= 0) & self._eligible(rows, positions, same=same)
         candidates, samples = self.order[positions], self.order[rows]
         d = np.empty(positions.shape)
-        for some in _chunks(0, len(rows), positions.shape[1] * self.X.shape[1]):
+        for some in _chunks(len(rows), positions.shape[1] * self.X.shape[1]):
             difference = self.X[candidates[some]] - self.X[samples[some], None]
             d[some] = np.einsum("ijk,ijk->ij", difference, difference)
         d[~eligible] = np.inf
@@ -352,8 +352,7 @@ def _squared_distances(X: Array, Y: Array) -> Array:
     return d
 
 
-def _chunks(start: int, stop: int, width: int) -> Iterator[slice]:
-    """Slices of rows whose tables of the given width stay within the memory limit."""
+def _chunks(n: int, width: int) -> Iterator[slice]:
+    """Slices of n rows whose tables of the given width stay within the memory limit."""
     step = max(1, _TABLE_ENTRIES // max(width, 1))
-    for a in range(start, stop, step):
-        yield slice(a, min(a + step, stop))
+    return (slice(a, min(a + step, n)) for a in range(0, n, step))

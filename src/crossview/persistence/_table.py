@@ -29,9 +29,10 @@ from crossview.embeddings.locality import LPP
 from crossview.embeddings.methods import METHODS
 from crossview.embeddings.neighbourhood import NCA
 from crossview.embeddings.semantic import SemanticMatching
+from crossview.feature_maps import ViewKernel
 from crossview.graphs.approximate import check_state
 from crossview.kernels import Kernel, check_kernel_params
-from crossview.preprocessing import ViewKernel, ViewPCA, ViewScaler
+from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.arrays import batches
 from crossview.recognition.committee import Committee
 from crossview.recognition.engines import MOST_LISTS

@@ -16,9 +16,10 @@ from crossview._backend import to_numpy
 from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
-from crossview._validation import as_labels, check_choice, check_count, check_same_kind, has_label
+from crossview._validation import as_labels, check_choice, check_count, has_label
 from crossview.metrics.open_set import identification_curve, place_of_class
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
+from crossview.recognition.probes import labelled_samples
 from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.recognition.searches import Searches, Side, search
 from crossview.views import ViewInput, Views, index_of_view
@@ -178,11 +179,7 @@ def evaluate_probes(
     settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state, progress)
     latent = to_numpy(map_view(matcher, X, view))
     labels = _known_labels(y, len(latent))
-    known = has_label(labels) & ~np.isnan(latent).all(axis=1)
-    probes, classes = latent[known], labels[known]
-    if not len(probes):
-        raise ValueError("every probe is missing or has no label.")
-    check_same_kind(classes, matcher.gallery_labels_)
+    probes, classes = labelled_samples(latent, labels, matcher.gallery_labels_)
     names = unwrap(matcher)[0].view_names_
     name = names[index_of_view(view, names)]
     enrolled = has_label(matcher.gallery_labels_)

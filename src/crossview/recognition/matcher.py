@@ -1,7 +1,6 @@
 """Enrol a gallery from one view and recognise probes from another."""
 
-from collections.abc import Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import nan_rows, to_numpy
-from crossview._transformer import MultiViewTransformer, map_view, unwrap
+from crossview._backend import to_numpy
+from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import (
     as_labels,
@@ -24,7 +23,6 @@ from crossview._validation import (
     check_labels,
     check_lazy,
     check_same_kind,
-    has_label,
 )
 from crossview.graphs.approximate import load_faiss
 from crossview.metrics.open_set import largest_threshold
@@ -36,12 +34,11 @@ from crossview.recognition.probabilities import (
     held_out_temperature,
     spread,
 )
+from crossview.recognition.probes import Samples, labelled_samples, latent_samples
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
-
-Samples: TypeAlias = "ViewInput | ArrayLike"
 
 GALLERY_ATTRIBUTES = ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_")
 """Plain values that a gallery is stored as."""
@@ -154,8 +151,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        gallery = state.pop("_gallery", None)
-        return state if gallery is None else {**state, **_gallery_attributes(gallery)}
+        if (gallery := state.pop("_gallery", None)) is not None:
+            parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
+            state |= zip(GALLERY_ATTRIBUTES, parts, strict=True)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         arrays = [state[name] for name in GALLERY_ATTRIBUTES if name in state]
@@ -389,7 +388,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         if not 0.0 <= false_match_rate < 1.0:
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
         gallery, metric = self._enrolled(), chosen_metric(self)
-        probes, labels = self._labelled_probes(X, y, view)
+        probes, labels = self._labelled(X, y, view)
         if len(gallery.classes) < 2:
             raise ValueError("the gallery has only one class: enrol others before calibrating.")
         nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
@@ -418,7 +417,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             The classes of the probes.
         """
         gallery = self._enrolled()
-        probes, labels = self._labelled_probes(X, y, view)
+        probes, labels = self._labelled(X, y, view)
         strangers = ~gallery.enrolled(labels)
         if self.threshold_ is None:
             if strangers.all():
@@ -459,25 +458,11 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
 
     def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Rows:
-        """Samples of one view in the common space; only if wanted with rows of NaN for missing ones."""
         self._adopt_fitted_embedding()
-        first = unwrap(self.embedding_)[0]
-        v = index_of_view(self.probe_view if view is None else view, first.view_names_)
-        latent = map_view(self.embedding_, _one_view(X, v, first), v)
-        if not missing and (gaps := nan_rows(latent)[1]).any():
-            where = f"row {gaps.argmax()} is missing in view {first.view_names_[v]!r} (NaN)"
-            raise ValueError(f"{where}: leave such rows out.")
-        return latent
+        return latent_samples(self.embedding_, X, self.probe_view if view is None else view, missing=missing)
 
-    def _labelled_probes(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Rows, Labels]:
-        """Probes in the common space, and their labels, where there are both."""
-        latent = self._latent(X, view, missing=True)
-        labels = as_labels(y, len(latent))
-        check_same_kind(labels, self._gallery.classes)
-        there = has_label(labels) & ~nan_rows(latent)[1]
-        if not there.any():
-            raise ValueError("no probe has a label and is present in this view: check the view and the labels.")
-        return latent[there], labels[there]
+    def _labelled(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Rows, Labels]:
+        return labelled_samples(self._latent(X, view, missing=True), y, self._gallery.classes)
 
     def _enrolled(self) -> Gallery:
         self._adopt_fitted_embedding()
@@ -521,24 +506,3 @@ def chosen_metric(model: Any) -> str:
     if isinstance(model, Pipeline):
         return chosen_metric(model.steps[-1][1])
     return chosen_metric(model.best_estimator_) if hasattr(model, "best_estimator_") else "euclidean"
-
-
-def _one_view(X: Samples, v: int, first: MultiViewTransformer) -> Any:
-    """The samples of view v, taken out of all views, or given as they are; `first` knows the views."""
-    names = first.view_names_
-    if isinstance(X, Views | Mapping):
-        given = X.names if isinstance(X, Views) else list(X)
-        if names[v] not in given:
-            raise ValueError(f"view {names[v]!r} is not among the views given: {', '.join(map(repr, given))}.")
-        return first._take(X, names[v]) if isinstance(X, Views) else X[names[v]]
-    if not isinstance(X, list | tuple) or not X or np.ndim(X[0]) < 2:
-        return X
-    if len(X) != len(names):
-        raise ValueError(f"got {len(X)} views, but the model was fitted on {len(names)}: {', '.join(names)}.")
-    return X[v]
-
-
-def _gallery_attributes(gallery: Gallery) -> dict[str, Any]:
-    """What makes up a gallery, by the names of `GALLERY_ATTRIBUTES`."""
-    parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
-    return dict(zip(GALLERY_ATTRIBUTES, parts, strict=True))

@@ -9,7 +9,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from crossview.embeddings.hybrid import KMvHE
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
-from crossview.preprocessing import KernelTransformer, ViewPCA, ViewScaler
+from crossview.feature_maps import KernelTransformer
+from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.search import EmbeddingSearchCV, Grid
 from crossview.views import ViewInput, Views
 

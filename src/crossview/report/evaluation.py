@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from crossview._text import counted
 from crossview.datasets import Dataset
 from crossview.recognition.scores import Direction, Estimate, Evaluation, Scores
 from crossview.recognition.searches import LEAST_ERRORS
 from crossview.report.compose import AT_CHANCE, environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
-from crossview.report.formatting import counted
 from crossview.report.results import no_better
 
 Values: TypeAlias = Callable[[Scores], Mapping[str, Estimate | None]]

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from math import isfinite, log10
 from typing import TypeGuard
 
-from crossview._text import counted as counted
 from crossview.report.document import Entry, ResultTable
 
 _LATEX = {

@@ -1,0 +1,209 @@
+"""Kernel feature maps of views."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics.pairwise import kernel_metrics
+from sklearn.utils import Tags, check_random_state
+
+from crossview._backend import chunks, column_sums, empty_rows, like, solve_rows, to_numpy
+from crossview._transformer import MultiViewTransformer
+from crossview._types import Array, Rows
+from crossview._validation import check_choice, check_count, check_lazy, check_weight, learnable_views, per_view
+from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
+from crossview.landmarks import LANDMARKS, choose_landmarks
+from crossview.views import ViewInput, Views
+
+__all__ = ["KernelTransformer", "ViewKernel"]
+
+
+class KernelTransformer(MultiViewTransformer):
+    """Base of the transformers with a kernel per view, whose parameters `ViewKernel` documents."""
+
+    kernels_: list[Kernel]
+    landmarks_: list[Any]
+    gamma_: list[float | None]
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | Sequence[float] | None = None,
+        gamma_scale: float = 1.0,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        n_landmarks: int | None = None,
+        landmarks: str = "uniform",
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gamma_scale = gamma_scale
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _check_kernel(self, views: Views) -> None:
+        """Refuse invalid kernels and parameters before any work is done."""
+        known = sorted(kernel_metrics())
+        if not callable(self.kernel) and self.kernel not in (*known, "precomputed"):
+            raise ValueError(
+                f"unknown kernel {self.kernel!r}: use a callable, 'precomputed', or one of {', '.join(known)}."
+            )
+        if self.n_landmarks is not None:
+            check_count(self.n_landmarks, "n_landmarks", least=1)
+        check_choice(self.landmarks, "landmarks", LANDMARKS)
+        if self.gamma is not None:
+            per_view(self.gamma, "gamma", views.shape[1], positive=True)
+        check_weight(self.gamma_scale, "gamma_scale", positive=True)
+        check_weight(self.degree, "degree")
+        check_weight(self.coef0, "coef0")
+        check_kernel_params(self.kernel, self.kernel_params)
+        if self.kernel == "precomputed":
+            for name, X in zip(views.names, views.arrays, strict=True):
+                if X.shape[0] != X.shape[1]:
+                    raise ValueError(
+                        f"view {name!r} has shape {tuple(X.shape)}: with kernel='precomputed', fit needs the square "
+                        "matrix of kernel values between all training samples."
+                    )
+
+    def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Rows]]:
+        """Map of each view, and the features of the samples present there, which the caller may centre."""
+        self._check_kernel(views)
+        n = views.shape[1]
+        gammas = [None] * n if self.gamma is None else per_view(self.gamma, "gamma", n, positive=True)
+        random = check_random_state(self.random_state)
+        shuffled = random.permutation(len(views))
+        maps, features = [], []
+        for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
+            ids = np.flatnonzero(seen)
+            rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
+            median = median_gamma(rows, self.kernel) if gamma is None else None
+            width = gamma if median is None else self.gamma_scale * median
+            # Centring makes the origin of a linear kernel arbitrary.
+            shifted = self.kernel == "rbf" or (self.kernel == "linear" and center)
+            origin = column_sums(rows) / len(rows) if shifted else None
+            kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
+            landmarks = None
+            if self.n_landmarks is not None and self.n_landmarks < len(rows):
+                order = np.searchsorted(ids, shuffled[seen[shuffled]])
+                points = rows if self.landmarks == "uniform" else to_numpy(rows)
+                landmarks = choose_landmarks(self.landmarks, kernel, points, self.n_landmarks, order, random)
+            kernel_map, R = KernelMap.fit(kernel, rows, landmarks, ids)
+            maps.append(kernel_map)
+            features.append(R)
+        return maps, features
+
+    def _store_kernels(self, maps: Sequence[KernelMap]) -> None:
+        self.kernels_ = [kernel_map.kernel for kernel_map in maps]
+        self.landmarks_ = [kernel_map.landmarks for kernel_map in maps]
+        self.gamma_ = [kernel.gamma for kernel in self.kernels_]
+
+
+class ViewKernel(KernelTransformer):
+    r"""Map each view into the feature space of a kernel.
+
+    The features of a sample are its coordinates in the part of the feature space that the training samples, or
+    landmarks among them, span: their inner products are the kernel values. A linear method after this step becomes a
+    kernel method, for example ``make_pipeline(ViewKernel(), MvDA())``.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
+        callable ``kernel(x, z)`` that returns a number for two samples; or ``"precomputed"``: the views are then (m, m)
+        kernel matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A missing sample
+        is then a row of NaN, or False in the mask; its column is ignored but must be finite.
+    gamma : float or sequence of float, optional
+        Kernel width, one for all views or one per view. By default, the median heuristic per view for rbf,
+        :math:`1 / (2 \sigma^2)` where σ is the median distance, and for laplacian, 1 / σ; scikit-learn's default for
+        other kernels.
+    gamma_scale : float
+        Factor on the widths of the median heuristic. Search over it rather than over `gamma`: it does not depend on
+        the units of the data.
+    degree, coef0 : float
+        Parameters of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Additional keyword arguments of the kernel.
+    n_landmarks : int, optional
+        Number of training samples that span the map of a view (Nyström). All by default, which is exact.
+    landmarks : {"uniform", "k-means++", "leverage"}
+        How to choose them: at random; far from each other [1]_; or at random in proportion to their approximate ridge
+        leverage scores [2]_ [3]_, which prefers samples that others do not represent well.
+    random_state : int, RandomState or None
+        Seed for drawing the landmarks.
+
+    Attributes
+    ----------
+    kernels_ : list of Kernel
+        Kernel of each view with its fitted parameters.
+    landmarks_ : list of ndarray
+        Training samples that kernel values are taken against, (r_v, D_v) per view, or their indices, (r_v,), for a
+        precomputed kernel. Their number is at most the rank of the kernel matrix.
+    factors_ : list of ndarray, each of shape (r_v, r_v)
+        Lower triangular factors of the landmarks' kernel matrices.
+    gamma_ : list of float or None
+        Kernel width of each view; None for the default of the kernel.
+
+    References
+    ----------
+    .. [1] D. Arthur, S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
+    .. [2] A. Alaoui, M. W. Mahoney, "Fast Randomized Kernel Ridge Regression with Statistical Guarantees", NIPS 2015.
+    .. [3] C. Musco, C. Musco, "Recursive Sampling for the Nyström Method", NIPS 2017.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> from sklearn.pipeline import make_pipeline
+    >>> data = cv.datasets.load_digits()
+    >>> kernel_mvda = make_pipeline(cv.ViewKernel(), cv.MvDA()).fit(data.views[:300], data.y[:300])
+    >>> kernel_mvda.transform(data.views)
+    Views(1797 samples; left: 9 features, right: 9 features)
+    """
+
+    factors_: list[Array]
+
+    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
+        """Learn the maps.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            The samples. Rows of NaN are ignored, and so are samples that only one view has.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
+        checked = learnable_views(views)
+        if checked._lazy:
+            instead = "fit it to some samples in memory; it can then transform Dask arrays"
+            check_lazy(self, self.device, instead)
+        maps, features = self._fit_kernel_maps(checked)
+        self._store_kernels(maps)
+        self.factors_ = [to_numpy(R[kernel_map.pivots]) for kernel_map, R in zip(maps, features, strict=True)]
+        self._remember(checked)
+        return self
+
+    def _map(self, X: Rows, v: int) -> Rows:
+        features = empty_rows(X, self._n_outputs(v))
+        factor = like(features, self.factors_[v])
+        for rows in chunks(X, len(factor)):
+            features[rows] = solve_rows(self.kernels_[v].against(self.landmarks_[v], X[rows]), factor)
+        return features
+
+    def _n_outputs(self, v: int) -> int:
+        return len(self.factors_[v])
