@@ -135,7 +135,7 @@ class MvHE(Embedding):
         "n_within": [1, 3],
         "n_between": [15, 30],
     }
-    _refits = ("lambda_paired", "lambda_intra", "lambda_inter", "beta", "n_within", "n_between")
+    _refits: ClassVar[tuple[str, ...]] = ("lambda_paired", "lambda_intra", "lambda_inter", "beta", "n_within", "n_between")
     _needs_labels = True
     _allows_auto_components = True
     _restrict_to_span = True
