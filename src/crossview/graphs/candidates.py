@@ -13,6 +13,7 @@ import numpy as np
 
 from crossview._backend import inner_products, squared_norms
 from crossview._types import Array, Indices, Mask
+from crossview.graphs.neighbours import class_neighbours
 
 _TABLE_ENTRIES = 1 << 21  # distances in memory at a time
 
@@ -25,7 +26,7 @@ class Points:
     ids: Indices  # (m,)
     classes: Indices  # (m,)
 
-    def at(self, rows: Mask) -> Points:
+    def at(self, rows: Mask | slice) -> Points:
         """Some of the samples."""
         return Points(self.X[rows], self.ids[rows], self.classes[rows])
 
@@ -66,13 +67,22 @@ def class_candidates(centres: Points, block: Points, n_within: int, n_between: i
     >>> [(a + b).ids.tolist() for a, b in zip(*(class_candidates(first, block, 1, 2) for block in (first, second)))]
     [[[1], [0]], [[2, 3], [2, 3]]]
     """
-    within, between = (_nothing_found(len(centres.X), k) for k in (n_within, n_between))
-    for rows, d in _distances_in_chunks(centres.X, block.X):
-        same = centres.classes[rows, None] == block.classes
-        own = centres.ids[rows, None] == block.ids
-        _fill(within, centres.X, block, rows, np.where(same & ~own, d, np.inf))
-        _fill(between, centres.X, block, rows, np.where(same, np.inf, d))
-    return [within, between]
+    found = [_nothing_found(len(centres.X), k) for k in (n_within, n_between)]
+    m = len(block.X)
+    for a in range(0, len(centres.X) if m else 0, step := max(1, m // 4)):
+        some = centres.at(slice(a, a + step))
+        # The search is for neighbours of its own samples, so it also has to hold centres from elsewhere: few at a time,
+        # to save time. Samples of the block that they displace have enough nearer ones, which the merge finds.
+        other = ~np.isin(some.ids, block.ids)
+        X, classes = np.concatenate([block.X, some.X[other]]), np.concatenate([block.classes, some.classes[other]])
+        at = np.searchsorted(block.ids, some.ids)
+        at[other] = np.arange(m, len(X))
+        for nearest, table in zip(found, class_neighbours(X, classes, n_within, n_between, centres=at), strict=True):
+            row, rank = np.nonzero((table >= 0) & (table < m))
+            column = table[row, rank]
+            nearest.squared[a + row, rank] = _exact_distances(some.X, row, block.X, column)
+            nearest.ids[a + row, rank] = block.ids[column]
+    return found
 
 
 def nearest_candidates(centres: Points, block: Points) -> Nearest:
