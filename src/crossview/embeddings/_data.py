@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from crossview._backend import column_sums, fill_missing, product, shift
+from crossview._backend import column_sums, concatenate, fill_missing, product, shift
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.kernels import KernelMap
 from crossview.linalg.samples import Samples, view_sums
+from crossview.linalg.scatter import graph_scatter
 from crossview.linalg.span import constant_direction
 from crossview.views import Views
 
@@ -79,6 +81,16 @@ class TrainingData(Samples):
         bases = self.row_spaces()
         return replace(self.in_coordinates(bases), bases=bases)
 
+    def stacked(self) -> Samples:
+        """The present samples of all views as one set, to be projected by the map of their view each."""
+        seen, points = self.mask.T, concatenate(*self.views._present_rows())
+        return _StackedSamples(
+            arrays=[X[rows] for X, rows in zip(self.arrays, seen, strict=True)],
+            weights=np.ones((len(points), 1)),
+            classes=np.concatenate([self.labels[rows] for rows in seen]),
+            points=points,
+        )
+
     @property
     def rank(self) -> int:
         """Number of directions in which the features of all views vary, after `in_span`."""
@@ -98,3 +110,16 @@ class TrainingData(Samples):
         rows = X if seen.all() else X[seen]
         points = rows if self.maps is None else self.maps[v].kernel.euclidean_points(rows)
         return super()._points(v) if points is None else points
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StackedSamples(Samples):
+    """Samples of several views as one set. Scatters have columns for the features of each view."""
+
+    points: Rows  # the original samples, which need as many features in every view
+
+    def _points(self, v: int) -> Rows:
+        return self.points
+
+    def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
+        return intra * graph_scatter(self.arrays, self.patches[0].edges(*ranks))[0]

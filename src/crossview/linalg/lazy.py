@@ -63,6 +63,21 @@ class LazySamples(Samples):
         counts, widths = np.column_stack([sizes, sizes]), [self.widths[views[0]]]
         return LazySamples(blocks=blocks, points=blocks, counts=counts, widths=widths, n_codes=self.n_codes)
 
+    def stacked(self) -> LazySamples:
+        """The present samples of all views as one set, with zeros for the features of other views."""
+        sizes = self.counts[:, 1:].T.ravel()
+        views = np.repeat(range(len(self.widths)), len(self.counts))
+        pairs = [(self.points.applied_to(part), self.blocks.applied_to(part)) for part in self.blocks.parts]
+        numbers = zip(pairs * len(self.widths), views, _starts(sizes), strict=True)
+        parts = Blocks(delayed(_stacked)(*pair, int(v), start) for pair, v, start in numbers)
+        return LazySamples(
+            blocks=parts.map(_array, 1),
+            points=parts.map(_array, 0),
+            counts=np.column_stack([sizes, sizes]),
+            widths=[sum(self.widths)],
+            n_codes=self.n_codes,
+        )
+
     def of_one_class(self) -> Self:
         """The samples, all of the same class."""
         return replace(self, blocks=self.blocks.map(_of_one_class), points=self.points.map(_of_one_class), n_codes=1)
@@ -177,6 +192,17 @@ def _present(rows: Samples, value: tuple[int, int]) -> NumberedSamples:
     """The present samples of a view, numbered from a start."""
     v, start = value
     return _numbered(rows.single_view(v), start)
+
+
+def _stacked(points: Samples, rows: Samples, v: int, start: int) -> NumberedSamples:
+    """The present samples of view v: as points, and among the features of all views."""
+    (X,), one = points.single_view(v).arrays, rows.single_view(v)
+    columns = [one.arrays[0] if u == v else np.zeros((len(one), D)) for u, D in enumerate(rows.n_features)]
+    return _numbered(replace(one, arrays=[X, np.hstack(columns)]), start)
+
+
+def _array(rows: Samples, k: int) -> Samples:
+    return replace(rows, arrays=[rows.arrays[k]])
 
 
 def _of_one_class(rows: Samples) -> Samples:

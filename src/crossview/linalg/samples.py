@@ -102,7 +102,7 @@ class Samples:
         found, recalls = [], []
         report(more=int((self.mask if centres is None else self.mask[centres]).sum()))
         for v, seen in enumerate(self.mask.T):
-            report(now=f"finding neighbours in view {v + 1} of {len(self.arrays)}")
+            report(now=f"finding neighbours in view {v + 1} of {self.mask.shape[1]}")
             at = None if centres is None else np.searchsorted(np.flatnonzero(seen), centres[seen[centres]])
             patches, recall = find_patches(self._points(v), self.labels[seen], n_within, n_between, method, centres=at)
             found.append(patches.spread(seen, centres))
