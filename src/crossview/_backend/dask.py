@@ -64,9 +64,9 @@ class Blocks:
             parts = [delayed(_add)(*parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
         return parts[0]
 
-    def compute(self, function: Callable[..., Any]) -> list[Any]:
-        """``function(block)`` of every block, which must be small: the client receives all of them."""
-        return list(compute(*self.tasks((function, ()))))
+    def compute(self, function: Callable[..., Any], *args: object) -> list[Any]:
+        """``function(block, *args)`` of every block, which must be small: the client receives all of them."""
+        return list(compute(*self.tasks((function, args))))
 
 
 def _apply(block: Any, steps: Sequence[_Step], function: Callable[..., Any] | None = None, *args: object) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from crossview._backend import column_sums, concatenate, fill_missing, product, shift
+from crossview._backend import column_sums, concatenate, fill_missing, product, shift, to_numpy
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.kernels import KernelMap
+from crossview.linalg.eigen import component_signs, leading_entries
 from crossview.linalg.samples import Samples, view_sums
 from crossview.linalg.scatter import graph_scatter
 from crossview.linalg.span import constant_direction
@@ -66,7 +67,7 @@ class TrainingData(Samples):
         cls, maps: list[KernelMap], features: list[Rows], views: Views, classes: Indices | None, *, center: bool
     ) -> TrainingData:
         """Centre the features of kernel maps, in place."""
-        nulls = [constant_direction(R, m.pivots) if center else None for m, R in zip(maps, features, strict=True)]
+        nulls = [constant_direction(R, m.factor) if center else None for m, R in zip(maps, features, strict=True)]
         means = [column_sums(R) / len(R) if center else np.zeros(R.shape[1]) for R in features]
         if center:
             features = [shift(R, mean, overwrite=True) for R, mean in zip(features, means, strict=True)]
@@ -100,9 +101,9 @@ class TrainingData(Samples):
         """Split the stacked components of all views by view."""
         return np.split(W, np.cumsum(self.n_features)[:-1])
 
-    def latents(self, W: Array) -> list[Rows]:
-        """Training samples in the common space, (m, d) per view."""
-        return [product(X, np.ascontiguousarray(w)) for X, w in zip(self.arrays, self.split(W), strict=True)]
+    def signs(self, W: Array) -> Array:
+        """Signs, (d,), that make the largest coordinate of a training sample along each component positive."""
+        return component_signs(leading_coordinates(self, self.split(W)))
 
     def _points(self, v: int) -> Rows:
         """The original samples, or points whose distances rank like the kernel distance."""
@@ -123,3 +124,9 @@ class _StackedSamples(Samples):
 
     def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
         return intra * graph_scatter(self.arrays, self.patches[0].edges(*ranks))[0]
+
+
+def leading_coordinates(rows: Samples, maps: Sequence[Array]) -> Array:
+    """The largest coordinates of the samples of each view along each component, (n, d)."""
+    latents = (product(X, np.ascontiguousarray(w)) for X, w in zip(rows.arrays, maps, strict=True))
+    return np.array([leading_entries(to_numpy(Z)) for Z in latents])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.linalg
+from dask.base import compute
 from dask.delayed import Delayed, delayed
 from scipy.linalg.blas import dsyrk
 
@@ -47,6 +48,27 @@ class LazySamples(Samples):
     def total(self, statistic: Callable[..., Any], *args: object) -> Any:
         """Sum over all blocks of ``statistic(block, *args)``."""
         return self.blocks.total(_unless_empty, statistic, *args)
+
+    def of_blocks(self, function: Callable[..., Any], *args: object) -> list[Any]:
+        """``function(block, *args)`` of every block with samples, which must be small."""
+        return [value for value in self.blocks.compute(_unless_empty, function, *args) if value is not None]
+
+    def first_present(self, order: Indices, k: int) -> list[tuple[Array, Indices]]:
+        """For each view, the first k samples that it has in an order of all samples, as arrays, and this order.
+
+        The arrays, which the client receives, are sorted by the numbers of the samples.
+        """
+        n, wanted = k, np.minimum(k, self.n_seen)
+        while True:
+            (some,) = fetch([(self, np.sort(order[:n]))])
+            if (some.mask.sum(axis=0) >= wanted).all():
+                break
+            n *= 2
+        places, found = np.argsort(order[:n]), []
+        for X, seen, number in zip(some.arrays, some.mask.T, wanted, strict=True):
+            first = np.sort(np.flatnonzero(seen)[np.argsort(places[seen])[:number]])
+            found.append((X[first], np.argsort(places[first])))
+        return found
 
     def pooled(self) -> LazySamples:
         """The present samples of all views as those of one view."""
@@ -111,6 +133,9 @@ class LazySamples(Samples):
         patches = []
         for rows in _groups(self.counts[:, 0], centres):
             group = _gather(self.blocks.parts, rows)
+            if centres is not None:
+                # In one graph with the sums over blocks that need them, all blocks would have to stay in memory.
+                (group,) = keep(group)
             nearest = self.points.lazy_total(_nearest, self.points.applied_to(group), n_within, n_between)
             patches.append((group, *keep(delayed(_patches)(nearest))))
         return replace(self, patches=patches, centres=centres)
@@ -138,7 +163,8 @@ class LazySamples(Samples):
     @property
     def n_seen(self) -> Indices:
         """Number of samples in each view, (n,)."""
-        return self.counts[:, 1:].sum(axis=0)
+        numbers: Indices = self.counts[:, 1:].sum(axis=0)
+        return numbers
 
     @property
     def n_features(self) -> list[int]:
@@ -149,6 +175,15 @@ class LazySamples(Samples):
     def n_classes(self) -> int:
         """Number of classes, C."""
         return self.n_codes
+
+
+def fetch(wanted: Iterable[tuple[LazySamples, Indices]]) -> list[NumberedSamples]:
+    """Some samples, by their sorted numbers, in the memory of the client."""
+    tasks = []
+    for samples, ids in wanted:
+        selection = [pair for group in _groups(samples.counts[:, 0], ids) for pair in group]
+        tasks.append(samples.blocks.applied_to(_gather(samples.blocks.parts, selection)))
+    return list(compute(*tasks))
 
 
 def _in_memory(rows: Sequence[Any], names: list[str], labelled: bool, weigh: Callable[[Mask], Array] | None) -> Samples:
@@ -231,11 +266,11 @@ def _groups(sizes: Indices, centres: Indices | None) -> Iterator[_Selection]:
 
 
 def _gather(parts: Sequence[Delayed], selection: _Selection) -> Delayed:
-    """The selected samples of several blocks, which workers keep, or a whole block."""
+    """The selected samples of several blocks, or a whole block."""
     if selection[0][1] is None:
         return parts[selection[0][0]]
-    # In one graph with the sums over blocks that need them, all blocks would have to stay in memory.
-    return keep(delayed(_concatenated)(*(delayed(_selected)(parts[b], rows) for b, rows in selection)))[0]
+    selected: Delayed = delayed(_concatenated)(*(delayed(_selected)(parts[b], rows) for b, rows in selection))
+    return selected
 
 
 def _selected(block: NumberedSamples, rows: Indices) -> NumberedSamples:
