@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 import dask
 import dask.array as da
@@ -367,6 +368,18 @@ def test_small_maps_and_parts_of_maps_are_arrays(tmp_path, monkeypatch):
     assert isinstance(cv.Views([X[:50] for X in maps]).arrays[0], np.ndarray)
     np.testing.assert_array_equal(cv.Views(maps).arrays[1].compute(), arrays[1])
     np.testing.assert_array_equal(cv.Views([X[50:] for X in maps]).arrays[0], arrays[0][50:])
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_other_schedulers(scheduler):
+    arrays, y = make(m=90, sizes=(6, 4))
+    expected = cv.MvHE(2, n_patches=30).fit(arrays, y)
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:  # Dask would start processes for every pass
+        pool = executor if scheduler == "processes" else None
+        with dask.config.set(scheduler=scheduler, pool=pool):
+            found = cv.MvHE(2, n_patches=30).fit(lazy(arrays), y)
+            assert found.score(lazy(arrays), y) == pytest.approx(expected.score(arrays, y))
+    assert difference(expected.projections_, found.projections_) < 1e-8
 
 
 @pytest.fixture(scope="module")

@@ -82,8 +82,7 @@ class LazySamples(Samples):
         sizes = self.counts[:, 1:].T[views].ravel()
         values = zip(np.repeat(views, len(self.counts)), _starts(sizes), strict=True)
         blocks = Blocks(self.blocks.parts * len(views), self.blocks.steps).map_each(_present, values)
-        counts, widths = np.column_stack([sizes, sizes]), [self.widths[views[0]]]
-        return LazySamples(blocks=blocks, points=blocks, counts=counts, widths=widths, n_codes=self.n_codes)
+        return self._one_set(blocks, blocks, sizes, self.widths[views[0]])
 
     def stacked(self) -> LazySamples:
         """The present samples of all views as one set, with zeros for the features of other views."""
@@ -92,13 +91,11 @@ class LazySamples(Samples):
         pairs = [(self.points.applied_to(part), self.blocks.applied_to(part)) for part in self.blocks.parts]
         numbers = zip(pairs * len(self.widths), views, _starts(sizes), strict=True)
         parts = Blocks(delayed(_stacked)(*pair, int(v), start) for pair, v, start in numbers)
-        return LazySamples(
-            blocks=parts.map(_array, 1),
-            points=parts.map(_array, 0),
-            counts=np.column_stack([sizes, sizes]),
-            widths=[sum(self.widths)],
-            n_codes=self.n_codes,
-        )
+        return self._one_set(parts.map(_array, 1), parts.map(_array, 0), sizes, sum(self.widths))
+
+    def _one_set(self, blocks: Blocks, points: Blocks, sizes: Indices, width: int) -> LazySamples:
+        counts = np.column_stack([sizes, sizes])
+        return LazySamples(blocks=blocks, points=points, counts=counts, widths=[width], n_codes=self.n_codes)
 
     def of_one_class(self) -> Self:
         """The samples, all of the same class."""
@@ -147,9 +144,9 @@ class LazySamples(Samples):
     def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
         if not (intra or inter):
             return np.asarray(self.total(_paired_scatter, paired))
-        weights = [(paired if first else 0.0, intra, inter) for first in [True, *[False] * (len(self.patches) - 1)]]
         parts = (
-            self.total(_group_scatter, *group, ranks, *w) for group, w in zip(self._groups(), weights, strict=True)
+            self.total(_group_scatter, *group, ranks, 0.0 if k else paired, intra, inter)
+            for k, group in enumerate(self._groups())
         )
         return np.asarray(sum_of(parts))
 
