@@ -148,6 +148,16 @@ def test_ties_go_to_the_lower_row_whatever_the_blocks():
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
 
 
+@pytest.mark.parametrize("n_classes", [4, 300])
+def test_large_blocks(n_classes):
+    """Searches among more than 512 samples, and in classes of more than 64, take other ways."""
+    arrays, y = make(m=2400, sizes=(6, 4), n_classes=n_classes)
+    arrays = [X.round(1) for X in arrays]  # some distances are tied
+    model = cv.MvHE(2, n_within=3, n_patches=700)
+    expected, found = clone(model).fit(arrays, y), clone(model).fit(lazy(arrays, rows=800), y)
+    assert difference(expected.projections_, found.projections_) < 1e-8
+
+
 @pytest.mark.parametrize("model", [cv.MvHE(2), cv.PCA(2, pooled=False), cv.ViewPCA(0.9), cv.ViewPCA(None)], ids=name_of)
 def test_more_features_than_samples(model):
     arrays, y = make(m=60, sizes=(100, 100))

@@ -446,10 +446,11 @@ class ViewKernel(KernelTransformer):
     kernel_params : dict, optional
         Additional keyword arguments of the kernel.
     n_landmarks : int, optional
-        Number of training samples that span the map of a view (Nyström). All by default, which is exact.
+        Number of training samples that span the map of a view (Nyström). All by default, which is exact. Dask arrays
+        need a number.
     landmarks : {"uniform", "k-means++", "leverage"}
         How to choose them: at random; far from each other [1]_; or at random in proportion to their approximate ridge
-        leverage scores [2]_ [3]_, which prefers samples that others do not represent well.
+        leverage scores [2]_ [3]_, which prefers samples that others do not represent well and needs arrays in memory.
     random_state : int, RandomState or None
         Seed for drawing the landmarks.
 
