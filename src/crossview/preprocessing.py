@@ -375,12 +375,15 @@ class KernelTransformer(MultiViewTransformer):
             features.append(R)
         return maps, features
 
-    def _fit_lazy_kernel_maps(self, views: Views, samples: "LazySamples", *, center: bool = False) -> list[KernelMap]:
-        """As `_fit_kernel_maps`, of Dask arrays: the client receives the samples that it draws, and no features."""
-        from crossview.linalg.lazy import fetch
+    def _fit_lazy_kernel_maps(
+        self, views: Views, classes: Any = None, *, center: bool = False
+    ) -> "tuple[list[KernelMap], LazySamples]":
+        """Map of each view of Dask arrays, and the samples. The client receives those that it draws."""
+        from crossview.linalg.lazy import LazySamples, fetch
 
         assert self.n_landmarks is not None
         self._check_kernel(views)
+        samples = LazySamples.of(views, classes)
         random = check_random_state(self.random_state)
         sums, numbers = view_sums(samples)
         needs_median = self.gamma is None and self.kernel in WITH_WIDTH
@@ -394,7 +397,7 @@ class KernelTransformer(MultiViewTransformer):
             if self.n_landmarks < numbers[v]:
                 X = X[choose_landmarks(self.landmarks, kernel, X, self.n_landmarks, order, random)]
             maps.append(KernelMap.fit(kernel, X)[0])
-        return maps
+        return maps, samples
 
     def _has_origin(self, center: bool) -> bool:
         # Centring makes the origin of a linear kernel arbitrary.
@@ -502,11 +505,7 @@ class ViewKernel(KernelTransformer):
         checked = _learnable(views)
         if checked._lazy:
             check_lazy(self, self.device, self._instead_of_lazy())
-            from crossview.linalg.lazy import LazySamples
-
-            maps = self._fit_lazy_kernel_maps(checked, LazySamples.of(checked))
-        else:
-            maps, _ = self._fit_kernel_maps(checked)
+        maps = (self._fit_lazy_kernel_maps if checked._lazy else self._fit_kernel_maps)(checked)[0]
         self._store_kernels(maps)
         self.factors_ = [kernel_map.factor for kernel_map in maps]
         self._remember(checked)

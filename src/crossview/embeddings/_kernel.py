@@ -22,11 +22,9 @@ class KernelEmbedding(KernelTransformer, Embedding):
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
         if views._lazy:
             from crossview.embeddings._lazy import LazyTrainingData
-            from crossview.linalg.lazy import LazySamples
 
-            samples = LazySamples.of(views, classes)
-            lazy_maps = self._fit_lazy_kernel_maps(views, samples, center=self.center)
-            return LazyTrainingData.of_kernel_maps(lazy_maps, samples, views, center=self.center)
+            found = self._fit_lazy_kernel_maps(views, classes, center=self.center)
+            return LazyTrainingData.of_kernel_maps(*found, views, center=self.center)
         maps, features = self._fit_kernel_maps(views, center=self.center)
         return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center)
 

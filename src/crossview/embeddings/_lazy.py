@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crossview._backend import fill_missing
+from crossview._backend import column_sums, fill_missing
 from crossview._types import Array
 from crossview.embeddings._data import TrainingData, leading_coordinates
 from crossview.kernels import KernelMap, kernel_features
 from crossview.linalg.eigen import component_signs
 from crossview.linalg.lazy import LazySamples
-from crossview.linalg.samples import Samples, view_sums
+from crossview.linalg.samples import Samples
 from crossview.linalg.span import deviation, direction_if_constant, unit_image
 from crossview.views import Views
 
@@ -33,10 +33,10 @@ class LazyTrainingData(LazySamples, TrainingData):
         means = [np.zeros(r) for r in widths]
         nulls: list[Array | None] = [None] * len(maps)
         if center:
-            means = [*map(np.divide, *view_sums(features))]
-            images = [unit_image(one.factor) for one in maps]
-            found = features.total(_deviations, images)
-            nulls = [*map(direction_if_constant, images, found, features.n_seen)]
+            images, n = [unit_image(one.factor) for one in maps], len(maps)
+            found = features.total(_sums_and_deviations, images)
+            means = [*map(np.divide, found[:n], features.n_seen)]
+            nulls = [*map(direction_if_constant, images, found[n:], features.n_seen)]
             features = features.shifted(means)
         return cls(views=views, means=means, maps=maps, nulls=nulls, **vars(features))
 
@@ -60,7 +60,8 @@ def _kernel_points(rows: Samples, maps: Sequence[KernelMap]) -> Samples:
     return _features(rows, maps) if any(X is None for X in points) else replace(rows, arrays=points)
 
 
-def _deviations(rows: Samples, images: Sequence[Array]) -> list[Array]:
-    """What `deviation` gives for each view."""
+def _sums_and_deviations(rows: Samples, images: Sequence[Array]) -> list[Array]:
+    """Sums of the features of each view, and what `deviation` gives for it."""
     present = zip(rows.single_views(), images, strict=True)
-    return [deviation(one.arrays[0], u) if len(one) else np.zeros(2) for one, u in present]
+    deviations = [deviation(one.arrays[0], u) if len(one) else np.zeros(2) for one, u in present]
+    return [*map(column_sums, rows.arrays), *deviations]
