@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 import dask
 import dask.array as da
@@ -31,8 +32,26 @@ def in_this_thread():
         yield
 
 
-SUPPORTED = [model for model in ALL if model._instead_of_lazy is None]
-UNSUPPORTED = [model for model in [*ALL, cv.MvDLA(2)] if model._instead_of_lazy is not None]
+SUPPORTED = [model for model in ALL if model._instead_of_lazy() is None]
+MORE = [
+    cv.PCA(2),
+    cv.LDA(2),
+    cv.DLA(2),
+    cv.MvHE(2, n_patches=30),
+    cv.MvDLA(2),
+    cv.MvDLA(center=False),
+    cv.LPP(2),
+    cv.LPP(2, t=0.5, center=False),
+    cv.LPP(2, n_neighbors=200),
+]
+KERNELS = [
+    cv.KMvHE(2, n_landmarks=20),
+    cv.KMvHE(n_landmarks=30, n_patches=40, kernel="cosine", center=False),
+    cv.KMvHE(2, n_landmarks=25, kernel="poly", degree=2),
+    cv.KMvHE(2, n_landmarks=200, kernel="linear"),
+    cv.KMvHE(2, n_landmarks=20, kernel="laplacian", landmarks="k-means++"),
+    cv.KCCA(2, n_landmarks=20, landmarks="k-means++", gamma=0.2),
+]
 PREPROCESSING = [
     cv.ViewScaler(),
     cv.ViewScaler(by="view"),
@@ -40,6 +59,9 @@ PREPROCESSING = [
     cv.ViewPCA(3),
     cv.ViewPCA(0.9, pooled=False),
 ]
+
+
+BLOCKWISE = [cv.MvHE(2), cv.DLA(2, pooled=False), cv.MvDLA(2), cv.LPP(2), cv.MvDA(2), cv.ViewPCA(2), KERNELS[0]]
 
 
 def name_of(model):
@@ -68,13 +90,15 @@ def difference(a, b):
 
 
 @pytest.mark.parametrize("missing", [False, True], ids=["complete", "incomplete"])
-@pytest.mark.parametrize("model", [*SUPPORTED, cv.PCA(2), cv.LDA(2), cv.DLA(2), cv.MvHE(2, n_patches=30)], ids=name_of)
+@pytest.mark.parametrize("model", [*SUPPORTED, *MORE, *KERNELS], ids=name_of)
 def test_fit_is_that_of_arrays_in_memory(model, missing):
     arrays, y = data(missing)
     expected = clone(model).fit(arrays, y)
     found = clone(model).fit(lazy(arrays), da.from_array(y, chunks=40))
     assert difference(expected.projections_, found.projections_) < 1e-8
-    assert difference(expected.means_, found.means_) < 1e-12
+    offsets = "offsets_" if isinstance(model, cv.KMvHE | cv.KCCA) else "means_"
+    for a, b in zip(getattr(expected, offsets), getattr(found, offsets), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-8, atol=1e-10)
 
 
@@ -124,6 +148,16 @@ def test_ties_go_to_the_lower_row_whatever_the_blocks():
     np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
 
 
+@pytest.mark.parametrize("n_classes", [4, 300])
+def test_large_blocks(n_classes):
+    """Searches among more than 512 samples, and in classes of more than 64, take other ways."""
+    arrays, y = make(m=2400, sizes=(6, 4), n_classes=n_classes)
+    arrays = [X.round(1) for X in arrays]  # some distances are tied
+    model = cv.MvHE(2, n_within=3, n_patches=700)
+    expected, found = clone(model).fit(arrays, y), clone(model).fit(lazy(arrays, rows=800), y)
+    assert difference(expected.projections_, found.projections_) < 1e-8
+
+
 @pytest.mark.parametrize("model", [cv.MvHE(2), cv.PCA(2, pooled=False), cv.ViewPCA(0.9), cv.ViewPCA(None)], ids=name_of)
 def test_more_features_than_samples(model):
     arrays, y = make(m=60, sizes=(100, 100))
@@ -132,7 +166,7 @@ def test_more_features_than_samples(model):
         np.testing.assert_allclose(b, a, atol=1e-8)
 
 
-@pytest.mark.parametrize("model", [cv.MvHE(2), cv.DLA(2, pooled=False), cv.MvDA(2), cv.ViewPCA(2)], ids=name_of)
+@pytest.mark.parametrize("model", BLOCKWISE, ids=name_of)
 def test_blocks_without_samples(model):
     """The second block has none at all, the third none of the first view."""
     arrays, y = make(m=120, sizes=(5, 5))
@@ -163,7 +197,17 @@ def test_mask_and_rows_of_views():
     np.testing.assert_array_equal(views[10:50].mask.compute(), mask[10:50])
 
 
-@pytest.mark.parametrize("model", [cv.MvHE(2, n_patches=20), cv.MvDA(2), cv.PCA(2), cv.ViewPCA(2)], ids=name_of)
+@pytest.mark.parametrize(
+    "model",
+    [
+        cv.MvHE(2, n_patches=20),
+        cv.MvDA(2),
+        cv.PCA(2),
+        cv.ViewPCA(2),
+        cv.KMvHE(2, gamma=1.0, n_landmarks=8, n_patches=20),
+    ],
+    ids=name_of,
+)
 def test_nothing_with_one_row_per_sample_reaches_the_client(model):
     arrays, y = make(m=2000, sizes=(4, 4))
     sizes = []
@@ -218,20 +262,30 @@ def test_bad_input(views, y, error, match):
         cv.MvDA(2).fit(views(lazy(arrays)), classes if y is None else y)
 
 
-@pytest.mark.parametrize("model", UNSUPPORTED, ids=name_of)
-def test_methods_that_need_arrays_in_memory_say_what_to_do(model):
+@pytest.mark.parametrize(
+    ("model", "instead"),
+    [
+        *((cls(), "set n_landmarks") for cls in (cv.ViewKernel, cv.KMvHE, cv.KCCA)),
+        (cv.ViewKernel(n_landmarks=9, landmarks="leverage"), "choose landmarks='uniform' or 'k-means\\+\\+'"),
+        (cv.KMvHE(kernel="precomputed", n_landmarks=9), "pass kernel matrices as arrays in memory"),
+        *((cls(), "pass arrays in memory") for cls in (cv.NCA, cv.SemanticMatching, cv.Contrastive)),
+    ],
+)
+def test_methods_that_need_arrays_in_memory_say_what_to_do(model, instead):
     arrays, y = make(m=90, sizes=(5, 5))
-    with pytest.raises(NotApplicableError, match=r"does not take Dask arrays: (pass|fit a ViewKernel)"):
+    with pytest.raises(NotApplicableError, match=f"does not take Dask arrays: {instead}"):
         model.fit(lazy(arrays), y)
 
 
-def test_a_kernel_fitted_in_memory_transforms_blocks():
-    arrays, y = make(m=90)
-    with pytest.raises(NotApplicableError, match="ViewKernel does not take Dask arrays: fit it to some samples"):
-        cv.ViewKernel().fit(lazy(arrays))
-    kernel = cv.ViewKernel().fit([X[:30] for X in arrays])
-    expected = cv.MvHE(2).fit(kernel.transform(arrays), y)
-    assert difference(expected.projections_, cv.MvHE(2).fit(kernel.transform(lazy(arrays)), y).projections_) < 1e-8
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "incomplete"])
+@pytest.mark.parametrize("landmarks", ["uniform", "k-means++"])
+def test_kernel_features(landmarks, missing):
+    arrays, y = data(missing)
+    pipeline = make_pipeline(cv.ViewKernel(n_landmarks=20, landmarks=landmarks), cv.MvDA(2))
+    expected, found = clone(pipeline).fit(arrays, y), clone(pipeline).fit(lazy(arrays), y)
+    for a, b in zip(expected.transform(arrays), found.transform(lazy(arrays)), strict=True):
+        np.testing.assert_allclose(b.compute(), a, atol=1e-8)
+    assert found.score(lazy(arrays), y) == pytest.approx(expected.score(arrays, y))
 
 
 def test_what_cannot_be_combined_is_refused():
@@ -324,6 +378,18 @@ def test_small_maps_and_parts_of_maps_are_arrays(tmp_path, monkeypatch):
     assert isinstance(cv.Views([X[:50] for X in maps]).arrays[0], np.ndarray)
     np.testing.assert_array_equal(cv.Views(maps).arrays[1].compute(), arrays[1])
     np.testing.assert_array_equal(cv.Views([X[50:] for X in maps]).arrays[0], arrays[0][50:])
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_other_schedulers(scheduler):
+    arrays, y = make(m=90, sizes=(6, 4))
+    expected = cv.MvHE(2, n_patches=30).fit(arrays, y)
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:  # Dask would start processes for every pass
+        pool = executor if scheduler == "processes" else None
+        with dask.config.set(scheduler=scheduler, pool=pool):
+            found = cv.MvHE(2, n_patches=30).fit(lazy(arrays), y)
+            assert found.score(lazy(arrays), y) == pytest.approx(expected.score(arrays, y))
+    assert difference(expected.projections_, found.projections_) < 1e-8
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,32 @@
 """Kernel feature maps of views."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
-from crossview._backend import chunks, column_sums, empty_rows, like, solve_rows, to_numpy
+from crossview._backend import column_sums, to_numpy
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
 from crossview._validation import check_choice, check_count, check_lazy, check_weight, learnable_views, per_view
-from crossview.kernels import Kernel, KernelMap, check_kernel_params, median_gamma
-from crossview.landmarks import LANDMARKS, choose_landmarks
+from crossview.kernels import (
+    WITH_WIDTH,
+    Kernel,
+    KernelMap,
+    check_kernel_params,
+    kernel_features,
+    median_gamma,
+    median_rows,
+)
+from crossview.landmarks import LANDMARKS, choose_landmarks, n_candidates
+from crossview.linalg.samples import view_sums
 from crossview.views import ViewInput, Views
+
+if TYPE_CHECKING:
+    from crossview.linalg.lazy import LazySamples
 
 __all__ = ["KernelTransformer", "ViewKernel"]
 
@@ -80,20 +92,15 @@ class KernelTransformer(MultiViewTransformer):
     def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Rows]]:
         """Map of each view, and the features of the samples present there, which the caller may centre."""
         self._check_kernel(views)
-        n = views.shape[1]
-        gammas = [None] * n if self.gamma is None else per_view(self.gamma, "gamma", n, positive=True)
         random = check_random_state(self.random_state)
-        shuffled = random.permutation(len(views))
+        used = np.flatnonzero(views.mask.any(axis=1))
+        shuffled = used[random.permutation(len(used))]
         maps, features = [], []
-        for X, seen, gamma in zip(views.arrays, views.mask.T, gammas, strict=True):
+        for v, (X, seen) in enumerate(zip(views.arrays, views.mask.T, strict=True)):
             ids = np.flatnonzero(seen)
             rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
-            median = median_gamma(rows, self.kernel) if gamma is None else None
-            width = gamma if median is None else self.gamma_scale * median
-            # Centring makes the origin of a linear kernel arbitrary.
-            shifted = self.kernel == "rbf" or (self.kernel == "linear" and center)
-            origin = column_sums(rows) / len(rows) if shifted else None
-            kernel = Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
+            origin = column_sums(rows) / len(rows) if self._has_origin(center) else None
+            kernel = self._view_kernel(v, views.shape[1], rows, origin)
             landmarks = None
             if self.n_landmarks is not None and self.n_landmarks < len(rows):
                 order = np.searchsorted(ids, shuffled[seen[shuffled]])
@@ -103,6 +110,48 @@ class KernelTransformer(MultiViewTransformer):
             maps.append(kernel_map)
             features.append(R)
         return maps, features
+
+    def _fit_lazy_kernel_maps(
+        self, views: Views, classes: Any = None, *, center: bool = False
+    ) -> "tuple[list[KernelMap], LazySamples]":
+        """Map of each view of Dask arrays, and the samples. The client receives those that it draws."""
+        from crossview.linalg.lazy import LazySamples, fetch
+
+        assert self.n_landmarks is not None
+        self._check_kernel(views)
+        samples = LazySamples.of(views, classes)
+        random = check_random_state(self.random_state)
+        sums, numbers = view_sums(samples)
+        needs_median = self.gamma is None and self.kernel in WITH_WIDTH
+        views_of = map(samples.single_view, range(len(sums) if needs_median else 0))
+        few = fetch((one, median_rows(len(one))) for one in views_of)
+        drawn = samples.first_present(random.permutation(len(samples)), n_candidates(self.landmarks, self.n_landmarks))
+        maps = []
+        for v, (X, order) in enumerate(drawn):
+            origin = sums[v] / numbers[v] if self._has_origin(center) else None
+            kernel = self._view_kernel(v, len(sums), few[v].arrays[0] if few else X, origin)
+            if self.n_landmarks < numbers[v]:
+                X = X[choose_landmarks(self.landmarks, kernel, X, self.n_landmarks, order, random)]
+            maps.append(KernelMap.fit(kernel, X)[0])
+        return maps, samples
+
+    def _has_origin(self, center: bool) -> bool:
+        # Centring makes the origin of a linear kernel arbitrary.
+        return self.kernel == "rbf" or (self.kernel == "linear" and center)
+
+    def _view_kernel(self, v: int, n_views: int, rows: Rows, origin: Array | None) -> Kernel:
+        gamma = None if self.gamma is None else per_view(self.gamma, "gamma", n_views, positive=True)[v]
+        median = median_gamma(rows, self.kernel) if gamma is None else None
+        width = gamma if median is None else self.gamma_scale * median
+        return Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
+
+    def _instead_of_lazy(self) -> str | None:
+        """What to do instead of passing Dask arrays, if these parameters do not allow it."""
+        if self.kernel == "precomputed":
+            return "pass kernel matrices as arrays in memory, or choose another kernel"
+        if self.n_landmarks is None:
+            return "set n_landmarks, the number of samples that span the map of a view"
+        return "choose landmarks='uniform' or 'k-means++'" if self.landmarks == "leverage" else None
 
     def _store_kernels(self, maps: Sequence[KernelMap]) -> None:
         self.kernels_ = [kernel_map.kernel for kernel_map in maps]
@@ -136,10 +185,11 @@ class ViewKernel(KernelTransformer):
     kernel_params : dict, optional
         Additional keyword arguments of the kernel.
     n_landmarks : int, optional
-        Number of training samples that span the map of a view (Nyström). All by default, which is exact.
+        Number of training samples that span the map of a view (Nyström). All by default, which is exact. Dask arrays
+        need a number.
     landmarks : {"uniform", "k-means++", "leverage"}
         How to choose them: at random; far from each other [1]_; or at random in proportion to their approximate ridge
-        leverage scores [2]_ [3]_, which prefers samples that others do not represent well.
+        leverage scores [2]_ [3]_, which prefers samples that others do not represent well and needs arrays in memory.
     random_state : int, RandomState or None
         Seed for drawing the landmarks.
 
@@ -190,19 +240,15 @@ class ViewKernel(KernelTransformer):
         """
         checked = learnable_views(views)
         if checked._lazy:
-            instead = "fit it to some samples in memory; it can then transform Dask arrays"
-            check_lazy(self, self.device, instead)
-        maps, features = self._fit_kernel_maps(checked)
+            check_lazy(self, self.device, self._instead_of_lazy())
+        maps = (self._fit_lazy_kernel_maps if checked._lazy else self._fit_kernel_maps)(checked)[0]
         self._store_kernels(maps)
-        self.factors_ = [to_numpy(R[kernel_map.pivots]) for kernel_map, R in zip(maps, features, strict=True)]
+        self.factors_ = [kernel_map.factor for kernel_map in maps]
         self._remember(checked)
         return self
 
     def _map(self, X: Rows, v: int) -> Rows:
-        features = empty_rows(X, self._n_outputs(v))
-        factor = like(features, self.factors_[v])
-        for rows in chunks(X, len(factor)):
-            features[rows] = solve_rows(self.kernels_[v].against(self.landmarks_[v], X[rows]), factor)
+        features: Rows = kernel_features(self.kernels_[v], self.landmarks_[v], self.factors_[v], X)
         return features
 
     def _n_outputs(self, v: int) -> int:

@@ -33,6 +33,9 @@ from crossview._backend import (
 )
 from crossview._types import Array, Indices, Rows
 
+WITH_WIDTH = ("rbf", "laplacian")
+"""Kernels for which `median_gamma` finds a width."""
+
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
 _BLOCK = 64  # samples per block on the diagonal of a kernel matrix
 
@@ -107,6 +110,7 @@ class KernelMap:
     kernel: Kernel
     landmarks: NDArray[Any]  # samples that span the map, (r, D), or their indices, (r,), if the kernel is precomputed
     pivots: Indices  # rows of the landmarks among the features, (r,)
+    factor: Array  # features of the landmarks, (r, r): the triangular factor of their kernel matrix
 
     @classmethod
     def fit(
@@ -128,25 +132,30 @@ class KernelMap:
         landmarks: NDArray[Any] = (
             to_numpy(X[pivots]) if not kernel.precomputed else pivots if ids is None else ids[pivots]
         )
-        features = empty_rows(X, rank)
         if rows is None:
+            features = empty_rows(X, rank)
             features[like(features, order)] = like(features, L)
         else:
-            factor = like(features, L[:rank])
-            for part in chunks(X, rank):
-                K = X[part][:, pivots] if kernel.precomputed else kernel(X[part], landmarks)
-                features[part] = solve_rows(K, factor)
-        return cls(kernel, landmarks, pivots), features
+            features = kernel_features(kernel, pivots if kernel.precomputed else landmarks, L[:rank], X)
+        return cls(kernel, landmarks, pivots, L[:rank].copy()), features
 
     @staticmethod
     def coefficients(factor: Array, W: Array) -> Array:
         """Turn directions W, (r, d), in the coordinates of the map into coefficients A of kernel values.
 
-        `factor`, (r, r), holds the features of the pivots, the triangular factor of their kernel matrix. The projection
-        of any sample x is ``k(x, landmarks) @ A``.
+        `factor` is that of the map. The projection of any sample x is ``k(x, landmarks) @ A``.
         """
         A: Array = solve_triangular(factor, W, trans=1, lower=True)
         return A
+
+
+def kernel_features(kernel: Kernel, landmarks: NDArray[Any], factor: Array, X: Rows) -> Any:
+    """Features of any samples, (len(X), r), by the landmarks of a map and its factor."""
+    features = empty_rows(X, len(factor))
+    factor = like(features, factor)
+    for rows in chunks(X, len(factor)):
+        features[rows] = solve_rows(kernel.against(landmarks, X[rows]), factor)
+    return features
 
 
 def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
@@ -197,11 +206,9 @@ def median_gamma(X: Rows, kernel: str | Callable[..., float]) -> float | None:
     1 / σ for the laplacian kernel, where σ is the median city-block distance; None, scikit-learn's default, for kernels
     without a width. Uses at most 1 000 samples, drawn with a fixed seed.
     """
-    if kernel not in ("rbf", "laplacian"):
+    if kernel not in WITH_WIDTH:
         return None
-    if len(X) > _MEDIAN_SAMPLES:
-        X = X[np.random.default_rng(0).choice(len(X), _MEDIAN_SAMPLES, replace=False)]
-    X = to_numpy(X)
+    X = to_numpy(X if len(X) <= _MEDIAN_SAMPLES else X[median_rows(len(X))])
     X = X - X.mean(axis=0)
     distances = 2.0 * euclidean_distances(X, squared=True) if kernel == "rbf" else manhattan_distances(X)
     distances = distances[np.triu_indices(len(X), k=1)]
@@ -209,3 +216,10 @@ def median_gamma(X: Rows, kernel: str | Callable[..., float]) -> float | None:
     apart = distances[distances > 1e-12 * distances.max(initial=0.0)]
     width = np.median(distances if 2 * len(apart) > len(distances) else apart) if len(apart) else 1.0
     return float(1.0 / width)
+
+
+def median_rows(m: int) -> Indices:
+    """The rows, in order, of m samples that the median heuristic uses."""
+    if m <= _MEDIAN_SAMPLES:
+        return np.arange(m)
+    return np.sort(np.random.default_rng(0).choice(m, _MEDIAN_SAMPLES, replace=False))

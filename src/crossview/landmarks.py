@@ -43,6 +43,11 @@ def choose_landmarks(
     return np.sort(order[:n_landmarks])
 
 
+def n_candidates(method: str, n_landmarks: int) -> int:
+    """Number of samples, the first in random order, that ``"uniform"`` and ``"k-means++"`` have to know."""
+    return max(_CANDIDATES * n_landmarks, _PILOT_FOR_DISTANCES) if method == "k-means++" else n_landmarks
+
+
 def leverage_scores(kernel: Kernel, X: Array, pilot: Indices) -> Array:
     r"""Approximate ridge leverage scores of samples, (m,), from landmarks drawn uniformly.
 

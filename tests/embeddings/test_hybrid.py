@@ -426,11 +426,17 @@ class TestKernels:
         train, test = slice(0, 1200), slice(1200, None)
         fit, new = ([X[part] for X in arrays] for part in (train, test))
         scores = {
-            reg: cv.KMvHE(10, n_landmarks=60, reg=reg).fit(fit, y[train]).score(new, y[test]) for reg in (None, 0.05)
+            reg: cv.KMvHE(10, n_landmarks=60, reg=reg).fit(fit, y[train]).score(new, y[test]) for reg in (None, "auto")
         }
         linear = cv.MvHE(10).fit(fit, y[train]).score(new, y[test])
-        assert scores[None] < scores[0.05] - 0.1
-        assert scores[0.05] > linear - 0.02
+        assert scores[None] < scores["auto"] - 0.1
+        assert scores["auto"] > linear - 0.02
+
+    def test_the_ridge_follows_the_share_of_landmarks(self):
+        arrays, y = make(m=120)
+        for n_landmarks, reg in ((39, 0.05), (40, None), (119, None)):
+            automatic, given = (cv.KMvHE(3, n_landmarks=n_landmarks, reg=r).fit(arrays, y) for r in ("auto", reg))
+            np.testing.assert_array_equal(automatic.eigenvalues_, given.eigenvalues_)
 
     @pytest.mark.parametrize("reg", [-1.0, "a"])
     def test_bad_ridge(self, reg):

@@ -6,6 +6,7 @@ Nothing here brings rows to the client: it only ever receives sums over blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import dask.array as da
@@ -37,7 +38,10 @@ class Blocks:
 
     def map_each(self, function: Callable[..., Any], values: Iterable[object]) -> Blocks:
         """``function(block, value)`` of every block with its value."""
-        return Blocks(delayed(function)(part, value) for part, value in zip(self.tasks(), values, strict=True))
+        steps = delayed(self.steps, traverse=False)
+        return Blocks(
+            delayed(_apply)(part, steps, function, value) for part, value in zip(self.parts, values, strict=True)
+        )
 
     def tasks(self, *last: _Step) -> list[Delayed]:
         """The blocks, after one more step if given, whose arguments may be other tasks."""
@@ -45,9 +49,9 @@ class Blocks:
         args = [delayed(arg, traverse=False) for _, values in last for arg in values]
         return [delayed(_apply)(part, steps, *(function for function, _ in last), *args) for part in self.parts]
 
-    def select(self, numbers: Sequence[int]) -> Blocks:
-        """Some of the blocks."""
-        return Blocks([self.parts[b] for b in numbers], self.steps)
+    def applied_to(self, part: Delayed) -> Delayed:
+        """Another part, after the same steps."""
+        return Blocks([part], self.steps).tasks()[0]
 
     def total(self, statistic: Callable[..., Any], *args: object) -> Any:
         """Sum of ``statistic(block, *args)``, computed in a tree; blocks that give None do not count."""
@@ -60,9 +64,9 @@ class Blocks:
             parts = [delayed(_add)(*parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
         return parts[0]
 
-    def compute(self, function: Callable[..., Any]) -> list[Any]:
-        """``function(block)`` of every block, which must be small: the client receives all of them."""
-        return list(compute(*self.tasks((function, ()))))
+    def compute(self, function: Callable[..., Any], *args: object) -> list[Any]:
+        """``function(block, *args)`` of every block, which must be small: the client receives all of them."""
+        return list(compute(*self.tasks((function, args))))
 
 
 def _apply(block: Any, steps: Sequence[_Step], function: Callable[..., Any] | None = None, *args: object) -> Any:
@@ -72,13 +76,18 @@ def _apply(block: Any, steps: Sequence[_Step], function: Callable[..., Any] | No
 
 
 def _add(*parts: Any) -> Any:
-    there = [part for part in parts if part is not None]
-    if not there:
-        return None
-    total = there[0]
-    for part in there[1:]:
-        total = [a + b for a, b in zip(total, part, strict=True)] if isinstance(total, list) else total + part
-    return total
+    return sum_of(part for part in parts if part is not None)
+
+
+def sum_of(parts: Iterable[Any]) -> Any:
+    """Sum of arrays, or of lists of them; None if there are none."""
+    return reduce(_plus, parts, None)
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if a is None:
+        return b
+    return [x + y for x, y in zip(a, b, strict=True)] if isinstance(a, list) else a + b
 
 
 def keep(*values: Delayed) -> list[Delayed]:

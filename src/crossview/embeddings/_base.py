@@ -69,7 +69,6 @@ class Embedding(MultiViewTransformer):
     _restrict_to_span: ClassVar[bool] = False  # restrict maps to the span of the training samples
     _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
     _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
-    _instead_of_lazy: ClassVar[str | None] = None  # what to do instead of passing Dask arrays, if it does not take any
 
     def __init__(
         self, n_components: int | str = 20, center: bool = True, device: str | None = None, progress: bool = False
@@ -142,7 +141,7 @@ class Embedding(MultiViewTransformer):
             check_weight(getattr(self, name), name)
         checked = check_views(views, self)
         if checked._lazy:
-            check_lazy(self, self.device, self._instead_of_lazy)
+            check_lazy(self, self.device, self._instead_of_lazy())
         if self._needs_two_views:
             check_two_views(checked, self)
         if self._needs_equal_widths:
@@ -155,6 +154,10 @@ class Embedding(MultiViewTransformer):
                 checked, classes = checked[used], None if classes is None else classes[used]
         data = self._find_neighbours(self._training_data(self._on_engine(checked), classes))
         return data.in_span() if self._restrict_to_span else data
+
+    def _instead_of_lazy(self) -> str | None:
+        """What to do instead of passing Dask arrays, if the method does not take any."""
+        return None if self._takes_tensors else "pass arrays in memory, or use MvHE"
 
     def _on_engine(self, views: Views) -> Views:
         """The views where the method works on them."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from crossview._backend import column_sums, fill_missing, product, shift
+from crossview._backend import column_sums, concatenate, fill_missing, product, shift, to_numpy
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.kernels import KernelMap
+from crossview.linalg.eigen import component_signs, leading_entries
 from crossview.linalg.samples import Samples, view_sums
+from crossview.linalg.scatter import graph_scatter
 from crossview.linalg.span import constant_direction
 from crossview.views import Views
 
@@ -64,7 +67,7 @@ class TrainingData(Samples):
         cls, maps: list[KernelMap], features: list[Rows], views: Views, classes: Indices | None, *, center: bool
     ) -> TrainingData:
         """Centre the features of kernel maps, in place."""
-        nulls = [constant_direction(R, m.pivots) if center else None for m, R in zip(maps, features, strict=True)]
+        nulls = [constant_direction(R, m.factor) if center else None for m, R in zip(maps, features, strict=True)]
         means = [column_sums(R) / len(R) if center else np.zeros(R.shape[1]) for R in features]
         if center:
             features = [shift(R, mean, overwrite=True) for R, mean in zip(features, means, strict=True)]
@@ -79,6 +82,16 @@ class TrainingData(Samples):
         bases = self.row_spaces()
         return replace(self.in_coordinates(bases), bases=bases)
 
+    def stacked(self) -> Samples:
+        """The present samples of all views as one set, to be projected by the map of their view each."""
+        seen, points = self.mask.T, concatenate(*self.views._present_rows())
+        return _StackedSamples(
+            arrays=[X[rows] for X, rows in zip(self.arrays, seen, strict=True)],
+            weights=np.ones((len(points), 1)),
+            classes=np.concatenate([self.labels[rows] for rows in seen]),
+            points=points,
+        )
+
     @property
     def rank(self) -> int:
         """Number of directions in which the features of all views vary, after `in_span`."""
@@ -88,9 +101,9 @@ class TrainingData(Samples):
         """Split the stacked components of all views by view."""
         return np.split(W, np.cumsum(self.n_features)[:-1])
 
-    def latents(self, W: Array) -> list[Rows]:
-        """Training samples in the common space, (m, d) per view."""
-        return [product(X, np.ascontiguousarray(w)) for X, w in zip(self.arrays, self.split(W), strict=True)]
+    def signs(self, W: Array) -> Array:
+        """Signs, (d,), that make the largest coordinate of a training sample along each component positive."""
+        return component_signs(leading_coordinates(self, self.split(W)))
 
     def _points(self, v: int) -> Rows:
         """The original samples, or points whose distances rank like the kernel distance."""
@@ -98,3 +111,22 @@ class TrainingData(Samples):
         rows = X if seen.all() else X[seen]
         points = rows if self.maps is None else self.maps[v].kernel.euclidean_points(rows)
         return super()._points(v) if points is None else points
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StackedSamples(Samples):
+    """Samples of several views as one set. Scatters have columns for the features of each view."""
+
+    points: Rows  # the original samples, which need as many features in every view
+
+    def _points(self, v: int) -> Rows:
+        return self.points
+
+    def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
+        return intra * graph_scatter(self.arrays, self.patches[0].edges(*ranks))[0]
+
+
+def leading_coordinates(rows: Samples, maps: Sequence[Array]) -> Array:
+    """The largest coordinates of the samples of each view along each component, (n, d)."""
+    latents = (product(X, np.ascontiguousarray(w)) for X, w in zip(rows.arrays, maps, strict=True))
+    return np.array([leading_entries(to_numpy(Z)) for Z in latents])

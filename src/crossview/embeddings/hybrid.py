@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.random import sample_without_replacement
 
 from crossview._types import Array, Indices
-from crossview._validation import check_count, check_weight
+from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
@@ -24,6 +24,8 @@ from crossview.views import Views
 
 __all__ = ["KMvHE", "MvHE"]
 
+_FEW = 1 / 3  # share of the samples from which on landmarks suffice for components of unit norm
+_AUTO_REG = 0.05
 _NO_VARIANCE = 1e-5  # variance, relative to the mean of all directions, that adds next to nothing to a constraint
 
 
@@ -135,7 +137,14 @@ class MvHE(Embedding):
         "n_within": [1, 3],
         "n_between": [15, 30],
     }
-    _refits: ClassVar[tuple[str, ...]] = ("lambda_paired", "lambda_intra", "lambda_inter", "beta", "n_within", "n_between")
+    _refits: ClassVar[tuple[str, ...]] = (
+        "lambda_paired",
+        "lambda_intra",
+        "lambda_inter",
+        "beta",
+        "n_within",
+        "n_between",
+    )
     _needs_labels = True
     _allows_auto_components = True
     _restrict_to_span = True
@@ -255,12 +264,13 @@ class KMvHE(KernelEmbedding, MvHE):
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
         As in `ViewKernel`.
-    reg : float, optional
+    reg : float, "auto" or None
         Ridge of a fit with fewer landmarks than samples; without effect if all samples are landmarks. Such a fit
         minimises :math:`\operatorname{tr} W^\top (S + R) W`, where S is the scatter of the objective and R is `reg`
         times the mean of its absolute diagonal within each view, subject to unit variance:
         :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
-        None keeps the constraint of the paper.
+        None keeps the constraint of the paper, and ``"auto"`` does so if a third of the samples or more are landmarks;
+        otherwise, it is 0.05.
     neighbours, n_patches, device, progress
         As in `MvHE`; `random_state` also draws the patches.
 
@@ -284,8 +294,8 @@ class KMvHE(KernelEmbedding, MvHE):
 
     The features of few landmarks have many directions in which the samples hardly vary. Under the constraint of the
     paper, these have the smallest objective, and matching fails. Under unit variance they do not, and the ridge keeps
-    the components from fitting noise in them. With a small share of the samples as landmarks, this is often tens of
-    points more accurate; with a quarter or more, either constraint may be better (``docs/results/landmarks.md``).
+    the components from fitting noise in them. With a tenth of the samples or fewer as landmarks, this is often tens of
+    points more accurate; with a third, either constraint may be better (``docs/results/landmarks.md``).
 
     References
     ----------
@@ -331,7 +341,7 @@ class KMvHE(KernelEmbedding, MvHE):
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
         landmarks: str = "uniform",
-        reg: float | None = 0.05,
+        reg: float | str | None = "auto",
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         neighbours: str = "auto",
@@ -359,13 +369,17 @@ class KMvHE(KernelEmbedding, MvHE):
 
     def _check_params(self, n_views: int) -> None:
         super()._check_params(n_views)
-        if self.reg is not None:
+        if isinstance(self.reg, str):
+            check_choice(self.reg, "reg", ("auto",))
+        elif self.reg is not None:
             check_weight(self.reg, "reg")
 
     def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
-        if self.reg is None or self.n_landmarks is None or self.n_landmarks >= data.n_seen.max():
+        m, few = data.n_seen.max(), self.n_landmarks
+        reg = self.reg if self.reg != "auto" else _AUTO_REG if few is not None and few < m * _FEW else None
+        if reg is None or few is None or few >= m:
             return super()._components(S, data, d)
-        return _components_of_unit_variance(S, data, d, self.reg)
+        return _components_of_unit_variance(S, data, d, float(reg))
 
 
 def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: float) -> tuple[Array, Array]:

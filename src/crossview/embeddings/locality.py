@@ -1,18 +1,17 @@
 """Methods that preserve neighbourhoods, by part optimisation and whole alignment over pooled samples."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from crossview._backend import concatenate, squared_norms
-from crossview._progress import report
-from crossview._types import Array, Indices, Rows
+from crossview._backend import squared_norms, to_numpy
+from crossview._types import Array, Rows
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.graphs.patches import Edges, Patches
-from crossview.graphs.search import check_neighbours, find_patches
+from crossview.graphs.patches import Edges
+from crossview.graphs.search import check_neighbours
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.samples import Samples
@@ -34,12 +33,11 @@ class _NeighbourEmbedding(Embedding):
         self.neighbour_recall_ = 1.0
         return super()._solve(data, d)
 
-    def _find_patches(self, X: Rows, classes: Indices, n_within: int, n_between: int) -> Patches:
-        """Patches of one set of samples; `neighbour_recall_` becomes the lowest of all sets."""
-        report(more=len(X), now="finding neighbours")
-        patches, recall = find_patches(X, classes, n_within, n_between, self.neighbours)
-        self.neighbour_recall_ = min(self.neighbour_recall_, recall)
-        return patches
+    def _with_patches(self, samples: Samples, n_within: int, n_between: int) -> Samples:
+        """Find the patches of one set of samples; `neighbour_recall_` becomes the lowest of all sets."""
+        found = samples.with_patches(n_within, n_between, self.neighbours)
+        self.neighbour_recall_ = min(self.neighbour_recall_, found.neighbour_recall)
+        return found
 
 
 class _PatchAlignment(_NeighbourEmbedding):
@@ -65,9 +63,10 @@ class _PatchAlignment(_NeighbourEmbedding):
         self.n_between = n_between
         self.neighbours = neighbours
 
-    def _patch_edges(self, X: Rows, classes: Indices) -> Edges:
-        patches = self._find_patches(X, classes, self.n_within, self.n_between)
-        return patches.edges(self.n_within, self.n_between, between_weight=-self.beta)
+    def _alignment(self, samples: Samples) -> Array:
+        """Scatter of the patches of one set of samples."""
+        found = self._with_patches(samples, self.n_within, self.n_between)
+        return found.patch_scatter(self.n_within, self.n_between, between_weight=-self.beta, intra=1.0)
 
     def _check_params(self, n_views: int) -> None:
         super()._check_params(n_views)
@@ -146,10 +145,7 @@ class DLA(_PatchAlignment, PooledEmbedding):
         self.pooled = pooled
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        found = samples.with_patches(self.n_within, self.n_between, self.neighbours)
-        self.neighbour_recall_ = min(self.neighbour_recall_, found.neighbour_recall)
-        S = found.patch_scatter(self.n_within, self.n_between, between_weight=-self.beta, intra=1.0)
-        return smallest_eigenpairs(S, d, overwrite=True)
+        return smallest_eigenpairs(self._alignment(samples), d, overwrite=True)
 
 
 class MvDLA(_PatchAlignment):
@@ -202,17 +198,11 @@ class MvDLA(_PatchAlignment):
     _needs_equal_widths = True
     _allows_auto_components = True
     _restrict_to_span = True
-    _instead_of_lazy = "pass arrays in memory, or use MvHE"
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         self.neighbour_recall_ = 1.0
-        seen = list(data.mask.T)
-        classes = np.concatenate([data.labels[s] for s in seen])
-        samples = concatenate(*data.views._present_rows())
-        edges = self._patch_edges(samples, classes)
-        S, _ = graph_scatter([X[s] for X, s in zip(data.arrays, seen, strict=True)], edges)
-        eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True)
-        return eigenvalues, np.sqrt(len(seen)) * W
+        eigenvalues, W = smallest_eigenpairs(self._alignment(data.stacked()), d, overwrite=True)
+        return eigenvalues, np.sqrt(len(data.n_features)) * W
 
 
 class LPP(_NeighbourEmbedding, PooledEmbedding):
@@ -263,7 +253,6 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
 
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
     _restrict_sets_to_span = True
-    _instead_of_lazy = "pass arrays in memory, or use DLA or MvHE"
 
     def __init__(
         self,
@@ -291,10 +280,25 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
             check_weight(self.t, "t", positive=True)
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        (X,) = samples.arrays
-        nearest = self._find_patches(X, np.zeros(len(X), dtype=np.intp), self.n_neighbors, 0).within
-        squared = np.column_stack([squared_norms(X - X[ids]) for ids in nearest.T])
-        width = self.t if self.t is not None else float(squared.mean()) or 1.0
-        S, D = graph_scatter([X], Edges(nearest, np.exp(-squared / width)))
+        found = self._with_patches(samples.of_one_class(), self.n_neighbors, 0)
+        total, n_edges = found.edge_total(_total_length)
+        width = self.t if self.t is not None else float(total / n_edges) or 1.0
+        S, D = found.edge_total(_heat_scatters, width)
         eigenvalues, W = largest_generalised_eigenpairs(-S, ridge(D, self.reg), d)
         return -eigenvalues, W
+
+
+def _total_length(X: Rows, ids: Any) -> list[Array]:
+    """Sum of the squared lengths of edges, and their number."""
+    there = to_numpy(ids >= 0)
+    return [_squared_lengths(X, ids)[there].sum(), there.sum()]
+
+
+def _heat_scatters(X: Rows, ids: Any, width: float) -> list[Array]:
+    """The matrices of `graph_scatter` for weights of the heat kernel."""
+    return [*graph_scatter([X], Edges(ids, np.exp(-_squared_lengths(X, ids) / width)))]
+
+
+def _squared_lengths(X: Rows, ids: Any) -> Array:
+    """Squared distances to neighbours, in the shape of their table; arbitrary for entries of -1."""
+    return np.column_stack([squared_norms(X - X[column]) for column in ids.T])

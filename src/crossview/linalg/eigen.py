@@ -140,6 +140,12 @@ def component_signs(W: Array) -> Array:
     >>> component_signs(np.array([[1.0, -0.5], [-2.0, 0.5]]))
     array([-1., -1.])
     """
+    return np.where(leading_entries(W) < 0.0, -1.0, 1.0)
+
+
+def leading_entries(W: Array) -> Array:
+    """The entries, (d,), that decide on the signs of the columns of W."""
     size = np.abs(W)
     leading = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
-    return np.where(W[leading, np.arange(W.shape[1])] < 0.0, -1.0, 1.0)
+    entries: Array = W[leading, np.arange(W.shape[1])]
+    return entries

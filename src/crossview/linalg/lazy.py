@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.linalg
+from dask.base import compute
 from dask.delayed import Delayed, delayed
 from scipy.linalg.blas import dsyrk
 
-from crossview._backend.dask import Blocks, keep, row_blocks
+from crossview._backend.dask import Blocks, keep, row_blocks, sum_of
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.graphs.candidates import Nearest, Points, class_candidates
 from crossview.graphs.patches import Patches
@@ -28,9 +28,10 @@ class LazySamples(Samples):
     """Samples in blocks of rows. Everything that has one row per sample is in the blocks, which workers hold."""
 
     blocks: Blocks
+    points: Blocks  # the same parts, with the steps to the points whose Euclidean distances define neighbours
+    counts: Indices  # (blocks, 1 + n): number of samples of each block, of all views and of each view
     widths: Sequence[int]  # number of features of each view
     n_codes: int = 0  # number of classes
-    originals: Blocks | None = None  # the samples as they were given, if these are shifted
     arrays: Sequence[Rows] = field(init=False, repr=False, compare=False)  # only blocks have arrays and weights
     weights: Array = field(init=False, repr=False, compare=False)
 
@@ -39,30 +40,70 @@ class LazySamples(Samples):
         """The samples of views of Dask arrays, without those that no view has."""
         parts = [] if classes is None else [classes]
         blocks = row_blocks([*parts, *views.arrays]).map(_in_memory, views.names, classes is not None, weigh)
-        n_codes = 0 if classes is None else int(classes.max().compute()) + 1
-        return cls(blocks=blocks, widths=views.n_features, n_codes=n_codes)
+        counts = np.array(blocks.compute(_counts))
+        numbered = blocks.map_each(_numbered, _starts(counts[:, 0]))
+        n_codes = int(counts[:, -1].max())
+        return cls(blocks=numbered, points=numbered, counts=counts[:, :-1], widths=views.n_features, n_codes=n_codes)
 
     def total(self, statistic: Callable[..., Any], *args: object) -> Any:
         """Sum over all blocks of ``statistic(block, *args)``."""
         return self.blocks.total(_unless_empty, statistic, *args)
 
+    def of_blocks(self, function: Callable[..., Any], *args: object) -> list[Any]:
+        """``function(block, *args)`` of every block with samples, which must be small."""
+        return [value for value in self.blocks.compute(_unless_empty, function, *args) if value is not None]
+
+    def first_present(self, order: Indices, k: int) -> list[tuple[Array, Indices]]:
+        """For each view, the first k samples that it has in an order of all samples, as arrays, and this order.
+
+        The arrays, which the client receives, are sorted by the numbers of the samples.
+        """
+        n, wanted = k, np.minimum(k, self.n_seen)
+        while True:
+            (some,) = fetch([(self, np.sort(order[:n]))])
+            if (some.mask.sum(axis=0) >= wanted).all():
+                break
+            n *= 2
+        places, found = np.argsort(order[:n]), []
+        for X, seen, number in zip(some.arrays, some.mask.T, wanted, strict=True):
+            first = np.sort(np.flatnonzero(seen)[np.argsort(places[seen])[:number]])
+            found.append((X[first], np.argsort(places[first])))
+        return found
+
     def pooled(self) -> LazySamples:
         """The present samples of all views as those of one view."""
-        parts = [task for one in self.single_views() for task in one.blocks.tasks()]
-        return LazySamples(blocks=Blocks(parts), widths=self.widths[:1], n_codes=self.n_codes)
-
-    def single_views(self) -> Iterator[LazySamples]:
-        """The present samples of each view."""
-        return map(self.single_view, range(len(self.widths)))
+        return self._of_views(range(len(self.widths)))
 
     def single_view(self, v: int) -> LazySamples:
         """The present samples of view v."""
-        blocks = self.blocks.map(Samples.single_view, v)
-        return LazySamples(blocks=blocks, widths=[self.widths[v]], n_codes=self.n_codes)
+        return self._of_views([v])
+
+    def _of_views(self, views: Sequence[int]) -> LazySamples:
+        sizes = self.counts[:, 1:].T[views].ravel()
+        values = zip(np.repeat(views, len(self.counts)), _starts(sizes), strict=True)
+        blocks = Blocks(self.blocks.parts * len(views), self.blocks.steps).map_each(_present, values)
+        return self._one_set(blocks, blocks, sizes, self.widths[views[0]])
+
+    def stacked(self) -> LazySamples:
+        """The present samples of all views as one set, with zeros for the features of other views."""
+        sizes = self.counts[:, 1:].T.ravel()
+        views = np.repeat(range(len(self.widths)), len(self.counts))
+        pairs = [(self.points.applied_to(part), self.blocks.applied_to(part)) for part in self.blocks.parts]
+        numbers = zip(pairs * len(self.widths), views, _starts(sizes), strict=True)
+        parts = Blocks(delayed(_stacked)(*pair, int(v), start) for pair, v, start in numbers)
+        return self._one_set(parts.map(_array, 1), parts.map(_array, 0), sizes, sum(self.widths))
+
+    def _one_set(self, blocks: Blocks, points: Blocks, sizes: Indices, width: int) -> LazySamples:
+        counts = np.column_stack([sizes, sizes])
+        return LazySamples(blocks=blocks, points=points, counts=counts, widths=[width], n_codes=self.n_codes)
+
+    def of_one_class(self) -> Self:
+        """The samples, all of the same class."""
+        return replace(self, blocks=self.blocks.map(_of_one_class), points=self.points.map(_of_one_class), n_codes=1)
 
     def shifted(self, offsets: Sequence[Array]) -> Self:
         """The samples minus an offset for each view, where they are present."""
-        return replace(self, blocks=self.blocks.map(Samples.shifted, offsets), originals=self.blocks)
+        return replace(self, blocks=self.blocks.map(Samples.shifted, offsets))
 
     def row_spaces(self) -> list[Array | None]:
         """For each view, a basis of the directions in which the samples vary; None if these are all directions."""
@@ -86,33 +127,41 @@ class LazySamples(Samples):
 
         Every group of centres meets every block of samples, where it finds candidates. Workers keep the patches.
         """
-        numbered = self.numbered()
-        points = numbered.blocks if numbered.originals is None else numbered.originals
         patches = []
-        for rows in _groups(self.sizes, centres):
-            nearest = points.lazy_total(_nearest, _gather(points, rows), n_within, n_between)
-            patches.append((rows, *keep(delayed(_patches)(nearest))))
-        return replace(numbered, patches=patches, centres=centres)
+        for rows in _groups(self.counts[:, 0], centres):
+            group = _gather(self.blocks.parts, rows)
+            if centres is not None:
+                # In one graph with the sums over blocks that need them, all blocks would have to stay in memory.
+                (group,) = keep(group)
+            nearest = self.points.lazy_total(_nearest, self.points.applied_to(group), n_within, n_between)
+            patches.append((group, *keep(delayed(_patches)(nearest))))
+        return replace(self, patches=patches, centres=centres)
 
-    def numbered(self) -> Self:
-        """The same blocks, as `NumberedSamples`."""
-        starts = np.cumsum([0, *self.sizes])[:-1]
-        originals = None if self.originals is None else self.originals.map_each(_numbered, starts)
-        return replace(self, blocks=self.blocks.map_each(_numbered, starts), originals=originals)
+    def edge_total(self, statistic: Callable[..., Any], *args: object) -> Any:
+        """Sum over the edges within classes of ``statistic(X, ids, *args)``, see `Samples.edge_total`."""
+        return sum_of(self.total(_edges_of, *group, statistic, *args) for group in self._groups())
 
     def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
-        S: Array = self.total(_paired_scatter, paired)
-        for rows, patches in self.patches if intra or inter else ():
-            S = S + self.total(_group_scatter, _gather(self.blocks, rows), patches, ranks, intra, inter)
-        return S
+        if not (intra or inter):
+            return np.asarray(self.total(_paired_scatter, paired))
+        parts = (
+            self.total(_group_scatter, *group, ranks, 0.0 if k else paired, intra, inter)
+            for k, group in enumerate(self._groups())
+        )
+        return np.asarray(sum_of(parts))
 
-    @cached_property
-    def sizes(self) -> list[int]:
-        """Number of samples of each block."""
-        return self.blocks.compute(len)
+    def _groups(self) -> Iterator[tuple[Delayed, Delayed]]:
+        """Groups of centres, and their patches."""
+        return ((self.blocks.applied_to(group), patches) for group, patches in self.patches)
 
     def __len__(self) -> int:
-        return sum(self.sizes)
+        return int(self.counts[:, 0].sum())
+
+    @property
+    def n_seen(self) -> Indices:
+        """Number of samples in each view, (n,)."""
+        numbers: Indices = self.counts[:, 1:].sum(axis=0)
+        return numbers
 
     @property
     def n_features(self) -> list[int]:
@@ -123,6 +172,15 @@ class LazySamples(Samples):
     def n_classes(self) -> int:
         """Number of classes, C."""
         return self.n_codes
+
+
+def fetch(wanted: Iterable[tuple[LazySamples, Indices]]) -> list[NumberedSamples]:
+    """Some samples, by their sorted numbers, in the memory of the client."""
+    tasks = []
+    for samples, ids in wanted:
+        selection = [pair for group in _groups(samples.counts[:, 0], ids) for pair in group]
+        tasks.append(samples.blocks.applied_to(_gather(samples.blocks.parts, selection)))
+    return list(compute(*tasks))
 
 
 def _in_memory(rows: Sequence[Any], names: list[str], labelled: bool, weigh: Callable[[Mask], Array] | None) -> Samples:
@@ -147,20 +205,50 @@ class NumberedSamples(Samples):
     ids: Indices
 
 
+def _counts(rows: Samples) -> list[int]:
+    """Numbers of samples, of those in each view, and of classes up to the last that occurs."""
+    return [len(rows), *rows.mask.sum(axis=0), 0 if rows.classes is None else int(rows.classes.max(initial=-1)) + 1]
+
+
+def _starts(sizes: Indices) -> Indices:
+    """Numbers of the first samples of blocks."""
+    return np.cumsum(sizes) - sizes
+
+
 def _numbered(rows: Samples, start: int) -> NumberedSamples:
     ids = np.arange(start, start + len(rows))
     return NumberedSamples(arrays=rows.arrays, weights=rows.weights, classes=rows.classes, ids=ids)
+
+
+def _present(rows: Samples, value: tuple[int, int]) -> NumberedSamples:
+    """The present samples of a view, numbered from a start."""
+    v, start = value
+    return _numbered(rows.single_view(v), start)
+
+
+def _stacked(points: Samples, rows: Samples, v: int, start: int) -> NumberedSamples:
+    """The present samples of view v: as points, and among the features of all views."""
+    (X,), one = points.single_view(v).arrays, rows.single_view(v)
+    columns = [one.arrays[0] if u == v else np.zeros((len(one), D)) for u, D in enumerate(rows.n_features)]
+    return _numbered(replace(one, arrays=[X, np.hstack(columns)]), start)
+
+
+def _array(rows: Samples, k: int) -> Samples:
+    return replace(rows, arrays=[rows.arrays[k]])
+
+
+def _of_one_class(rows: Samples) -> Samples:
+    return rows.of_one_class()
 
 
 _Selection: TypeAlias = Sequence[tuple[int, Indices | None]]
 """Numbers of blocks, each with the rows selected there, or None for all of them."""
 
 
-def _groups(sizes: Sequence[int], centres: Indices | None) -> Iterator[_Selection]:
+def _groups(sizes: Indices, centres: Indices | None) -> Iterator[_Selection]:
     """Divide centres into groups: each block, or rows of several blocks that are as many as in the largest block."""
     if centres is None:
-        for b in range(len(sizes)):
-            yield [(b, None)]
+        yield from ([(b, None)] for b in range(len(sizes)))
         return
     group: list[tuple[int, Indices | None]] = []
     n_rows = 0
@@ -174,25 +262,23 @@ def _groups(sizes: Sequence[int], centres: Indices | None) -> Iterator[_Selectio
             group, n_rows = [], 0
 
 
-def _gather(blocks: Blocks, selection: _Selection) -> Delayed:
-    """The selected samples of several blocks."""
-    numbers, rows = zip(*selection, strict=True)
-    # In one graph with the sums over blocks that need them, all blocks would have to stay in memory.
-    return keep(delayed(_concatenated)(*blocks.select(numbers).map_each(_selected, rows).tasks()))[0]
+def _gather(parts: Sequence[Delayed], selection: _Selection) -> Delayed:
+    """The selected samples of several blocks, or a whole block."""
+    if selection[0][1] is None:
+        return parts[selection[0][0]]
+    selected: Delayed = delayed(_concatenated)(*(delayed(_selected)(parts[b], rows) for b, rows in selection))
+    return selected
 
 
-def _selected(block: NumberedSamples, rows: Indices | None) -> NumberedSamples:
-    if rows is None:
-        return block
-    arrays = [X[rows] for X in block.arrays]
-    return NumberedSamples(arrays=arrays, weights=block.weights[rows], classes=block.labels[rows], ids=block.ids[rows])
+def _selected(block: NumberedSamples, rows: Indices) -> NumberedSamples:
+    arrays, classes = [X[rows] for X in block.arrays], None if block.classes is None else block.classes[rows]
+    return NumberedSamples(arrays=arrays, weights=block.weights[rows], classes=classes, ids=block.ids[rows])
 
 
 def _concatenated(*parts: NumberedSamples) -> NumberedSamples:
     arrays = [np.concatenate(rows) for rows in zip(*(part.arrays for part in parts), strict=True)]
-    weights, classes, ids = (
-        np.concatenate(rows) for rows in zip(*((p.weights, p.labels, p.ids) for p in parts), strict=True)
-    )
+    weights, ids = (np.concatenate(rows) for rows in zip(*((part.weights, part.ids) for part in parts), strict=True))
+    classes = None if parts[0].classes is None else np.concatenate([part.labels for part in parts])
     return NumberedSamples(arrays=arrays, weights=weights, classes=classes, ids=ids)
 
 
@@ -225,17 +311,35 @@ def _group_scatter(
     centres: NumberedSamples,
     patches: Sequence[Patches],
     ranks: tuple[Any, Any, float],
+    paired: float,
     intra: float,
     inter: float,
 ) -> Array:
     """Share of a block in the scatter of the patches of a group: the scatter is a sum over edges, by where they end."""
-    c, nodes = len(centres), slice(int(block.ids[0]), int(block.ids[-1]) + 1)
-    edges = []
-    for one in patches:
-        inside = one.edges(*ranks).into(nodes)
-        edges.append(replace(inside, ids=np.where(inside.ids < 0, -1, inside.ids + c)))
-    rows = _concatenated(centres, block)
-    return patch_scatter(rows.arrays, rows.mask, edges, centres=np.arange(c), intra=intra, inter=inter)
+    c, rows = len(centres), _concatenated(centres, block)
+    edges = [one.edges(*ranks) for one in patches]
+    edges = [replace(one, ids=_inside(one.ids, block, c)) for one in edges]
+    S = patch_scatter(rows.arrays, rows.mask, edges, centres=np.arange(c), intra=intra, inter=inter)
+    return S + _paired_scatter(block, paired) if paired else S
+
+
+def _edges_of(
+    block: NumberedSamples,
+    centres: NumberedSamples,
+    patches: Sequence[Patches],
+    statistic: Callable[..., Any],
+    *args: object,
+) -> Any:
+    """Share of a block in a sum over the edges of a group, by where they end."""
+    ids = np.full((len(centres) + len(block), patches[0].within.shape[1]), -1)
+    ids[: len(centres)] = _inside(patches[0].within, block, len(centres))
+    return statistic(np.concatenate([centres.arrays[0], block.arrays[0]]), ids, *args)
+
+
+def _inside(ids: Indices, block: NumberedSamples, offset: int) -> Indices:
+    """Rows of samples of a block plus an offset, -1 for samples elsewhere."""
+    start, stop = block.ids[0], block.ids[-1] + 1
+    return np.where((ids >= start) & (ids < stop), ids - start + offset, -1)
 
 
 def _unweighted_grams(rows: Samples) -> list[Array]:

@@ -69,6 +69,10 @@ class Samples:
         labels = None if self.classes is None else self.classes[seen]
         return Samples(arrays=[X if seen.all() else X[seen]], weights=np.ones((seen.sum(), 1)), classes=labels)
 
+    def of_one_class(self) -> Self:
+        """The samples, all of the same class."""
+        return replace(self, classes=np.zeros(len(self), dtype=np.intp))
+
     def total(self, statistic: Callable[..., T], *args: object) -> T:
         """Sum over all samples of ``statistic(samples, *args)``, which gives arrays or lists of them."""
         return statistic(self, *args)
@@ -98,12 +102,19 @@ class Samples:
         found, recalls = [], []
         report(more=int((self.mask if centres is None else self.mask[centres]).sum()))
         for v, seen in enumerate(self.mask.T):
-            report(now=f"finding neighbours in view {v + 1} of {len(self.arrays)}")
+            report(now=f"finding neighbours in view {v + 1} of {self.mask.shape[1]}")
             at = None if centres is None else np.searchsorted(np.flatnonzero(seen), centres[seen[centres]])
             patches, recall = find_patches(self._points(v), self.labels[seen], n_within, n_between, method, centres=at)
             found.append(patches.spread(seen, centres))
             recalls.append(recall)
         return replace(self, patches=found, centres=centres, neighbour_recall=min(recalls))
+
+    def edge_total(self, statistic: Callable[..., T], *args: object) -> T:
+        """Sum over the edges within classes of one view of ``statistic(X, ids, *args)``.
+
+        The statistic gets samples and, for each of them, the rows of its neighbours, padded with -1.
+        """
+        return statistic(self.arrays[0], self.patches[0].within, *args)
 
     def _points(self, v: int) -> Rows:
         """The present samples of view v, whose Euclidean distances define neighbours."""

@@ -12,7 +12,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
 from crossview._backend import frobenius_norm, product, rounding_errors, row_factor, to_numpy
-from crossview._types import Array, Indices, Rows
+from crossview._types import Array, Rows
 
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
 
@@ -56,14 +56,31 @@ def full_rank(gram: Array) -> bool:
     return not info and bool(dpocon(factor, float(len(gram)))[0] > _WELL_CONDITIONED)
 
 
-def constant_direction(R: Rows, pivots: Indices) -> Array | None:
+def constant_direction(R: Rows, factor: Array) -> Array | None:
     """Unit direction, (r,), along which all rows of the kernel features R, (m, r), have the same value; None if none.
 
     Centring removes this direction. Features from a Cholesky factorisation have no other degenerate direction, and the
-    triangular solve with the rows `pivots` of R is far cheaper than a singular value decomposition.
+    triangular solve with those of the pivots, `factor`, is far cheaper than a singular value decomposition.
     """
-    u = scipy.linalg.solve_triangular(to_numpy(R[pivots]), np.ones(len(pivots)), lower=True, check_finite=False)
-    u /= np.linalg.norm(u)
-    projected = to_numpy(product(R, u[:, None]))
-    rounding = max(R.shape) * np.finfo(np.float64).eps * frobenius_norm(R)
-    return u if np.linalg.norm(projected - projected.mean()) <= rounding else None
+    u = unit_image(factor)
+    return direction_if_constant(u, deviation(R, u), len(R))
+
+
+def unit_image(factor: Array) -> Array:
+    """The vector, (r,), whose products with the features of the pivots are 1."""
+    u: Array = scipy.linalg.solve_triangular(factor, np.ones(len(factor)), lower=True, check_finite=False)
+    return u
+
+
+def deviation(R: Rows, u: Array) -> Array:
+    """Sums of the squares of ``R u - 1`` and of R; those of several parts of the rows can be added."""
+    rest = to_numpy(product(R, u[:, None])) - 1.0
+    return np.array([np.square(rest).sum(), frobenius_norm(R) ** 2])
+
+
+def direction_if_constant(u: Array, deviations: Array, m: int) -> Array | None:
+    """Direction of u if the products of m rows of features with it deviate from 1 by rounding errors only."""
+    length = np.linalg.norm(u)
+    error, size = np.sqrt(deviations)
+    rounding = max(m, len(u)) * np.finfo(np.float64).eps * size
+    return u / length if error <= rounding * length else None

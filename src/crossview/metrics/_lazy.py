@@ -19,7 +19,7 @@ from crossview.views import Views
 
 def accuracy(views: Views, y: Any) -> Array:
     """`cross_view_accuracy` by Euclidean distance: every block of probes meets every block of the gallery."""
-    samples = LazySamples.of(views, code_labels(y, views)[0]).numbered()
+    samples = LazySamples.of(views, code_labels(y, views)[0])
     samples = replace(samples, blocks=Blocks(keep(*samples.blocks.tasks())))
     sizes, n = samples.class_sizes, len(views.n_features)
     hits = np.zeros((n, n))

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from crossview.embeddings.hybrid import KMvHE
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
 from crossview.feature_maps import KernelTransformer
 from crossview.preprocessing import ViewPCA, ViewScaler
@@ -70,15 +69,12 @@ def search_space(
 
 
 def _landmarks(method: str, size: tuple[int, int]) -> dict[str, list[Any]]:
-    """Number of landmarks of a kernel method if there are more samples than that, and what else then matters."""
+    """Number of landmarks of a kernel method if there are more samples than that, by parameter name."""
     cls, (n_samples, n_classes) = ALL_METHODS[method], size
     most = _LANDMARKS_LARGE if n_samples >= _LARGE_CLASS * n_classes else _LANDMARKS_SMALL
     if n_samples <= most or not issubclass(cls, KernelTransformer):
         return {}
-    name = cls.__name__.lower()
-    found: dict[str, list[Any]] = {f"{name}__n_landmarks": [most]}
-    # Neither constraint of KMvHE is always better. Folds with fewer samples than landmarks cannot tell: None is first.
-    return found | ({f"{name}__reg": [None, 0.05]} if issubclass(cls, KMvHE) else {})
+    return {f"{cls.__name__.lower()}__n_landmarks": [most]}
 
 
 def tune(
@@ -102,7 +98,7 @@ def tune(
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
         covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``. With
         more than 2,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 2,000 landmarks, unless
-        ``n_landmarks`` is listed here, and both constraints of `KMvHE` are tried (see ``reg`` there).
+        ``n_landmarks`` is listed here.
     n_iter : int, optional
         Number of settings to draw; None tries all.
     **options
