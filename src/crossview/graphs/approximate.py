@@ -24,8 +24,8 @@ N_PROBES = 64
 
 _LIST_SIZE = 128  # samples per list: fewer make finding the lists, more make searching them the larger part
 _MAX_LISTS = 1 << 14  # from two million samples on, lists grow instead, and training takes constant time
-_TRAINING_SAMPLES = 32  # per list
-_ITERATIONS = 4  # of k-means: more do not improve the search
+_TRAINING_SAMPLES = 16  # per list: more, or more iterations, hardly improve the search
+_ITERATIONS = 2  # of k-means
 _CHUNK_ROWS = 1 << 16  # rows converted to single precision at a time
 
 
