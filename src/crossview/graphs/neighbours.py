@@ -298,12 +298,10 @@ class _ApproximateSearch(_SortedSearch):
         if n_targets <= _EXACT_BELOW:
             super()._fill_from_search(table, rows, part, width, same=same)
             return
-        inside, outside = (part, None) if same else (None, part)
+        rows = rows[np.argsort(self.index.lists[rows], kind="stable")]
         for chunk in _chunks(0, len(rows), width):
             queries = rows[chunk]
-            positions, _ = self.index.search(
-                self.sorted[queries], width, n_probes=self.n_probes, inside=inside, outside=outside
-            )
+            positions = self._candidates(queries, part, width, same=same)
             self._fill_from_candidates(table, queries, positions, same=same)
             sizes = self.sizes[queries]
             available = sizes - 1 if same else len(self.X) - sizes
@@ -311,6 +309,13 @@ class _ApproximateSearch(_SortedSearch):
             short = found < np.minimum(available, table.shape[1])
             super()._fill_from_search(table, queries[short], part, width, same=same)
             self._report(queries[~short], same=same)
+
+    def _candidates(self, rows: Indices, part: slice | None, width: int, *, same: bool) -> Indices:
+        X, n_probes = self.sorted[rows], self.n_probes
+        if part is None:
+            return self.index.search_own(X, rows, width, n_probes=n_probes)[0]
+        inside, outside = (part, None) if same else (None, part)
+        return self.index.search(X, width, n_probes=n_probes, inside=inside, outside=outside)[0]
 
     def _fill_from_candidates(self, table: Indices, rows: Indices, positions: Indices, *, same: bool) -> None:
         """Fill rows of the table with the nearest of the candidates at `positions`, padded with -1."""
