@@ -91,7 +91,7 @@ class InvertedFile:
         half = faiss.ScalarQuantizer.QT_fp16
         self._index = faiss.IndexIVFScalarQuantizer(self._quantiser, D, n_lists, half, faiss.METRIC_L2, True)
         self._index.is_trained = True
-        self._groups = None
+        self._groups: Any = None  # of lists, if there are many
         if n_lists >= 2 * _NEARBY:
             kmeans = faiss.Kmeans(D, round(n_lists**0.5), niter=_ITERATIONS, min_points_per_centroid=1)
             kmeans.train(self.centroids)
