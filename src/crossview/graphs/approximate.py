@@ -171,7 +171,9 @@ class InvertedFile:
         anchors = self._groups.reconstruct_n(0, self._groups.ntotal)
         return self._nearby_lists(x, groups, anchors, 1)[1][:, 0]
 
-    def _nearby_lists(self, x: Array, groups: Indices, anchors: Array, k: int) -> tuple[Array, Indices]:
+    def _nearby_lists(
+        self, x: Array, groups: Indices, anchors: NDArray[np.float32], k: int
+    ) -> tuple[NDArray[np.float32], Indices]:
         """Squared distances and numbers of the k lists nearest to every row of x, among those near its group's anchor.
 
         Unlike a search among all lists, it takes a time that does not depend on their number.
@@ -180,7 +182,7 @@ class InvertedFile:
         order = np.argsort(groups, kind="stable")
         present, starts = np.unique(groups[order], return_index=True)
         nearby = self._quantiser.search(anchors[present], _NEARBY)[1]
-        distances, ids = np.empty((len(x), k), dtype=np.float32), np.empty((len(x), k), dtype=np.int64)
+        distances, ids = np.empty((len(x), k), dtype=np.float32), np.empty((len(x), k), dtype=np.intp)
         for rows, candidates in zip(np.split(order, starts[1:]), nearby, strict=True):
             distances[rows], found = knn(x[rows], self.centroids[candidates], k)
             ids[rows] = candidates[found]
