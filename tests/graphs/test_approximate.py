@@ -61,7 +61,7 @@ def test_index_finds_nearly_all_neighbours_and_their_distances():
     assert len(index.centroids) == 125
     ids, distances = index.search(X[:200], 10, n_probes=32)
     assert share(ids, nearest(X[:200], X, 10)) > 0.98
-    np.testing.assert_allclose(distances, np.square(X[:200, None] - X[ids]).sum(axis=-1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(distances, np.square(X[:200, None] - X[ids]).sum(axis=-1), rtol=2e-3, atol=1e-4)
     assert (np.diff(distances, axis=1) >= 0).all()
 
 
@@ -69,7 +69,8 @@ def test_more_lists_find_more_and_all_lists_find_all():
     X = RNG.normal(size=(2000, 12))
     index = approximate.InvertedFile.build(X)
     recalls = [share(index.search(X[:200], 10, n_probes=n)[0], nearest(X[:200], X, 10)) for n in (1, 8, 10_000)]
-    assert recalls[0] < recalls[1] < recalls[2] == 1.0
+    assert recalls[0] < recalls[1] < recalls[2]
+    assert recalls[2] > 0.999  # in half precision, the last two of ten may change places
 
 
 def test_index_restricted_to_samples_or_to_all_others():
@@ -82,6 +83,13 @@ def test_index_restricted_to_samples_or_to_all_others():
             ids, _ = index.search(queries, 5, n_probes=16, **restriction)
             assert np.isin(ids, np.arange(2000)[allowed]).all()
             assert share(ids, nearest(queries, X, 5, allowed)) > 0.95
+
+
+def test_distances_keep_their_precision_with_outliers_and_tight_clusters():
+    X = np.repeat(RNG.normal(size=(50, 6)), 40, axis=0) + 1e-4 * RNG.normal(size=(2000, 6))
+    X[0] = 1e5
+    index = approximate.InvertedFile.build(X)
+    assert share(index.search(X[1:200], 10)[0], nearest(X[1:200], X, 10)) > 0.95
 
 
 def test_too_few_samples_are_padded():

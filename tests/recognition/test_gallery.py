@@ -503,3 +503,14 @@ def test_searches_of_a_gallery_share_its_engines(embedding):
     assert model._gallery._exact("euclidean") is first
     with warnings.catch_warnings(action="error"):
         assert model.rank(PROBES, 1, 2)[0].shape == (90, 2)
+
+
+def test_labels_keep_their_codes_while_classes_are_added():
+    gallery = Gallery.of_view(np.zeros((3, 2)), np.array(["bo", "al", "bo"]), None, "left")
+    assert gallery.classes.tolist() == ["al", "bo"]
+    gallery.append(np.zeros((4, 2)), np.array(["grace", "al", "ada", "grace"]), None, "left")
+    assert gallery.classes.tolist() == ["ada", "al", "bo", "grace"]
+    assert gallery.n_classes == 4
+    assert gallery.labels.tolist() == ["bo", "al", "bo", "grace", "al", "ada", "grace"]
+    assert gallery.labels_of(np.array([3, 0])).tolist() == ["grace", "bo"]
+    assert gallery.enrolled(np.array(["ada", "eve"])).tolist() == [True, False]

@@ -119,6 +119,11 @@ class Gallery:
         """The classes, in sorted order."""
         return self._classes.unique[0]
 
+    @property
+    def n_classes(self) -> int:
+        """Their number, known without sorting them."""
+        return len(self._classes.names)
+
     def labels_of(self, rows: Indices) -> Labels:
         """Classes of some samples."""
         return self._classes.names[self._classes.codes[rows]]
@@ -189,7 +194,7 @@ class Gallery:
         left = np.arange(len(probes))
         few = 4 * k + 12
         depths = [few, _MOST_NEIGHBOURS] if self._is_approximate(options) else [few]
-        for depth in depths if 4 * k < len(self.classes) else ():
+        for depth in depths if 4 * k < self.n_classes else ():
             found, rows = self.nearest(probes[left], min(depth, len(self)), options)
             of_classes = self._classes.codes[rows]
             first = _first_occurrences(of_classes)
@@ -240,18 +245,20 @@ class _Codes:
     def __init__(self, labels: Labels) -> None:
         self._numbers: dict[Any, int] = {}
         self._codes = GrowingArray(np.empty(0, dtype=np.int32))
-        self._dtype = labels.dtype
-        self._known: tuple[Labels, Labels, Indices] | None = None
+        self._names = GrowingArray(labels[:0])
+        self._unique: tuple[Labels, Indices] | None = None
         self.append(labels)
 
     def append(self, labels: Labels) -> None:
-        numbers, known = self._numbers, len(self._numbers)
+        numbers, known = self._numbers, self.names
         for rows in batches(len(labels), _CHUNK):
-            codes = [numbers.setdefault(label, len(numbers)) for label in labels[rows].tolist()]
-            self._codes.append(np.array(codes, dtype=np.int32))
-        dtype = np.promote_types(self._dtype, labels.dtype)
-        if len(numbers) > known or dtype != self._dtype:
-            self._dtype, self._known = dtype, None
+            some = labels[rows]
+            codes = np.array([numbers.setdefault(label, len(numbers)) for label in some.tolist()], dtype=np.int32)
+            new = np.flatnonzero(codes >= len(self.names))
+            self._names.append(some[new[np.unique(codes[new], return_index=True)[1]]])
+            self._codes.append(codes)
+        if len(self.names) > len(known) or self.names.dtype != known.dtype:
+            self._unique = None
 
     @property
     def codes(self) -> Indices:
@@ -260,12 +267,15 @@ class _Codes:
     @property
     def names(self) -> Labels:
         """Labels by code."""
-        return self._sorted()[0]
+        return self._names.values
 
     @property
     def unique(self) -> tuple[Labels, Indices]:
         """Labels in sorted order, and their codes."""
-        return self._sorted()[1:]
+        if self._unique is None:
+            order = np.argsort(self.names, kind="stable")
+            self._unique = self.names[order], order
+        return self._unique
 
     @property
     def values(self) -> Labels:
@@ -274,13 +284,6 @@ class _Codes:
 
     def contains(self, labels: Labels) -> Mask:
         return np.array([label in self._numbers for label in labels.tolist()], dtype=bool)
-
-    def _sorted(self) -> tuple[Labels, Labels, Indices]:
-        if self._known is None:
-            names = np.array(list(self._numbers), dtype=self._dtype)
-            order = np.argsort(names, kind="stable")
-            self._known = names, names[order], order
-        return self._known
 
 
 def _first_occurrences(codes: Indices) -> Mask:

@@ -273,7 +273,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         if replace or not hasattr(self, "_gallery"):
             self._gallery = Gallery.of_view(latent, labels, ids, name)
         else:
-            check_same_kind(labels, self._gallery.classes)
+            check_same_kind(labels, self._gallery.labels_of(np.arange(1)))  # without sorting all classes
             self._gallery.append(latent, labels, ids, name)
         self.threshold_ = None
         self._gallery.prepare(self._search_options())
@@ -357,8 +357,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         check_count(k, "k", least=1)
         probes, gallery = self._latent(X, view), self._enrolled()
-        if k > len(gallery.classes):
-            raise ValueError(f"k={k} is more than the {len(gallery.classes)} classes in the gallery.")
+        if k > gallery.n_classes:
+            raise ValueError(f"k={k} is more than the {gallery.n_classes} classes in the gallery.")
         return gallery.nearest_classes(probes, k, self._search_options())
 
     def calibrate(
