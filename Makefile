@@ -2,12 +2,13 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: help demo test test-oldest bench format clean
+.PHONY: help demo test test-oldest docs bench format clean
 
 help:
 	@echo "make demo         compare all methods on halves of handwritten digits; writes build/demo/report.html"
 	@echo "make test         style, types, layers and tests"
 	@echo "make test-oldest  the tests with the oldest supported releases of the dependencies"
+	@echo "make docs         the documentation site, with all examples run; writes build/docs/index.html"
 	@echo "make bench        speed and memory; writes benchmarks/README.md (a quarter of an hour)"
 	@echo "make format       put the code in shape"
 	@echo "make clean        remove environments and what was built"
@@ -25,6 +26,9 @@ test: .venv/test
 test-oldest: .venv-oldest/test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n auto --dist worksteal
 
+docs: .venv/docs
+	$(RUN) -m sphinx --fail-on-warning --keep-going --builder html docs build/docs
+
 bench: .venv/test
 	$(RUN) benchmarks/run.py
 
@@ -33,7 +37,7 @@ format: .venv/test
 	$(RUN) -m ruff format .
 
 clean:
-	rm -rf .venv .venv-oldest build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build docs/api docs/benchmarks docs/gallery .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 .venv/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crossview needs Python 3.11 or newer: make PYTHON=python3.11")'
@@ -47,6 +51,10 @@ clean:
 
 .venv/test: .venv/pip pyproject.toml
 	$(RUN) -m pip install --quiet --editable . --group test --group peers
+	@touch $@
+
+.venv/docs: .venv/pip pyproject.toml
+	$(RUN) -m pip install --quiet --editable . --group docs
 	@touch $@
 
 .venv-oldest/test: pyproject.toml tests/oldest.txt

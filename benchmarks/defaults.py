@@ -122,7 +122,7 @@ def report(method: str, sets: dict[str, cv.datasets.Dataset], draws: int) -> Non
             ]
             rows += [(what, min(alike, key=lambda k: mean[k]))] if alike else []
     print(
-        f"\n### {method}\n\nBest accuracy: "
+        f"\n## {method}\n\nBest accuracy: "
         + ", ".join(f"{n} {v.max():.0f}" for n, v in zip(table, values, strict=True))
     )
     print(f"\n| setting | | mean loss | {' | '.join(table)} |\n| --- | --- | ---: |{' ---: |' * len(table)}")
