@@ -2,9 +2,9 @@
 First steps: match one half of a digit to the other
 ===================================================
 
-We cut images of handwritten digits in two and look up right halves among left halves. The pixels of the halves cannot be
-compared directly. :class:`~crossview.MvHE` and its kernel version :class:`~crossview.KMvHE` learn one map per view into a
-common space, where the nearest neighbour usually is of the same digit.
+We cut images of handwritten digits in two and look up each half among the other halves. Their pixels cannot be compared
+directly. :class:`~crossview.MvHE` and its kernel version :class:`~crossview.KMvHE` learn one map per view into a common
+space, where nearest neighbours can be trusted more.
 """
 
 # %%
@@ -45,9 +45,8 @@ print(f"KMvHE: {kernel.score(test, y_test):.0%} of matches are right.")
 #
 # Look at the common space
 # ------------------------
-# Principal components of the raw halves keep the views apart: where a sample lies depends on the half, not on the digit.
-# After KMvHE, circles and squares of the same digit meet. The picture has the first two of many components, for four of
-# the ten digits.
+# Principal components of the raw halves keep the views apart. After KMvHE, circles and squares of the same digit meet.
+# The picture shows two components of the common space and four of the ten digits.
 before = cv.PCA(n_components=2).fit(train).transform(test)
 after = kernel.transform(test)
 
