@@ -2,9 +2,9 @@
 New objects and strangers
 =========================
 
-A matcher is often used on people or objects that it was not trained on, and some of those it sees are not enrolled. We
-learn from one set of objects, enrol others, and calibrate the :class:`~crossview.CrossViewClassifier` so that it rejects
-most strangers.
+A matcher often meets people or objects that it was not trained on, and some of them are not enrolled. We learn from one
+set of objects, enrol others, and calibrate the :class:`~crossview.CrossViewClassifier` so that it rejects most
+strangers.
 """
 
 # %%
