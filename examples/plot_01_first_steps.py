@@ -24,8 +24,8 @@ train, test, y_train, y_test = train_test_split(data.views, data.y, train_size=6
 # %%
 # Compare raw pixels
 # ------------------
-# Each test half is compared with all test halves of the other view. A match is right if the nearest one shows the same
-# digit.
+# Each test half is compared with all test halves of the other view, its own other half included. A match is right if
+# the nearest one shows the same digit.
 raw = cv.metrics.mean_accuracy(test, y_test)
 chance = cv.metrics.chance_accuracy(test, y_test)
 print(f"Raw pixels: {raw:.0%} of matches are right. Chance is {chance:.0%}.")
@@ -53,14 +53,10 @@ after = kernel.transform(test)
 plt.style.use("tableau-colorblind10")
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 shown = y_test < 4
-for ax, latents, title in zip(
-    axes,
-    (before, after),
-    (f"Before: raw pixels, {raw:.0%} right", f"After: KMvHE, {kernel.score(test, y_test):.0%} right"),
-    strict=True,
-):
+for ax, latents in zip(axes, (before, after), strict=True):
     cv.plot.embedding(latents[shown], y_test[shown], ax=ax)
-    ax.set_title(title)
+axes[0].set_title(f"Before: raw pixels, {raw:.0%} right")
+axes[1].set_title(f"After: KMvHE, {kernel.score(test, y_test):.0%} right")
 axes[0].get_legend().remove()
 figure.suptitle("Left and right halves of digits meet in the common space")
 plt.show()

@@ -10,9 +10,9 @@ other objects, which were not in the training data.
 # %%
 # A folder with one subfolder per camera
 # --------------------------------------
-# You have ``shapes/day/object-001/0.png``, ``shapes/night/object-001/0.png`` and so on: the view, the class and the
-# sample. Here we render such images and store them in a temporary folder. The night camera is turned by 40° and has
-# fewer pixels, and its image is a negative that is lit from elsewhere.
+# Images are stored as ``day/object-001/0.png``, ``night/object-001/0.png`` and so on: the view, the class and the
+# sample. Here we render some and write them to a temporary folder. The night camera stands elsewhere, 40° to the side,
+# has another light and fewer pixels, and gives negatives.
 import tempfile
 from pathlib import Path
 

@@ -10,7 +10,8 @@ found make different mistakes, so a :class:`~crossview.Committee` of them can be
 # %%
 # Search
 # ------
-# Halves of handwritten digits are matched, as in the first example, with 100 training samples.
+# We match halves of handwritten digits, as in :ref:`sphx_glr_gallery_plot_01_first_steps.py`, with only 100 training
+# samples.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -34,6 +35,8 @@ in_folds, on_test = search.best_score_, search.score(test, y_test)
 print(f"It matches {in_folds:.0%} correctly in cross-validation, and {on_test:.0%} of the test samples.")
 
 # %%
+# The score in cross-validation tends to be too high, because it is the best of many. Judge a model on test samples.
+#
 # Default, tuned and committee
 # ----------------------------
 # ``members=8`` makes a committee of the eight best settings. It takes eight times as long to apply. Both are chosen
