@@ -3,7 +3,7 @@ Incomplete views
 ================
 
 Sensors fail, and some samples are missing in some views. It is tempting to train on the complete samples only, but with
-four views there may be few of them. :class:`~crossview.MvHE` and the other methods use every sample that at least two
+four views there may be few of them. :class:`~crossview.KMvHE` and the other methods use every sample that at least two
 views have seen.
 """
 
