@@ -56,8 +56,8 @@ print(f"The tuned MvHE finds it for {matcher.score(probes, labels):.0%}.")
 # %%
 # Look at the matches
 # -------------------
-# ``kneighbors`` finds the nearest enrolled images, and ``rank`` the nearest objects. Right matches have a green frame and
-# a tick. As every object is enrolled with four images, the fifth match must be wrong if the first four are right.
+# ``kneighbors`` finds the nearest enrolled images, and ``rank`` the nearest objects. Right matches have a green frame
+# and a tick. Every object is enrolled with four images, so after four right matches, the fifth must be wrong.
 shown = [0, 20, 40, 60, 80]
 _, rows = matcher.kneighbors(probes[shown], n_neighbors=5)
 print(f"The images nearest to {data.ids[test][0]}: {', '.join(matcher.gallery_ids_[rows[0]])}.")
