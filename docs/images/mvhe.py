@@ -45,7 +45,12 @@ def draw_samples(ax, title, patch=None):
     """Both views of the sample, and its neighbours: strong in the view of the patch, pale in the other."""
     for v, left in enumerate((0.0, 3.5)):
         box = FancyBboxPatch(
-            (left + 0.05, 0.0), 2.4, 1.8, boxstyle="round,pad=0,rounding_size=0.15", facecolor="#eef1f4", edgecolor="none"
+            (left + 0.05, 0.0),
+            2.4,
+            1.8,
+            boxstyle="round,pad=0,rounding_size=0.15",
+            facecolor="#eef1f4",
+            edgecolor="none",
         )
         ax.add_patch(box)
         ax.text(left + 1.25, -0.08, f"view {v + 1}", ha="center", va="top", fontsize=10.5, color=INK)
