@@ -112,6 +112,16 @@ def check_evaluation(names, folder):
         assert (folder / "crossview-evaluate" / model / "report.html").exists()
 
 
+def check_problem(names, folder):
+    assert names["before"] == pytest.approx(0.14, abs=0.01)
+    assert names["after"] == pytest.approx(0.86, abs=0.01)
+    assert names["left"].shape == names["right"].shape
+
+
+def check_mvhe(names, folder):
+    assert [*names["scores"].values()] == pytest.approx([0.49, 0.23, 0.44, 0.24], abs=0.01)
+
+
 CHECKS = {
     "README": check_readme,
     "recipe": check_recipe,
@@ -119,4 +129,6 @@ CHECKS = {
     "tuning": check_tuning,
     "data": check_data,
     "evaluation": check_evaluation,
+    "problem": check_problem,
+    "mvhe": check_mvhe,
 }
