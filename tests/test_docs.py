@@ -16,7 +16,8 @@ import crossview as cv
 from crossview.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LISTS = ("api", "changes", "contributing", "development", "guide")  # pages of links, and copies of others
+PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.stem not in LISTS)]
 BLOCK = re.compile(r"(<!-- long -->\n)?```(python|sh)\n(.*?)```", flags=re.DOTALL)
 
 
@@ -122,7 +123,51 @@ def check_mvhe(names, folder):
     assert [*names["scores"].values()] == pytest.approx([0.49, 0.23, 0.44, 0.24], abs=0.01)
 
 
+def check_choosing(names, folder):
+    assert max(names["accuracy"], key=names["accuracy"].get) == "KMvHE"
+
+
+def check_parameters(names, folder):
+    settings = {(1, beta, n): score / 100 for (beta, n), score in names["balance"].items()} | names["by_balance"]
+    pushes = {setting: setting[1] * setting[2] / setting[0] for setting in settings}
+    balanced = [score for setting, score in settings.items() if 1 < pushes[setting] < 3.01]
+    assert min(balanced) > 1.2 * max(score for setting, score in settings.items() if pushes[setting] < 0.6)
+    assert max(score for setting, score in settings.items() if pushes[setting] > 8) < 0.2
+    assert names["by_both"][0.01, 9.0] > 2 * names["by_both"][0.01, 1.5]
+    assert names["by_number"][-1] < 20 < 50 < names["by_number"].max()
+    by_scaler = names["by_scaler"]
+    assert by_scaler["turntable", "feature"] < by_scaler["turntable", "view"]
+    assert by_scaler["captions", "feature"] > by_scaler["captions", "view"]
+
+
+def check_checklist(names, folder):
+    assert names["healthy"] > 0.75 > 0.2 > names["misaligned"]
+    correlations = names["correlation_of_new_samples"]
+    assert correlations(names["train"]).min() > 0.5 > abs(correlations(names["shuffled"])).max()
+    losses = {method: feature / view for method, (view, feature) in names["by_scaling"].items()}
+    assert min(losses, key=losses.get) == "MvHE"
+    assert losses["MvHE"] < 0.3
+    assert names["by_folds"]["samples"][0] > 0.95 > 0.6 > names["by_folds"]["samples"][1]
+    without = names["evaluation"].mean.accuracy_without_counterpart.value
+    assert without < names["evaluation"].mean.accuracy.value - 0.1
+
+
+def check_incomplete(names, folder):
+    marked, complete, zeros, means = list(names["by_form"].values())[1:]
+    assert marked > complete > 2 * max(zeros, means)
+
+
+def check_kernels(names, folder):
+    assert all(kernel > linear + 0.1 for linear, kernel in names["gains"].values())
+    assert min(names["by_width"][0.1], names["by_width"][10]) > 0.7 > 0.5 > names["by_width"][100]
+
+
 CHECKS = {
+    "choosing": check_choosing,
+    "parameters": check_parameters,
+    "checklist": check_checklist,
+    "incomplete": check_incomplete,
+    "kernels": check_kernels,
     "README": check_readme,
     "recipe": check_recipe,
     "matching": check_matching,
