@@ -26,6 +26,9 @@ test: .venv/test
 	.venv/$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
 
+test-core: .venv/test-core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
+
 test-oldest: .venv-oldest/test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-oldest/$(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -67,6 +70,10 @@ clean:
 
 .venv/test: .venv/pip pyproject.toml
 	$(RUN) -m pip install --quiet --editable . --group test --group peers
+	@touch $@
+
+.venv/test-core: .venv/pip pyproject.toml
+	$(RUN) -m pip install --quiet --editable . --group test-core
 	@touch $@
 
 .venv/docs: .venv/pip pyproject.toml
