@@ -68,9 +68,7 @@ def check_readme(metadata: Message) -> None:
     if relative:
         sys.exit(f"error: links of the README would be broken on a package index: {', '.join(relative)}.")
     if not any(url.startswith("Repository,") for url in metadata.get_all("Project-URL", [])):
-        print(
-            "note: [project.urls] of pyproject.toml has no Repository: package indexes show the README's links as text."
-        )
+        print("note: pyproject.toml has no Repository in [project.urls]: package indexes show relative links as text.")
 
 
 if __name__ == "__main__":
