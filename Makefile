@@ -6,15 +6,15 @@ RUN = .venv/$(BIN)/python
 .PHONY: help demo test test-core test-oldest docs bench release-check format clean
 
 help:
-	@echo "make demo         compare all methods on halves of handwritten digits; writes build/demo/report.html"
-	@echo "make test         style, types, layers and tests"
-	@echo "make test-core    the tests that need neither faiss, torch nor a browser"
-	@echo "make test-oldest  the tests with the oldest supported releases of the dependencies"
-	@echo "make docs         the documentation site, with all examples run; writes build/docs/index.html"
-	@echo "make bench        speed and memory; writes benchmarks/README.md (a quarter of an hour)"
+	@echo "make demo           compare all methods on halves of handwritten digits; writes build/demo/report.html"
+	@echo "make test           style, types, layers and tests"
+	@echo "make test-core      the tests that need neither faiss, torch nor a browser"
+	@echo "make test-oldest    the tests with the oldest supported releases of the dependencies"
+	@echo "make docs           the documentation site, with all examples run; writes build/docs/index.html"
+	@echo "make bench          speed and memory; writes benchmarks/README.md (a quarter of an hour)"
 	@echo "make release-check  build the distributions into dist, check them, and run the README's code with the wheel alone"
-	@echo "make format       put the code in shape"
-	@echo "make clean        remove environments and what was built"
+	@echo "make format         put the code in shape"
+	@echo "make clean          remove environments and what was built"
 
 demo: .venv/demo
 	.venv/$(BIN)/crossview compare --output build/demo
