@@ -4,7 +4,8 @@ The path is followed twice: with folders of images of objects that were not seen
 features of classes that were. The last step needs neither crossview nor scikit-learn: NumPy, Pillow and onnxruntime
 give the same answers.
 
-Run ``python examples/from_data_to_decision.py FOLDER``. Everything is written to FOLDER.
+Install ``crossview[cli,onnx]``, and run ``python examples/from_data_to_decision.py FOLDER``. Everything is written to
+FOLDER.
 """
 
 import csv

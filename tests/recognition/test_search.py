@@ -269,7 +269,7 @@ def test_progress_says_what_is_tried(told, n_jobs):
     options = {"n_folds": 3, "members": 2, "progress": True, "n_jobs": n_jobs}
     cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0], "mvda__n_components": [2, 4]}, **options)
     (label, total, unit), *calls = told
-    assert (label, total, unit) == ("Searching for MvDA", 3 * 2 + 3 + 1, "fits")
+    assert (label, total, unit) == ("Searching for MvDA", 3 * 2 + 3 * 2 + 2, "fits")
     assert sum(steps for steps, _, _ in calls) == total
     now = list(dict.fromkeys(now for _, now, _ in calls if now))
     committee = [f"scoring the committee, fold {fold} of 3" for fold in (1, 2, 3)]

@@ -14,6 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from crossview._progress import progress
 from crossview.cli.app import err, out
 from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.compose import AT_CHANCE
@@ -55,7 +56,8 @@ def _is_attended() -> bool:
 def write_page(report: Report, folder: Path, static: bool) -> Path:
     """Write a report into a folder, and return the path of its page."""
     try:
-        return write_report(report, folder, static=static)
+        with progress("Writing the report", 1, unit="pages"):
+            return write_report(report, folder, static=static)
     except OSError as error:
         fix = "free some space, make it writable, or choose another --output"
         raise OSError(f"the report cannot be written to {folder}: {fix} ({error.strerror or error}).") from error

@@ -24,7 +24,7 @@ from crossview.views import Views
 
 __all__ = ["KMvHE", "MvHE"]
 
-_FEW = 1 / 3  # share of the samples from which on landmarks suffice for components of unit norm
+_FEW = 3  # times as many samples as landmarks, from which on components of unit variance are better
 _AUTO_REG = 0.05
 _NO_VARIANCE = 1e-5  # variance, relative to the mean of all directions, that adds next to nothing to a constraint
 
@@ -269,8 +269,8 @@ class KMvHE(KernelEmbedding, MvHE):
         minimises :math:`\operatorname{tr} W^\top (S + R) W`, where S is the scatter of the objective and R is `reg`
         times the mean of its absolute diagonal within each view, subject to unit variance:
         :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
-        None keeps the constraint of the paper, and ``"auto"`` does so if a third of the samples or more are landmarks;
-        otherwise, it is 0.05.
+        None keeps the constraint of the paper, and ``"auto"`` does so if more than a third of the samples are
+        landmarks; otherwise, it is 0.05.
     neighbours, n_patches, device, progress
         As in `MvHE`; `random_state` also draws the patches.
 
@@ -376,7 +376,7 @@ class KMvHE(KernelEmbedding, MvHE):
 
     def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
         m, few = data.n_seen.max(), self.n_landmarks
-        reg = self.reg if self.reg != "auto" else _AUTO_REG if few is not None and few < m * _FEW else None
+        reg = self.reg if self.reg != "auto" else _AUTO_REG if few is not None and _FEW * few <= m else None
         if reg is None or few is None or few >= m:
             return super()._components(S, data, d)
         return _components_of_unit_variance(S, data, d, float(reg))

@@ -328,7 +328,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _search(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> None:
         """Score the candidates, choose, and fit the best."""
         scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
-        total = len(splits) * (len(candidates) + (self.members > 1)) + self.refit
+        # A committee counts as its members in every fold, and so does the final fit.
+        total = len(splits) * (len(candidates) + self.members * (self.members > 1)) + self.members * self.refit
         label = f"Searching for {type(self._steps()[-1][1]).__name__}"
         with progress(label, total, self.progress, unit="fits") as advance:
             scores = self._score_candidates(scorer, views, y, splits, advance)
@@ -343,7 +344,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             if self.refit:
                 advance(0, "fitting the best to all samples")
                 self.best_estimator_ = self._fit_best(views, y)
-                advance()
+                advance(self.members)
 
     def _score_file(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> ScoreFile:
         """The file that keeps the scores of exactly this search, if there is to be one."""
@@ -452,7 +453,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 score = SCORERS[self.scoring](latents, y[test], [committee.n_components_], "euclidean")
                 kept.append(name, score)
             scores.append(score)
-            advance()
+            advance(self.members)
         return float(np.mean(scores))
 
     def _fit_best(self, views: Views, y: NDArray[Any]) -> Any:
