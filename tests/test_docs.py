@@ -10,6 +10,7 @@ import click
 import numpy as np
 import pytest
 import typer
+from code_blocks import code_blocks
 from commands import run
 
 import crossview as cv
@@ -18,7 +19,6 @@ from crossview.cli import app
 ROOT = Path(__file__).parents[1]
 LISTS = ("api", "changes", "contributing", "development", "guide")  # pages of links, and copies of others
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.stem not in LISTS)]
-BLOCK = re.compile(r"(<!-- long -->\n)?```(python|sh)\n(.*?)```", flags=re.DOTALL)
 
 
 def test_there_is_a_page_to_run():
@@ -29,7 +29,7 @@ def test_there_is_a_page_to_run():
 def test_code_blocks_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    blocks = code_blocks(page)
     assert blocks
     for long, language, code in blocks:
         if language == "python":
@@ -55,9 +55,7 @@ def parse(arguments):
 
 def test_the_method_in_contributing_is_an_embedding():
     names: dict[str, object] = {}
-    (code,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.DOTALL
-    )
+    ((_, _, code),) = code_blocks(ROOT / "CONTRIBUTING.md")
     exec(compile(code, "CONTRIBUTING.md", "exec"), names)
     data = cv.datasets.load_digits()
     model = names["IndicatorRegression"]().fit(data.views[:900], data.y[:900])

@@ -343,6 +343,15 @@ def transform_view(model: Any, X: ArrayLike, view: int | str) -> Any:
     -------
     latent : ndarray or data frame of shape (t, d)
         The samples in the common space, in the container that ``set_output`` of the embedding asks for.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> from sklearn.pipeline import make_pipeline
+    >>> data = cv.datasets.load_digits()
+    >>> model = make_pipeline(cv.ViewScaler(), cv.MvHE(n_components=5)).fit(data.views[:300], data.y[:300])
+    >>> cv.transform_view(model, data.views["right"][300:310], "right").shape
+    (10, 5)
     """
     latent, last = map_view(model, X, view), unwrap(model)[-1]
     return last._contain(latent, X, index_of_view(view, last.view_names_))

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import oracles
 import pytest
-import torch
 from commands import run
 from methods import OPPONENTS, make
 from sklearn.base import clone
@@ -22,7 +21,10 @@ from sklearn.utils import get_tags
 import crossview as cv
 from crossview._progress import silent
 from crossview.embeddings import neighbourhood
-from crossview.embeddings._contrastive import Batch, Nodes, Trainer, batch_rows
+
+torch = pytest.importorskip("torch")
+training = pytest.importorskip("crossview.embeddings._contrastive")
+Batch, Nodes, Trainer, batch_rows = training.Batch, training.Nodes, training.Trainer, training.batch_rows
 
 ARRAYS, Y = make()
 EVERY = pytest.mark.parametrize("model", OPPONENTS, ids=repr)

@@ -35,6 +35,14 @@ class Dataset:
         What the data are and where they come from.
     ids : ndarray of shape (m,), optional
         The source's name of every sample; None if it has none.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> views = cv.Views({"photo": [[0.1, 0.2], [0.3, 0.4]], "sketch": [[1.0], [2.0]]})
+    >>> data = cv.datasets.Dataset(views, ["ada", "ben"], ["ada", "ben"])
+    >>> data.view_names
+    ['photo', 'sketch']
     """
 
     views: Views

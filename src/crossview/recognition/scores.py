@@ -98,24 +98,59 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of a model on test samples, as `evaluate` and `evaluate_probes` return them."""
+    """Scores of a model on test samples, as `evaluate` and `evaluate_probes` return them.
+
+    Parameters
+    ----------
+    mean : Scores
+        Means over the directions: ``accuracy``, ``average_precision``, ``counterpart_first``,
+        ``accuracy_without_counterpart`` and ``equal_error_rate``, each with ``value``, ``low`` and ``high``, or None
+        where they cannot be measured; ``cmc``, a tuple of these; ``true_match_rates`` and ``false_negative_rates`` by
+        the share of false positives; and ``chance``, the expected accuracy of random matches.
+    directions : tuple of Direction
+        One per ordered pair of views: ``gallery``, ``probe``, the numbers of samples, ``scores`` as in `mean`, and the
+        curves ``roc`` and ``identification``.
+    metric : str
+        The distance.
+    n_samples, n_classes : int
+        Numbers of test samples and of their classes.
+    n_unlabelled : int
+        Number of samples without a label, which were left out.
+    resampled : {"classes", "samples"}
+        What the bootstrap draws.
+    n_bootstrap : int
+        Number of draws.
+    confidence : float
+        Confidence of the intervals.
+    confusions : tuple of Confusion
+        The most frequent errors: ``count`` probes ``of`` all of class ``label`` are ``taken_for`` another.
+    at_threshold : ThresholdScores, optional
+        What a calibrated matcher does at its threshold: ``strangers_matched``, ``false_positive_rate``,
+        ``false_rejection_rate`` and ``accuracy_accepted``.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> model = cv.MvDA(reg=0.1).fit(data.views[:900], data.y[:900])
+    >>> evaluation = cv.evaluate(model, data.views[900:], data.y[900:], n_bootstrap=100)
+    >>> print(evaluation.mean.accuracy)
+    0... [0..., 0...]
+    >>> [(direction.probe, direction.gallery) for direction in evaluation.directions]
+    [('right', 'left'), ('left', 'right')]
+    """
 
     mean: Scores
-    """Means over the directions."""
     directions: tuple[Direction, ...]
     metric: str
     n_samples: int
     n_classes: int
     n_unlabelled: int
-    """Number of samples without a label, which were left out."""
     resampled: str
-    """What the bootstrap draws: "classes" or "samples"."""
     n_bootstrap: int
     confidence: float
     confusions: tuple[Confusion, ...]
-    """The most frequent errors."""
     at_threshold: ThresholdScores | None = None
-    """Of a calibrated matcher."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, text and numbers, for JSON; None stands for infinity."""
