@@ -44,8 +44,8 @@ for (kernel, scale), score in sorted(best.items(), key=lambda item: -item[1])[:5
 print(f"The best setting matches {search.score(test, y_test):.1%} of the test samples correctly.")
 
 # %%
-# From a third of the default gamma to ten times it, the accuracy of the rbf kernel hardly changes. Far too narrow kernels
-# fail: every sample is then similar to itself only.
+# From a third of the default gamma to ten times it, the accuracy of the rbf kernel hardly changes. Kernels that are far
+# too narrow fail: every sample is then similar to itself only.
 plt.style.use("tableau-colorblind10")
 fig, ax = plt.subplots(layout="constrained")
 for kernel, marker in {"rbf": "o", "laplacian": "s"}.items():

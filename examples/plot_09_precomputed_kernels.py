@@ -58,8 +58,8 @@ def similarities(rows):
 model = cv.KMvHE(kernel="precomputed").fit(similarities(train), y[train])
 
 # %%
-# The test samples are new images, with newly drawn words. The picture shows the first image of every digit, and above it
-# the nearest of the 500 test words.
+# The test samples are new images, with newly drawn words. The picture shows the first image of every digit, and above
+# it the nearest of the 500 test words.
 latents = model.transform(similarities(test))
 accuracy = cv.metrics.cross_view_accuracy(latents, y[test])
 print(f"Images that find a word for their digit: {accuracy[1, 0]:.1%}")
@@ -67,7 +67,7 @@ print(f"Words that find an image of their digit: {accuracy[0, 1]:.1%}")
 shown = np.unique(y[test], return_index=True)[1]
 nearest = euclidean_distances(latents["image"][shown], latents["word"]).argmin(axis=1)
 
-fig, axes = plt.subplots(2, 5, figsize=(6.4, 4), layout="constrained")
+fig, axes = plt.subplots(2, 5, figsize=(6.4, 3.4), layout="constrained")
 for ax, probe, match in zip(axes.flat, test[shown], test[nearest], strict=True):
     is_right = y[probe] == y[match]
     ax.imshow(images[probe].reshape(8, 8), cmap="gray_r")

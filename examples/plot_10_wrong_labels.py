@@ -44,13 +44,14 @@ for name, found in accuracies.items():
 unlabelled = cv.KMvHE(lambda_intra=0.0, lambda_inter=0.0).fit(train, y_train).score(test, y_test)
 print(f"KMvHE without labels reaches {unlabelled:.1%}.")
 
-plt.style.use("tableau-colorblind10")
+plt.rcParams["axes.prop_cycle"] = plt.cycler(color=["#0072b2", "#d55e00", "#009e73"])
 fig, ax = plt.subplots(layout="constrained")
-for (name, found), marker in zip(accuracies.items(), "osD", strict=True):
-    ax.errorbar(100 * shares, 100 * found.mean(axis=0), 100 * found.std(axis=0), marker=marker, capsize=3, label=name)
+for (name, found), style in zip(accuracies.items(), ("o-", "s-", "D-"), strict=True):
+    mean, deviation = 100 * found.mean(axis=0), 100 * found.std(axis=0)
+    ax.errorbar(100 * shares, mean, deviation, fmt=style, capsize=3, label=name)
 ax.axhline(100 * unlabelled, color="0.5", linestyle="--", label="KMvHE without labels")
 ax.axhline(10, color="0.5", linestyle=":", label="chance")
 ax.set(xlabel="labels permuted in training, %", ylabel="test accuracy, %", ylim=(0, 100))
 ax.set_title("KMvHE suffers least from wrong labels")
-ax.legend()
+ax.legend(loc="lower left", bbox_to_anchor=(0.0, 0.1))
 plt.show()
