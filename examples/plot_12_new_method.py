@@ -3,8 +3,8 @@ A new method in twenty lines
 ============================
 
 A method is a class that states its parameters and its mathematics; the base class checks input, centres views, handles
-missing samples and scores. This example writes one, which regresses class indicators on every view, and compares it with
-two methods of the package.
+missing samples and scores. This example writes one, which regresses class indicators on every view, and compares it
+with two methods of the package.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from crossview.embeddings._base import Embedding
 from crossview.linalg.generalised import ridge
 
 # %%
-# With the indicators of classes :math:`Y`, the map of view v is :math:`W_v = (X_v^\\top X_v + R)^{-1} X_v^\\top Y`, where
-# the ridge :math:`R` is ``reg`` times the mean diagonal of :math:`X_v^\\top X_v`. All views regress on the same
+# With the indicators of classes :math:`Y`, the map of view v is :math:`W_v = (X_v^\top X_v + R)^{-1} X_v^\top Y`,
+# where the ridge :math:`R` is ``reg`` times the mean diagonal of :math:`X_v^\top X_v`. All views regress on the same
 # indicators, so their predictions share a space with one dimension per class. ``_solve`` returns a value for every
 # component and the maps of all views, one above the other.
 
@@ -65,9 +65,8 @@ fig, ax = plt.subplots(layout="constrained")
 for (name, found), style in zip(scores.items(), ("o-", "s-", "D-"), strict=True):
     ax.errorbar(numbers, 100 * np.mean(found, axis=1), 100 * np.std(found, axis=1), fmt=style, capsize=3, label=name)
 ax.axhline(10, color="0.5", linestyle=":", label="chance")
-ax.set(
-    xscale="log", xticks=numbers, xticklabels=numbers, xlabel="training samples per class", ylabel="test accuracy, %"
-)
+ax.set(xscale="log", xlabel="training samples per class", ylabel="test accuracy, %")
+ax.set_xticks(numbers, numbers)
 ax.set_title("A new method next to MvDA and PCA on digits")
 ax.minorticks_off()
 ax.legend()

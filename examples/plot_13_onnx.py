@@ -36,9 +36,8 @@ gallery, labels = matcher.embedding_.transform_view(train["left"], "left"), y_tr
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 session = onnxruntime.InferenceSession(model, options)
-print(
-    f"The file has {len(model) / 1e6:.1f} MB; the distance is {session.get_modelmeta().custom_metadata_map['distance']}."
-)
+distance = session.get_modelmeta().custom_metadata_map["distance"]
+print(f"The file has {len(model) / 1e6:.1f} MB; the distance is {distance}.")
 
 # %%
 # From here on, only ONNX Runtime and NumPy are used.
