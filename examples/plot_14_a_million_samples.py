@@ -15,27 +15,27 @@ import numpy as np
 import crossview as cv
 
 # %%
-# Two views with 16 features each mix six factors, which vary around the mean of a sample's class, and add noise.
+# Two views with eight features each mix six factors, which vary around the mean of a sample's class, and add noise.
 random = np.random.default_rng(0)
 means = random.standard_normal((100, 6), dtype=np.float32)
-mixings = random.standard_normal((2, 6, 16), dtype=np.float32)
+mixings = random.standard_normal((2, 6, 8), dtype=np.float32)
 
 
 def generate(m):
     """M samples of 100 classes in two views."""
     y = random.integers(100, size=m)
     factors = means[y] + 0.3 * random.standard_normal((m, 6), dtype=np.float32)
-    return [factors @ mixing + random.standard_normal((m, 16), dtype=np.float32) for mixing in mixings], y
+    return [factors @ mixing + 0.5 * random.standard_normal((m, 8), dtype=np.float32) for mixing in mixings], y
 
 
 test, y_test = generate(2000)
 
 # %%
-# The approximate search builds an index first, with faiss. It pays off for the patches of many samples; for 200 patches,
-# an exact search is quicker. By default, MvHE searches approximately from 30,000 samples if faiss is installed.
+# The approximate search builds an index first, with faiss. It pays off for the patches of many samples; for 200, an
+# exact search is quicker. By default, MvHE searches approximately from 30,000 samples if faiss is installed.
 million = 1_000_000
 fits = {
-    "exact": (cv.MvHE(5, neighbours="exact"), [2_000, 4_000, 8_000, 16_000]),
+    "exact": (cv.MvHE(5, neighbours="exact"), [2_000, 4_000, 8_000]),
     "approximate": (cv.MvHE(5, neighbours="approximate"), [4_000, 16_000]),
     "exact, 200 patches": (cv.MvHE(5, neighbours="exact", n_patches=200), [10_000, 100_000, million]),
 }
@@ -50,8 +50,8 @@ for name, (model, sizes) in fits.items():
     print(f"{name}: {seconds[name][-1]:.1f} s for {m:,} samples, {recall:.1%} of neighbours, accuracy {accuracy:.1%}")
 
 # %%
-# The accuracies are those of the largest fits, and hardly differ. Dotted lines extrapolate: proportionally to m² for the
-# exact search, to m for the approximate one.
+# The accuracies are those of the largest fits, and hardly differ. Dotted lines extrapolate: in proportion to m² for
+# the exact search, and to m for the approximate one.
 fig, ax = plt.subplots(layout="constrained")
 for (name, (_, sizes)), style in zip(fits.items(), (("#d55e00", "s"), ("#009e73", "D"), ("#0072b2", "o")), strict=True):
     colour, marker = style
