@@ -22,7 +22,8 @@ permuted = cv.permute_labels(data.y, 0.5, random_state=0)
 print(f"With a share of 50 %, {np.mean(permuted != data.y):.0%} of the labels are wrong.")
 
 # %%
-# All methods have their default parameters. Every share is tried with three random splits and permutations.
+# All methods have their default parameters. Every share is tried with three random splits and permutations; bars in the
+# picture are standard deviations.
 methods = {"KMvHE": cv.KMvHE(), "MvDA": cv.MvDA(), "MvHE": cv.MvHE()}
 accuracies = {name: np.empty((3, len(shares))) for name in methods}
 for seed in range(3):

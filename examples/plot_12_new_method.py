@@ -44,7 +44,8 @@ class IndicatorRegression(Embedding):
 
 # %%
 # It is a scikit-learn estimator, and searches and matchers take it like any other. Here it is tested on the halves of
-# digits, with growing numbers of training samples per class and four random splits for each.
+# digits, with growing numbers of training samples per class and four random splits for each; bars are standard
+# deviations.
 data = cv.datasets.load_digits()
 numbers = [5, 10, 20, 40, 80]
 methods = {"IndicatorRegression (new)": IndicatorRegression(), "MvDA": cv.MvDA(), "PCA": cv.PCA()}

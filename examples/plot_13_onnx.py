@@ -40,7 +40,7 @@ distance = session.get_modelmeta().custom_metadata_map["distance"]
 print(f"The file has {len(model) / 1e6:.1f} MB; the distance is {distance}.")
 
 # %%
-# From here on, only ONNX Runtime and NumPy are used.
+# ``identify`` is all that a program in production needs: it uses ONNX Runtime and NumPy only.
 gallery = gallery / np.linalg.norm(gallery, axis=1, keepdims=True)
 
 
