@@ -63,7 +63,8 @@ class MvHE(Embedding):
     neighbours : {"auto", "exact", "approximate"}
         How to search for neighbours. The time of an exact search grows with the square of the number of samples, that
         of an approximate one about linearly. The approximate search needs faiss
-        (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples if faiss is installed.
+        (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples, or more if `n_patches` is
+        small, if faiss is installed.
     n_patches : int, optional
         Number of patches to align, those of samples drawn at random; their sum estimates the sum over all patches
         without bias. By default, the patches of all samples. Set it for Dask arrays: every block of centres meets every

@@ -74,18 +74,21 @@ def class_neighbours(
     sizes = sizes[sizes > 0]
     n_within, n_between = min(n_within, int(sizes.max()) - 1), min(n_between, len(classes) - int(sizes.min()))
     centres = np.arange(len(X)) if centres is None else centres
-    if resolve(method, len(X)) == "approximate":
+    if resolve(method, len(X), len(centres)) == "approximate":
         return _approximate_search(X, classes, n_within, n_between, centres).tables(n_within, n_between, centres)
     return _SortedSearch(X, classes).tables(n_within, n_between, centres)
 
 
-def resolve(method: str, m: int) -> str:
-    """How to search m samples: ``"auto"`` is approximate for many if faiss is installed, and exact otherwise."""
+def resolve(method: str, m: int, n_centres: int) -> str:
+    """How to search m samples for the neighbours of some: ``"auto"`` is approximate for many if faiss is installed.
+
+    An index is worth building only if there are as many comparisons as between that many samples.
+    """
     if method == "approximate":
         approximate.load_faiss()  # says what is missing before any work is done
     if method != "auto":
         return method
-    return "approximate" if m >= _APPROXIMATE_FROM and approximate.is_installed() else "exact"
+    return "approximate" if m * n_centres >= _APPROXIMATE_FROM**2 and approximate.is_installed() else "exact"
 
 
 def neighbour_recall(

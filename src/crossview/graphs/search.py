@@ -15,7 +15,7 @@ LOW_RECALL = 0.9
 def check_neighbours(method: str) -> None:
     """Refuse an unknown way to search, and one whose library is missing."""
     check_choice(method, "neighbours", METHODS)
-    resolve(method, 0)
+    resolve(method, 0, 0)
 
 
 def find_patches(
@@ -28,7 +28,7 @@ def find_patches(
     centres: Indices | None = None,
 ) -> tuple[Patches, float]:
     """Patches of some or all samples, and the recall of their neighbours against exact search."""
-    method = "exact" if is_tensor(X) else resolve(method, len(X))
+    method = "exact" if is_tensor(X) else resolve(method, len(X), len(X) if centres is None else len(centres))
     within, between = class_neighbours(X, classes, n_within, n_between, centres=centres, method=method)
     approximate = method == "approximate"
     recall = neighbour_recall(X, classes, within, between, centres=centres) if approximate else 1.0
