@@ -1,4 +1,7 @@
-"""Take the pictures of the page on reports: python docs/images/report_screenshots.py (needs playwright and Chromium)."""
+"""Take the pictures of the page on reports: python docs/images/report_screenshots.py.
+
+Needs playwright and Chromium.
+"""
 
 from __future__ import annotations
 
