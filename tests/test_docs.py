@@ -53,6 +53,12 @@ def parse(arguments):
         command.make_context(name, rest)
 
 
+def test_every_command_has_its_place_on_the_page_of_commands():
+    blocks = code_blocks(ROOT / "docs" / "commands.md")
+    shown = re.findall(r"^crossview (\w+)", "\n".join(code for _, language, code in blocks if language == "sh"), re.M)
+    assert set(typer.main.get_command(app).commands) == set(shown)
+
+
 def test_the_method_in_contributing_is_an_embedding():
     names: dict[str, object] = {}
     ((_, _, code),) = code_blocks(ROOT / "CONTRIBUTING.md")
@@ -160,6 +166,48 @@ def check_kernels(names, folder):
     assert min(names["by_width"][0.1], names["by_width"][10]) > 0.7 > 0.5 > names["by_width"][100]
 
 
+def check_commands(names, folder):
+    assert len((folder / "matches.csv").read_text().splitlines()) == 1 + 2 * 200
+    assert cv.load(folder / "my.model").threshold_ > 0.0
+    for path in ("comparison/report.html", "crossview-evaluate/my/evaluation.json", "in-use/report.md", "right.onnx"):
+        assert (folder / path).exists()
+
+
+def check_report(names, folder):
+    text = (folder / "comparison" / "report.html").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    for column in re.findall(r"^\| ([\w ]+) \| (?!meaning)", page, flags=re.M):
+        assert column in text
+
+
+def check_deployment(names, folder):
+    # What the page says: the threshold holds what was asked for, training samples and larger galleries do not.
+    rates = [
+        cv.evaluate_probes(names[one], names["later"]["right"], names["y_later"], "right").at_threshold
+        for one in ("matcher", "careless")
+    ]
+    assert rates[0].false_positive_rate.value == pytest.approx(0.047, abs=0.01)
+    assert rates[1].false_positive_rate.value == pytest.approx(0.1, abs=0.02)
+    assert names["accepted"] == pytest.approx(0.05, abs=0.005)
+    np.testing.assert_allclose(names["exported"], names["expected"], atol=1e-5)
+
+
+def check_migrating(names, folder):
+    for model, views, expected in (
+        (cv.CCA(3, reg=0.0), names["two"], [1.0, 0.998, 0.997]),
+        (names["CCA"](3), names["two"], [1.0, 0.998, 0.997]),
+        (cv.PLS(3), names["two"], [0.975, 0.955, 0.934]),
+        (names["PLS"](3), names["two"], [0.975, 0.955, 0.934]),
+        (cv.MCCA(3, "joint", reg=0.0), names["three"], [0.991, 0.985, 0.920]),
+        (names["MCCA"](3), names["three"], [0.991, 0.985, 0.920]),
+    ):
+        assert names["correlations"](model.fit(views).transform(views)) == pytest.approx(expected, abs=1e-3)
+    assert names["apart"] < 0.3 < 0.99 < names["together"]
+    theirs, ours = names["theirs"], names["ours"]
+    assert theirs.best_params_ == ours.best_params_
+    assert theirs.best_score_ == pytest.approx(ours.best_score_)
+
+
 CHECKS = {
     "choosing": check_choosing,
     "parameters": check_parameters,
@@ -174,4 +222,8 @@ CHECKS = {
     "evaluation": check_evaluation,
     "problem": check_problem,
     "mvhe": check_mvhe,
+    "commands": check_commands,
+    "report": check_report,
+    "deployment": check_deployment,
+    "migrating": check_migrating,
 }
