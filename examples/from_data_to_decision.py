@@ -34,18 +34,41 @@ def follow(data: Path, gallery: str, probes: str, method: str) -> None:
     """Compare, tune, evaluate, enrol, calibrate, match and export; then match without crossview."""
     train, test, model = data / "train", data / "test", data / "my.model"
     quick = ["--methods", f"CCA,MvDA,{method}", "--draws", 4, "--workers", 1, "--no-static"]
-    crossview("compare", "--train-data", train, "--test-data", test, *quick, "-o", data / "comparison")
+    crossview(
+        "compare",
+        "--train-data",
+        train,
+        "--test-data",
+        test,
+        *quick,
+        "-o",
+        data / "comparison",
+    )
     crossview("tune", train, "--method", method, "--draws", 8, "--overwrite", "-o", model)
     crossview("evaluate", model, test, "--bootstrap", 200, "-o", data / "evaluation")
     crossview("enroll", model, data / "gallery", "--view", gallery)
     crossview("calibrate", model, test, "--view", probes, "--false-match-rate", 0.05)
     matches = crossview("match", model, data / "probes", "--view", probes, "-k", 1)["matches"]
-    crossview("export", model, "--view", probes, "-o", data / "probes.onnx", "--gallery", data / "gallery.npz")
+    crossview(
+        "export",
+        model,
+        "--view",
+        probes,
+        "-o",
+        data / "probes.onnx",
+        "--gallery",
+        data / "gallery.npz",
+    )
     answers = match_without_crossview(data, probes)
-    expected = {row["probe"]: row["match_label"] if row["decision"] == "accepted" else "unknown" for row in matches}
+    expected = {
+        row["probe"]: row["match_label"] if row["decision"] == "accepted" else "unknown"
+        for row in matches
+    }
     assert answers == expected
     strangers = sum(decision == "unknown" for decision in answers.values())
-    print(f"The same {len(answers)} answers without crossview, {strangers} of them 'unknown'.\n")
+    print(
+        f"The same {len(answers)} answers without crossview, {strangers} of them 'unknown'.\n"
+    )
 
 
 def crossview(*arguments: object) -> dict:
@@ -61,10 +84,22 @@ def write_images(folder: Path) -> None:
     data = cv.datasets.make_turntable(55, size=24)
     for view in ("V1", "V2"):
         for number, (pixels, label) in enumerate(zip(data.views[view], data.y, strict=True)):
-            part = "train" if label <= 30 else "test" if label <= 40 else "gallery" if view == "V1" else "probes"
+            part = (
+                "train"
+                if label <= 30
+                else "test"
+                if label <= 40
+                else "gallery"
+                if view == "V1"
+                else "probes"
+            )
             if part == "gallery" and label > 50:
                 continue  # objects 51 to 55 are strangers
-            place = folder / part if part == "probes" else folder / part / view / f"object-{label}"
+            place = (
+                folder / part
+                if part == "probes"
+                else folder / part / view / f"object-{label}"
+            )
             place.mkdir(parents=True, exist_ok=True)
             image = (255 * pixels.reshape(data.image_shape)).round().astype(np.uint8)
             Image.fromarray(image).save(place / f"{number}.png")
@@ -73,11 +108,24 @@ def write_images(folder: Path) -> None:
 def write_tables(folder: Path) -> None:
     """Write descriptors of handwritten digits; 8 and 9 are trained on, but not enrolled."""
     data = cv.datasets.load_descriptors()
-    for part, rows in {"train": slice(0, 400), "test": slice(400, 700), "probes": slice(700, 900)}.items():
+    for part, rows in {
+        "train": slice(0, 400),
+        "test": slice(400, 700),
+        "probes": slice(700, 900),
+    }.items():
         for view in ("pixels", "profiles"):
-            write_table(folder / part / f"{view}.csv", data.views[view][rows], data.y[rows], first=rows.start)
+            write_table(
+                folder / part / f"{view}.csv",
+                data.views[view][rows],
+                data.y[rows],
+                first=rows.start,
+            )
     enrolled = data.y[:400] < 8
-    write_table(folder / "gallery" / "pixels.csv", data.views["pixels"][:400][enrolled], data.y[:400][enrolled])
+    write_table(
+        folder / "gallery" / "pixels.csv",
+        data.views["pixels"][:400][enrolled],
+        data.y[:400][enrolled],
+    )
     (folder / "probes" / "pixels.csv").unlink()
 
 
@@ -88,7 +136,9 @@ def write_table(path: Path, samples: np.ndarray, labels: np.ndarray, first: int 
         table = csv.writer(file)
         table.writerow(["id", "label", *(f"x{column}" for column in range(samples.shape[1]))])
         for row, (sample, label) in enumerate(zip(samples, labels, strict=True), first):
-            table.writerow([row, "" if path.parent.name == "probes" else f"digit {label}", *sample])
+            table.writerow(
+                [row, "" if path.parent.name == "probes" else f"digit {label}", *sample]
+            )
 
 
 def match_without_crossview(data: Path, view: str) -> dict[str, str]:
@@ -100,16 +150,22 @@ def match_without_crossview(data: Path, view: str) -> dict[str, str]:
     with np.load(data / "gallery.npz") as file:
         gallery, labels = file["latent"], file["label"]
     if facts["distance"] == "cosine":
-        probes, gallery = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (probes, gallery))
+        probes, gallery = (
+            X / np.linalg.norm(X, axis=1, keepdims=True) for X in (probes, gallery)
+        )
         distances = 1.0 - probes @ gallery.T
     else:
         distances = np.linalg.norm(probes[:, None] - gallery, axis=2)
     nearest = distances.argmin(axis=1)
     accepted = distances.min(axis=1) <= float(facts["threshold"])
-    return dict(zip(names, np.where(accepted, labels[nearest], "unknown").tolist(), strict=True))
+    return dict(
+        zip(names, np.where(accepted, labels[nearest], "unknown").tolist(), strict=True)
+    )
 
 
-def read_probes(folder: Path, view: str, facts: dict[str, str]) -> tuple[list[str], np.ndarray]:
+def read_probes(
+    folder: Path, view: str, facts: dict[str, str]
+) -> tuple[list[str], np.ndarray]:
     """Names and samples of probes, as images of the size that the model was trained on, or from a table."""
     if "image_height" not in facts:
         with (folder / f"{view}.csv").open(newline="") as file:
@@ -117,8 +173,12 @@ def read_probes(folder: Path, view: str, facts: dict[str, str]) -> tuple[list[st
         return [row[0] for row in rows], np.array([row[2:] for row in rows], dtype=float)
     paths = sorted(folder.glob("*.png"))
     size = int(facts["image_width"]), int(facts["image_height"])
-    images = [Image.open(path).convert("L").resize(size, Image.Resampling.LANCZOS) for path in paths]
-    return [path.stem for path in paths], np.array([np.asarray(image).ravel() / 255.0 for image in images])
+    images = [
+        Image.open(path).convert("L").resize(size, Image.Resampling.LANCZOS) for path in paths
+    ]
+    return [path.stem for path in paths], np.array(
+        [np.asarray(image).ravel() / 255.0 for image in images]
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ import crossview as cv
 
 data = cv.datasets.load_digits()
 print(data.views)
-train, test, y_train, y_test = train_test_split(data.views, data.y, train_size=600, stratify=data.y, random_state=0)
+train, test, y_train, y_test = train_test_split(
+    data.views, data.y, train_size=600, stratify=data.y, random_state=0
+)
 
 # %%
 # Compare raw pixels

@@ -27,7 +27,9 @@ rendered = cv.datasets.make_turntable(100, angles, size=32, light=light)
 
 with tempfile.TemporaryDirectory() as root:
     for view in angles:
-        for k, (pixels, label) in enumerate(zip(rendered.views[view], rendered.y, strict=True)):
+        for k, (pixels, label) in enumerate(
+            zip(rendered.views[view], rendered.y, strict=True)
+        ):
             image = Image.fromarray((255 * pixels.reshape(32, 32)).astype("uint8"))
             if view == "night":
                 image = image.resize((20, 20)).point(lambda grey: 255 - grey)
@@ -50,7 +52,9 @@ matcher.enroll(data.views["day"][test], data.y[test], ids=data.ids[test])
 probes, labels = data.views["night"][test], data.y[test]
 
 raw = cv.metrics.cross_view_accuracy(data.views[test], labels)[0, 1]
-print(f"Raw pixels find the right object for {raw:.0%} of {len(probes)} probes among 30 new objects.")
+print(
+    f"Raw pixels find the right object for {raw:.0%} of {len(probes)} probes among 30 new objects."
+)
 print(f"The tuned MvHE finds it for {matcher.score(probes, labels):.0%}.")
 
 # %%
@@ -60,10 +64,14 @@ print(f"The tuned MvHE finds it for {matcher.score(probes, labels):.0%}.")
 # and a tick. Every object is enrolled with four images, so after four right matches, the fifth must be wrong.
 shown = [0, 20, 40, 60, 80]
 _, rows = matcher.kneighbors(probes[shown], n_neighbors=5)
-print(f"The images nearest to {data.ids[test][0]}: {', '.join(matcher.gallery_ids_[rows[0]])}.")
+print(
+    f"The images nearest to {data.ids[test][0]}: {', '.join(matcher.gallery_ids_[rows[0]])}."
+)
 
 gallery_images = data.views["day"][test].reshape(-1, 24, 24)
 probe_images = probes[shown].reshape(-1, 24, 24)
-axes = cv.plot.matches(probe_images, gallery_images, rows, probe_y=labels[shown], gallery_y=labels)
+axes = cv.plot.matches(
+    probe_images, gallery_images, rows, probe_y=labels[shown], gallery_y=labels
+)
 axes[0, 0].figure.suptitle("Night images (left) and the nearest day images")
 plt.show()

@@ -22,8 +22,12 @@ import crossview as cv
 data = cv.datasets.load_descriptors()
 for name, X in zip(data.views.names, data.views.arrays, strict=True):
     spread = X.std(axis=0)
-    print(f"{name}: {X.shape[1]} features with standard deviations from {spread.min():.2g} to {spread.max():.2g}")
-train, test, y_train, y_test = train_test_split(data.views, data.y, train_size=600, stratify=data.y, random_state=0)
+    print(
+        f"{name}: {X.shape[1]} features with standard deviations from {spread.min():.2g} to {spread.max():.2g}"
+    )
+train, test, y_train, y_test = train_test_split(
+    data.views, data.y, train_size=600, stratify=data.y, random_state=0
+)
 
 # %%
 # Methods that use one map for all views need views of equal width, and say so:
@@ -45,7 +49,9 @@ accuracy = {}
 for name, model in models.items():
     latents = model.fit(train, y_train).transform(test)
     accuracy[name] = cv.metrics.cross_view_accuracy(latents, y_test)
-    print(f"Features {name}: {np.nanmean(accuracy[name]):.0%} of matches are right, on average over pairs of views.")
+    print(
+        f"Features {name}: {np.nanmean(accuracy[name]):.0%} of matches are right, on average over pairs of views."
+    )
 
 # %%
 # Every pair of sensors
@@ -57,8 +63,21 @@ for ax, (name, shares) in zip(axes, accuracy.items(), strict=True):
     for (row, column), share in np.ndenumerate(shares):
         if row != column:
             colour = "white" if share < 0.85 else "black"
-            ax.text(column, row, f"{share:.0%}", ha="center", va="center", color=colour, fontsize=12)
-    ax.set(xticks=range(4), xticklabels=data.view_names, yticks=range(4), yticklabels=data.view_names)
+            ax.text(
+                column,
+                row,
+                f"{share:.0%}",
+                ha="center",
+                va="center",
+                color=colour,
+                fontsize=12,
+            )
+    ax.set(
+        xticks=range(4),
+        xticklabels=data.view_names,
+        yticks=range(4),
+        yticklabels=data.view_names,
+    )
     ax.set(xlabel="probe", title=f"{name}: mean {np.nanmean(shares):.0%}")
 axes[0].set_ylabel("gallery")
 figure.colorbar(image, ax=axes, label="share of right matches", shrink=0.8)

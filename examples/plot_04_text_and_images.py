@@ -19,7 +19,9 @@ import crossview as cv
 
 data = cv.datasets.make_captions(n_classes=20, n_per_class=60)
 print(data.views)
-train, test, y_train, y_test = train_test_split(data.views, data.y, train_size=0.5, stratify=data.y, random_state=0)
+train, test, y_train, y_test = train_test_split(
+    data.views, data.y, train_size=0.5, stratify=data.y, random_state=0
+)
 
 # %%
 # Learn a common space
@@ -49,8 +51,12 @@ def precision(model, query, searched, k=30):
 
 for name, model in models.items():
     mean_precision = cv.metrics.cross_view_average_precision(model.transform(test), y_test)
-    print(f"{name}: mean average precision {mean_precision[0, 1]:.2f} for captions that search images,")
-    print(f"    {mean_precision[1, 0]:.2f} for images that search captions. Chance is about 0.05.")
+    print(
+        f"{name}: mean average precision {mean_precision[0, 1]:.2f} for captions that search images,"
+    )
+    print(
+        f"    {mean_precision[1, 0]:.2f} for images that search captions. Chance is about 0.05."
+    )
 
 # %%
 # KMvHE has more right results in both directions, and keeps finding them further down the list.
@@ -58,8 +64,17 @@ figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
 for (name, model), colour in zip(models.items(), ("#d55e00", "#0072b2"), strict=True):
     for (query, searched), style in {("text", "image"): "-", ("image", "text"): "--"}.items():
         curve = precision(model, query, searched)
-        ax.plot(range(1, 31), curve, style, color=colour, linewidth=2, label=f"{name}, {query} → {searched}")
-ax.axhline(cv.metrics.chance_accuracy(test, y_test), color="0.5", linestyle=":", label="chance")
+        ax.plot(
+            range(1, 31),
+            curve,
+            style,
+            color=colour,
+            linewidth=2,
+            label=f"{name}, {query} → {searched}",
+        )
+ax.axhline(
+    cv.metrics.chance_accuracy(test, y_test), color="0.5", linestyle=":", label="chance"
+)
 ax.set(xlabel="number of results looked at", ylabel="share of right results", ylim=(0, 1))
 ax.set_title("Searching images by text and text by images")
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.08))

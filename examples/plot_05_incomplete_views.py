@@ -65,14 +65,37 @@ for share in shares:
 # If each view misses 40 % of the samples, about one sample in eight is complete. Training on these alone loses about 24
 # points compared with no missing samples. Training on all samples loses about 6. Bars are standard deviations.
 figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-for (name, results), style, colour in zip(accuracy.items(), ("o-", "s--"), ("#0072b2", "#d55e00"), strict=True):
+for (name, results), style, colour in zip(
+    accuracy.items(), ("o-", "s--"), ("#0072b2", "#d55e00"), strict=True
+):
     means, spread = np.mean(results, axis=1), np.std(results, axis=1, ddof=1)
-    ax.errorbar(shares, means, spread, fmt=style, color=colour, linewidth=2, capsize=3, label=f"trained on {name}")
-for share, number, results in zip(shares, n_complete, accuracy["complete samples only"], strict=True):
-    ax.annotate(
-        f"{number:.0f}", (share, results.mean()), (-6, -15), textcoords="offset points", ha="right", color="0.3"
+    ax.errorbar(
+        shares,
+        means,
+        spread,
+        fmt=style,
+        color=colour,
+        linewidth=2,
+        capsize=3,
+        label=f"trained on {name}",
     )
-ax.set(xlabel="share of samples missing in each view", ylabel="share of right matches", xlim=(-0.05, 0.53), ylim=(0, 1))
+for share, number, results in zip(
+    shares, n_complete, accuracy["complete samples only"], strict=True
+):
+    ax.annotate(
+        f"{number:.0f}",
+        (share, results.mean()),
+        (-6, -15),
+        textcoords="offset points",
+        ha="right",
+        color="0.3",
+    )
+ax.set(
+    xlabel="share of samples missing in each view",
+    ylabel="share of right matches",
+    xlim=(-0.05, 0.53),
+    ylim=(0, 1),
+)
 ax.xaxis.set_major_formatter("{x:.0%}")
 ax.set_title("Incomplete samples are worth keeping")
 ax.legend(frameon=False, loc="lower left", title="numbers: complete samples, of 300")

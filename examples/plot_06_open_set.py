@@ -19,17 +19,26 @@ import crossview as cv
 
 angles = {"front": (0, 5, 10, 15), "side": (25, 30, 35, 40)}
 data = cv.datasets.make_turntable(300, angles, size=16)
-purpose = np.repeat(["train", "enrolled", "calibration", "stranger"], [100, 60, 70, 70])[data.y - 1]
-sets = {name: (data.views[purpose == name], data.y[purpose == name]) for name in np.unique(purpose)}
+purpose = np.repeat(["train", "enrolled", "calibration", "stranger"], [100, 60, 70, 70])[
+    data.y - 1
+]
+sets = {
+    name: (data.views[purpose == name], data.y[purpose == name])
+    for name in np.unique(purpose)
+}
 
 # %%
 # Enrol objects that are not in the training data
 # -----------------------------------------------
 # Folds of classes tune the model for new objects. Enrolling does not change it.
 search = cv.tune("MvHE", *sets["train"], n_iter=10, cv="classes")
-matcher = cv.CrossViewClassifier(search, gallery_view="front", probe_view="side").enroll(*sets["enrolled"])
+matcher = cv.CrossViewClassifier(search, gallery_view="front", probe_view="side").enroll(
+    *sets["enrolled"]
+)
 closed_set = matcher.score(*sets["enrolled"])
-print(f"{closed_set:.0%} of side views find their object among the front views of 60 new objects.")
+print(
+    f"{closed_set:.0%} of side views find their object among the front views of 60 new objects."
+)
 
 # %%
 # Reject strangers
@@ -38,7 +47,9 @@ print(f"{closed_set:.0%} of side views find their object among the front views o
 # false match rate: the share of strangers that may be accepted.
 matcher.calibrate(*sets["calibration"], false_match_rate=0.05)
 known, strangers = (matcher.predict(sets[name][0]) for name in ("enrolled", "stranger"))
-print(f"At a false match rate of 5%, {np.mean(known == sets['enrolled'][1]):.0%} of enrolled objects are recognised,")
+print(
+    f"At a false match rate of 5%, {np.mean(known == sets['enrolled'][1]):.0%} of enrolled objects are recognised,"
+)
 print(f"and {np.mean(strangers != -1):.1%} of strangers are accepted.")
 
 # %%
@@ -54,7 +65,9 @@ for rate in rates:
     accepted.append(np.mean(matcher.predict(sets["stranger"][0]) != -1))
 
 figure, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
-ax.plot(rates, recognised, "o-", color="#0072b2", linewidth=2, label="enrolled objects recognised")
+ax.plot(
+    rates, recognised, "o-", color="#0072b2", linewidth=2, label="enrolled objects recognised"
+)
 ax.axhline(closed_set, color="#0072b2", linestyle=":", label="without a threshold")
 ax.plot(rates, accepted, "s-", color="#d55e00", linewidth=2, label="strangers accepted")
 ax.plot(rates, rates, "--", color="0.5", label="strangers accepted, as asked")

@@ -23,16 +23,22 @@ data = cv.datasets.load_digits()
 
 def split(seed):
     """100 training samples, and all others as test samples."""
-    return train_test_split(data.views, data.y, train_size=100, stratify=data.y, random_state=seed)
+    return train_test_split(
+        data.views, data.y, train_size=100, stratify=data.y, random_state=seed
+    )
 
 
 train, test, y_train, y_test = split(0)
 search = cv.tune("MvHE", train, y_train, n_iter=15, n_folds=3)
-print(f"The best of {len(search.cv_results_['params'])} settings, with the {search.best_metric_} distance:")
+print(
+    f"The best of {len(search.cv_results_['params'])} settings, with the {search.best_metric_} distance:"
+)
 for name, value in search.best_params_.items():
     print(f"    {name} = {value}")
 in_folds, on_test = search.best_score_, search.score(test, y_test)
-print(f"It matches {in_folds:.0%} correctly in cross-validation, and {on_test:.0%} of the test samples.")
+print(
+    f"It matches {in_folds:.0%} correctly in cross-validation, and {on_test:.0%} of the test samples."
+)
 
 # %%
 # The score in cross-validation tends to be too high, because it is the best of many. Judge a model on test samples.
@@ -49,15 +55,21 @@ for seed in range(3):
         default = cv.METHODS[method]().fit(train, y_train)
         tuned = cv.tune(method, train, y_train, n_iter=15, n_folds=3)
         committee = cv.tune(method, train, y_train, n_iter=15, n_folds=3, members=8)
-        results[m, :, seed] = [model.score(test, y_test) for model in (default, tuned, committee)]
+        results[m, :, seed] = [
+            model.score(test, y_test) for model in (default, tuned, committee)
+        ]
 for method, (default, tuned, committee) in zip(methods, results.mean(axis=2), strict=True):
-    print(f"{method}: {default:.1%} with defaults, {tuned:.1%} tuned, {committee:.1%} as a committee.")
+    print(
+        f"{method}: {default:.1%} with defaults, {tuned:.1%} tuned, {committee:.1%} as a committee."
+    )
 
 # %%
 # Tuning and the committee together gain about four points. Thick lines are means over three splits, and thin lines are
 # the splits: a gain on average is not a gain in every split.
 figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-for method, scores, marker, colour in zip(methods, results, "Dos", ("#cc79a7", "#d55e00", "#0072b2"), strict=True):
+for method, scores, marker, colour in zip(
+    methods, results, "Dos", ("#cc79a7", "#d55e00", "#0072b2"), strict=True
+):
     ax.plot(scores, color=colour, linewidth=0.8, alpha=0.7)
     ax.plot(scores.mean(axis=1), marker=marker, color=colour, linewidth=2.5, label=method)
 ax.set(xticks=range(3), xticklabels=["default", "tuned", "committee of 8"], xlim=(-0.2, 2.2))

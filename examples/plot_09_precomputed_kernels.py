@@ -32,7 +32,9 @@ random = np.random.default_rng(0)
 def misspell(word):
     """Drop, double or replace a random letter."""
     k = random.integers(len(word))
-    letter = random.choice(["", 2 * word[k], random.choice(list("abcdefghijklmnopqrstuvwxyz"))])
+    letter = random.choice(
+        ["", 2 * word[k], random.choice(list("abcdefghijklmnopqrstuvwxyz"))]
+    )
     return word[:k] + letter + word[k + 1 :]
 
 
@@ -51,7 +53,9 @@ def similarities(rows):
     """Both views of some samples, as similarities to the training samples."""
     return {
         "image": rbf_kernel(images[rows], images[train], gamma=0.05),
-        "word": cosine_similarity(substrings.transform(words[rows]), substrings.transform(words[train])),
+        "word": cosine_similarity(
+            substrings.transform(words[rows]), substrings.transform(words[train])
+        ),
     }
 
 
@@ -72,6 +76,10 @@ for ax, probe, match in zip(axes.flat, test[shown], test[nearest], strict=True):
     is_right = y[probe] == y[match]
     ax.imshow(images[probe].reshape(8, 8), cmap="gray_r")
     ax.set(xticks=[], yticks=[])
-    ax.set_title(f"{words[match]} {'✓' if is_right else '✗'}", color="#0072b2" if is_right else "#d55e00", fontsize=15)
+    ax.set_title(
+        f"{words[match]} {'✓' if is_right else '✗'}",
+        color="#0072b2" if is_right else "#d55e00",
+        fontsize=15,
+    )
 fig.suptitle("The nearest number word of a new image")
 plt.show()

@@ -42,7 +42,9 @@ for name, found in accuracies.items():
 # %%
 # All three methods know which two halves belong to the same digit, which wrong labels cannot spoil. With weights of 0,
 # KMvHE uses these pairs only. Even badly damaged labels are worth more than none to it here.
-unlabelled = cv.KMvHE(lambda_intra=0.0, lambda_inter=0.0).fit(train, y_train).score(test, y_test)
+unlabelled = (
+    cv.KMvHE(lambda_intra=0.0, lambda_inter=0.0).fit(train, y_train).score(test, y_test)
+)
 print(f"KMvHE without labels reaches {unlabelled:.1%}.")
 
 plt.rcParams["axes.prop_cycle"] = plt.cycler(color=["#0072b2", "#d55e00", "#009e73"])

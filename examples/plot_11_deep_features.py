@@ -31,7 +31,9 @@ def encode(scenes, n_features, noise=1.0):
 
 n_classes, n_per_class = 200, 10
 y = np.repeat(np.arange(n_classes), n_per_class)
-scenes = random.standard_normal((n_classes, 16))[y] + 0.5 * random.standard_normal((len(y), 16))
+scenes = random.standard_normal((n_classes, 16))[y] + 0.5 * random.standard_normal(
+    (len(y), 16)
+)
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "features.npz")
@@ -43,7 +45,12 @@ print(data.views)
 # The first half of the classes trains the maps. The others are new: one text of each is enrolled, and images of the
 # other scenes are looked up. The cosine distance, which compares directions only, suits features of unit length.
 known = np.arange(len(data.y)) < len(data.y) // 2
-train, y_train, test, y_test = data.views[known], data.y[known], data.views[~known], data.y[~known]
+train, y_train, test, y_test = (
+    data.views[known],
+    data.y[known],
+    data.views[~known],
+    data.y[~known],
+)
 _, enrolled = np.unique(y_test, return_index=True)
 probes = np.setdiff1d(np.arange(len(y_test)), enrolled)
 
@@ -51,15 +58,21 @@ curves = {}
 for method in (cv.MvHE(20), cv.MvDA(20), cv.PLS(20), cv.CCA(20)):
     latents = method.fit(train, y_train).transform(test)
     gallery, images = latents["text"][enrolled], latents["image"][probes]
-    rates = cv.metrics.cmc(gallery, y_test[enrolled], images, y_test[probes], max_rank=10, metric="cosine")
+    rates = cv.metrics.cmc(
+        gallery, y_test[enrolled], images, y_test[probes], max_rank=10, metric="cosine"
+    )
     curves[type(method).__name__] = rates
-    print(f"{type(method).__name__}: {rates[0]:.1%} at rank 1, {rates[4]:.1%} among the five nearest")
+    print(
+        f"{type(method).__name__}: {rates[0]:.1%} at rank 1, {rates[4]:.1%} among the five nearest"
+    )
 
 # %%
 # Without a map, there is nothing to compare: the encoders have different numbers of features. A random order would
 # find one class in a hundred at rank 1. All methods have default parameters, and PLS comes first here. The
 # order depends on the noise: with ``noise=0.5`` MvHE is first, and with ``noise=1.5`` it is behind MvDA, too.
-plt.rcParams["axes.prop_cycle"] = plt.cycler(color=["#0072b2", "#d55e00", "#009e73", "#cc79a7"])
+plt.rcParams["axes.prop_cycle"] = plt.cycler(
+    color=["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
+)
 ax = cv.plot.cmc(curves)
 ax.set_title("Images find texts of classes that are new")
 plt.show()

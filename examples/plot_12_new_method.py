@@ -38,7 +38,10 @@ class IndicatorRegression(Embedding):
 
     def _solve(self, data, d):
         indicators = np.eye(data.n_classes)[data.labels]
-        maps = [np.linalg.solve(ridge(X.T @ X, self.reg), X.T @ indicators)[:, :d] for X in data.arrays]
+        maps = [
+            np.linalg.solve(ridge(X.T @ X, self.reg), X.T @ indicators)[:, :d]
+            for X in data.arrays
+        ]
         return np.ones(d), np.vstack(maps)
 
 
@@ -48,7 +51,11 @@ class IndicatorRegression(Embedding):
 # deviations.
 data = cv.datasets.load_digits()
 numbers = [5, 10, 20, 40, 80]
-methods = {"IndicatorRegression (new)": IndicatorRegression(), "MvDA": cv.MvDA(), "PCA": cv.PCA()}
+methods = {
+    "IndicatorRegression (new)": IndicatorRegression(),
+    "MvDA": cv.MvDA(),
+    "PCA": cv.PCA(),
+}
 scores = {name: [] for name in methods}
 for number in numbers:
     splits = cv.SampleSplit(n_splits=4, train_size=number, random_state=0)
@@ -56,7 +63,9 @@ for number in numbers:
         scores[name].append(cross_val_score(method, data.views, data.y, cv=splits))
 
 for name, found in scores.items():
-    print(f"{name}: {np.mean(found[0]):.1%} with 5 samples per class, {np.mean(found[-1]):.1%} with 80")
+    print(
+        f"{name}: {np.mean(found[0]):.1%} with 5 samples per class, {np.mean(found[-1]):.1%} with 80"
+    )
 
 # %%
 # The new method is as good as MvDA on these data. ``CONTRIBUTING.md`` says how to add it to the package, so that the
@@ -64,7 +73,14 @@ for name, found in scores.items():
 plt.rcParams["axes.prop_cycle"] = plt.cycler(color=["#0072b2", "#d55e00", "#009e73"])
 fig, ax = plt.subplots(layout="constrained")
 for (name, found), style in zip(scores.items(), ("o-", "s-", "D-"), strict=True):
-    ax.errorbar(numbers, 100 * np.mean(found, axis=1), 100 * np.std(found, axis=1), fmt=style, capsize=3, label=name)
+    ax.errorbar(
+        numbers,
+        100 * np.mean(found, axis=1),
+        100 * np.std(found, axis=1),
+        fmt=style,
+        capsize=3,
+        label=name,
+    )
 ax.axhline(10, color="0.5", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="training samples per class", ylabel="test accuracy, %")
 ax.set_xticks(numbers, numbers)

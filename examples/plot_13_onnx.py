@@ -21,9 +21,15 @@ import crossview as cv
 # %%
 # A matcher that enrols left halves of digits, and recognises right halves:
 data = cv.datasets.load_digits()
-train, test, y_train, y_test = train_test_split(data.views, data.y, train_size=500, random_state=0)
+train, test, y_train, y_test = train_test_split(
+    data.views, data.y, train_size=500, random_state=0
+)
 matcher = cv.CrossViewClassifier(
-    cv.KMvHE(), gallery_view="left", probe_view="right", metric="cosine", calibration_folds=None
+    cv.KMvHE(),
+    gallery_view="left",
+    probe_view="right",
+    metric="cosine",
+    calibration_folds=None,
 ).fit(train, y_train)
 
 # %%
@@ -51,7 +57,9 @@ def identify(samples):
 
 
 same = np.mean(identify(test["right"]) == matcher.predict(test))
-print(f"Both give the same answer for {same:.1%} of {len(test)} probes, {matcher.score(test, y_test):.1%} are right.")
+print(
+    f"Both give the same answer for {same:.1%} of {len(test)} probes, {matcher.score(test, y_test):.1%} are right."
+)
 
 # %%
 # Requests often hold a single probe, where the fixed costs of a call count most.
@@ -69,16 +77,22 @@ def milliseconds(recognise, size, repeats=15):
 
 
 times = {
-    "crossview": [milliseconds(lambda X: matcher.predict(X, "right"), size) for size in sizes],
+    "crossview": [
+        milliseconds(lambda X: matcher.predict(X, "right"), size) for size in sizes
+    ],
     "ONNX Runtime and NumPy": [milliseconds(identify, size) for size in sizes],
 }
 for name, found in times.items():
     print(f"{name}: {found[0]:.2f} ms for one probe, {found[-1]:.1f} ms for {sizes[-1]}")
 
 fig, ax = plt.subplots(layout="constrained")
-for (name, found), (marker, colour) in zip(times.items(), (("s", "#d55e00"), ("o", "#0072b2")), strict=True):
+for (name, found), (marker, colour) in zip(
+    times.items(), (("s", "#d55e00"), ("o", "#0072b2")), strict=True
+):
     ax.plot(sizes, found, marker=marker, color=colour, label=name)
-ax.set(xscale="log", yscale="log", xlabel="probes per request", ylabel="time of a request, ms")
+ax.set(
+    xscale="log", yscale="log", xlabel="probes per request", ylabel="time of a request, ms"
+)
 ax.set_title("The same answers, sooner: requests with ONNX")
 ax.legend()
 plt.show()

@@ -25,7 +25,10 @@ def generate(m):
     """Views and classes of m samples."""
     y = random.integers(100, size=m)
     factors = means[y] + 0.3 * random.standard_normal((m, 6), dtype=np.float32)
-    return [factors @ mixing + 0.5 * random.standard_normal((m, 8), dtype=np.float32) for mixing in mixings], y
+    return [
+        factors @ mixing + 0.5 * random.standard_normal((m, 8), dtype=np.float32)
+        for mixing in mixings
+    ], y
 
 
 test, y_test = generate(2000)
@@ -37,7 +40,10 @@ million = 1_000_000
 fits = {
     "exact": (cv.MvHE(5, neighbours="exact"), [2_000, 4_000, 8_000]),
     "approximate": (cv.MvHE(5, neighbours="approximate"), [4_000, 16_000]),
-    "exact, 200 patches": (cv.MvHE(5, neighbours="exact", n_patches=200), [10_000, 100_000, million]),
+    "exact, 200 patches": (
+        cv.MvHE(5, neighbours="exact", n_patches=200),
+        [10_000, 100_000, million],
+    ),
 }
 seconds = {name: [] for name in fits}
 for name, (model, sizes) in fits.items():
@@ -47,7 +53,9 @@ for name, (model, sizes) in fits.items():
         model.fit(views, y)
         seconds[name].append(perf_counter() - start)
     recall, accuracy = model.neighbour_recall_, model.score(test, y_test)
-    print(f"{name}: {seconds[name][-1]:.1f} s for {m:,} samples, {recall:.1%} of neighbours, accuracy {accuracy:.1%}")
+    print(
+        f"{name}: {seconds[name][-1]:.1f} s for {m:,} samples, {recall:.1%} of neighbours, accuracy {accuracy:.1%}"
+    )
 
 # %%
 # The accuracies of the largest fits are close. Few patches make the objective noisier, though, which cost up to two
@@ -58,7 +66,12 @@ styles = [("#d55e00", "s"), ("#009e73", "D"), ("#0072b2", "o")]
 for (name, (_, sizes)), (colour, marker) in zip(fits.items(), styles, strict=True):
     ax.plot(sizes, seconds[name], color=colour, marker=marker, label=name)
     growth = (million / sizes[-1]) ** (2 if name == "exact" else 1)
-    ax.plot([sizes[-1], million], [seconds[name][-1], growth * seconds[name][-1]], color=colour, linestyle=":")
+    ax.plot(
+        [sizes[-1], million],
+        [seconds[name][-1], growth * seconds[name][-1]],
+        color=colour,
+        linestyle=":",
+    )
 ax.set(xscale="log", yscale="log", xlabel="samples", ylabel="time of a fit, s")
 ax.set_title("Few patches take MvHE to a million samples")
 ax.grid(alpha=0.3)

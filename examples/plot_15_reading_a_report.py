@@ -24,15 +24,41 @@ import crossview as cv
 # ``--methods`` and ``--draws`` for a real one. KMvHE, which takes longest, is left out here, although it is better.
 # In a terminal, the command is ``crossview compare --train-data …``, and ``report.html`` is what you open.
 data = cv.datasets.load_digits()
-options = ["--methods", "PCA,CCA,LDA,MvDA,MvHE", "--draws", "3", "--workers", "1", "--no-static", "--json"]
+options = [
+    "--methods",
+    "PCA,CCA,LDA,MvDA,MvHE",
+    "--draws",
+    "3",
+    "--workers",
+    "1",
+    "--no-static",
+    "--json",
+]
 with tempfile.TemporaryDirectory() as folder:
     for name, rows in {"train": slice(0, 300), "test": slice(300, 700)}.items():
         views = {view: data.views[view][rows] for view in data.views.names}
         np.savez(Path(folder, f"{name}.npz"), **views, y=data.y[rows])
-    command = [sys.executable, "-m", "crossview", "compare", "--train-data", "train.npz", "--test-data", "test.npz"]
-    run = subprocess.run([*command, *options, "-o", "report"], cwd=folder, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "crossview",
+        "compare",
+        "--train-data",
+        "train.npz",
+        "--test-data",
+        "test.npz",
+    ]
+    run = subprocess.run(
+        [*command, *options, "-o", "report"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     print(*sorted(path.name for path in Path(folder, "report").iterdir()))
-    with Path(folder, "report", "tables", "comparison.csv").open(newline="", encoding="utf-8") as file:
+    with Path(folder, "report", "tables", "comparison.csv").open(
+        newline="", encoding="utf-8"
+    ) as file:
         table = list(csv.DictReader(file))
 facts = json.loads(run.stdout)
 print(facts["summary"].split("\n")[0])
@@ -42,23 +68,49 @@ print(facts["summary"].split("\n")[0])
 # is a committee of the best settings of the search. A method is tied with the best if their difference, sample by
 # sample, is within two standard errors. Error bars do not show that, since all methods are tested on the same samples;
 # ``tied`` does.
-rows = sorted((line for line in table if line["column"] == "accuracy"), key=lambda line: float(line["mean"]))
-styles = {"best": ("#0072b2", None), "tied with the best": ("#56b4e9", "//"), "behind": ("0.8", None)}
+rows = sorted(
+    (line for line in table if line["column"] == "accuracy"),
+    key=lambda line: float(line["mean"]),
+)
+styles = {
+    "best": ("#0072b2", None),
+    "tied with the best": ("#56b4e9", "//"),
+    "behind": ("0.8", None),
+}
 
 
 def standing(method):
     """Whether a method is the best, tied with it, or neither."""
-    return "best" if method in facts["best"] else "tied with the best" if method in facts["tied"] else "behind"
+    return (
+        "best"
+        if method in facts["best"]
+        else "tied with the best"
+        if method in facts["tied"]
+        else "behind"
+    )
 
 
 fig, ax = plt.subplots(layout="constrained")
 for name, (colour, hatch) in styles.items():
     shown = [k for k, line in enumerate(rows) if standing(line["row"]) == name]
     means, errors = ([float(rows[k][key]) for k in shown] for key in ("mean", "se"))
-    bars = ax.barh(shown, means, xerr=errors, color=colour, edgecolor="black", hatch=hatch, capsize=4, label=name)
+    bars = ax.barh(
+        shown,
+        means,
+        xerr=errors,
+        color=colour,
+        edgecolor="black",
+        hatch=hatch,
+        capsize=4,
+        label=name,
+    )
     ax.bar_label(bars, fmt="%.1f", padding=4)
 ax.set_yticks(range(len(rows)), [line["row"] for line in rows])
 ax.axvline(10, color="black", linestyle=":", label="chance")
-ax.set(xlabel="test accuracy ± standard error, %", xlim=(0, 75), title="Digits: which methods are tied with the best")
+ax.set(
+    xlabel="test accuracy ± standard error, %",
+    xlim=(0, 75),
+    title="Digits: which methods are tied with the best",
+)
 ax.legend(loc="lower right")
 plt.show()
