@@ -135,7 +135,7 @@ def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
         assert process.wait() == -9
         assert not torn.exists()
     ended = subprocess.run(command(torn), env=environment, check=True, capture_output=True, text=True)
-    resumed = re.search(r"Searching for KMvHE: resuming with (\d+) of 124 fits done", ended.stderr)
+    resumed = re.search(r"Searching for KMvHE: resuming with (\d+) of 128 fits done", ended.stderr)
     assert 18 <= int(resumed[1]) < 120
     assert not scores.exists()
     subprocess.run(command(tmp_path / "calm.model"), env=environment, check=True, capture_output=True)

@@ -251,10 +251,12 @@ def test_neighbours_at_the_same_distance_are_as_good(monkeypatch):
 
 
 def test_auto_is_exact_for_few_samples_and_without_faiss(monkeypatch):
-    assert neighbours.resolve("auto", 29_999) == "exact"
-    assert neighbours.resolve("auto", 30_000) == "approximate"
+    assert neighbours.resolve("auto", 29_999, 29_999) == "exact"
+    assert neighbours.resolve("auto", 30_000, 30_000) == "approximate"
+    assert neighbours.resolve("auto", 1_000_000, 899) == "exact"  # an index would take longer to build
+    assert neighbours.resolve("auto", 1_000_000, 900) == "approximate"
     monkeypatch.setattr(approximate, "find_spec", lambda _: None)
-    assert neighbours.resolve("auto", 10**9) == "exact"
+    assert neighbours.resolve("auto", 10**9, 10**9) == "exact"
 
 
 def test_missing_library_names_the_extra(no_faiss):
