@@ -1,5 +1,6 @@
 """Configuration of the documentation site: see `make docs`."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -91,6 +92,7 @@ def _mend_links(app, name, source):
     """Lead links to those pages to their copies."""
     source[0] = source[0].replace("../benchmarks/", "benchmarks/").replace("../docs/", "../")
     source[0] = source[0].replace("../CHANGELOG.md", "changes.md").replace("](docs/", "](")
+    source[0] = re.sub(r"\.\./examples/(plot_\w+)\.py", r"gallery/\1.rst", source[0])
 
 
 def _skip_inherited(app, what, name, member, skip, options):

@@ -88,6 +88,8 @@ def check_recipe(names, folder):
 
 
 def check_matching(names, folder):
+    first, with_strangers = names["shares"].values()
+    assert first > 0.4 > 0.2 > with_strangers
     assert 0.2 < np.mean(names["decided"] == -1) < 0.5
     assert names["ranks"][0] > 0.8
     matcher, labels = cv.load(folder / "my.model"), names["names"][names["y_test"][200:]]
@@ -106,6 +108,7 @@ def check_tuning(names, folder):
 
 
 def check_data(names, folder):
+    assert len((folder / "found.csv").read_text().splitlines()) == 1 + 58
     assert np.isnan(names["incomplete"]["sketch"][::4]).all()
     assert names["data"].view_names == ["photo", "sketch"]
 
