@@ -81,7 +81,10 @@ def setup(app):
 def _copy_pages(app, config):
     """Copy the pages that are kept elsewhere in the repository."""
     pages = {HERE.parent / source: HERE / page for source, page in COPIED.items()}
-    pages |= {page: HERE / "benchmarks" / page.name for page in (HERE.parent / "benchmarks").glob("*.md")}
+    pages |= {
+        page: HERE / "benchmarks" / page.name
+        for page in (HERE.parent / "benchmarks").glob("*.md")
+    }
     for source, page in pages.items():
         page.parent.mkdir(exist_ok=True)
         if not page.exists() or source.read_bytes() != page.read_bytes():

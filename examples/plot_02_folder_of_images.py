@@ -53,7 +53,8 @@ probes, labels = data.views["night"][test], data.y[test]
 
 raw = cv.metrics.cross_view_accuracy(data.views[test], labels)[0, 1]
 print(
-    f"Raw pixels find the right object for {raw:.0%} of {len(probes)} probes among 30 new objects."
+    f"Raw pixels find the right object for {raw:.0%} of {len(probes)} probes "
+    "among 30 new objects."
 )
 print(f"The tuned MvHE finds it for {matcher.score(probes, labels):.0%}.")
 

@@ -23,7 +23,8 @@ data = cv.datasets.load_descriptors()
 for name, X in zip(data.views.names, data.views.arrays, strict=True):
     spread = X.std(axis=0)
     print(
-        f"{name}: {X.shape[1]} features with standard deviations from {spread.min():.2g} to {spread.max():.2g}"
+        f"{name}: {X.shape[1]} features with standard deviations "
+        f"from {spread.min():.2g} to {spread.max():.2g}"
     )
 train, test, y_train, y_test = train_test_split(
     data.views, data.y, train_size=600, stratify=data.y, random_state=0
@@ -50,7 +51,8 @@ for name, model in models.items():
     latents = model.fit(train, y_train).transform(test)
     accuracy[name] = cv.metrics.cross_view_accuracy(latents, y_test)
     print(
-        f"Features {name}: {np.nanmean(accuracy[name]):.0%} of matches are right, on average over pairs of views."
+        f"Features {name}: {np.nanmean(accuracy[name]):.0%} of matches are right, "
+        "on average over pairs of views."
     )
 
 # %%

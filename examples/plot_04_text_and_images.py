@@ -52,10 +52,12 @@ def precision(model, query, searched, k=30):
 for name, model in models.items():
     mean_precision = cv.metrics.cross_view_average_precision(model.transform(test), y_test)
     print(
-        f"{name}: mean average precision {mean_precision[0, 1]:.2f} for captions that search images,"
+        f"{name}: mean average precision {mean_precision[0, 1]:.2f} "
+        "for captions that search images,"
     )
     print(
-        f"    {mean_precision[1, 0]:.2f} for images that search captions. Chance is about 0.05."
+        f"    {mean_precision[1, 0]:.2f} for images that search captions. "
+        "Chance is about 0.05."
     )
 
 # %%

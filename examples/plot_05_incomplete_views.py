@@ -24,7 +24,7 @@ model = make_pipeline(cv.ViewScaler(pooled=False), cv.KMvHE())
 
 
 def split_and_remove(share, seed):
-    """Training samples, of which a share is missing in every view, and complete test samples."""
+    """Training samples, a share of them missing in every view, and complete test samples."""
     train, test, y_train, y_test = train_test_split(
         data.views, data.y, train_size=300, test_size=600, stratify=data.y, random_state=seed
     )

@@ -37,7 +37,8 @@ matcher = cv.CrossViewClassifier(search, gallery_view="front", probe_view="side"
 )
 closed_set = matcher.score(*sets["enrolled"])
 print(
-    f"{closed_set:.0%} of side views find their object among the front views of 60 new objects."
+    f"{closed_set:.0%} of side views find their object "
+    "among the front views of 60 new objects."
 )
 
 # %%
@@ -48,7 +49,8 @@ print(
 matcher.calibrate(*sets["calibration"], false_match_rate=0.05)
 known, strangers = (matcher.predict(sets[name][0]) for name in ("enrolled", "stranger"))
 print(
-    f"At a false match rate of 5%, {np.mean(known == sets['enrolled'][1]):.0%} of enrolled objects are recognised,"
+    f"At a false match rate of 5%, {np.mean(known == sets['enrolled'][1]):.0%} "
+    "of enrolled objects are recognised,"
 )
 print(f"and {np.mean(strangers != -1):.1%} of strangers are accepted.")
 

@@ -31,13 +31,15 @@ def split(seed):
 train, test, y_train, y_test = split(0)
 search = cv.tune("MvHE", train, y_train, n_iter=15, n_folds=3)
 print(
-    f"The best of {len(search.cv_results_['params'])} settings, with the {search.best_metric_} distance:"
+    f"The best of {len(search.cv_results_['params'])} settings, "
+    f"with the {search.best_metric_} distance:"
 )
 for name, value in search.best_params_.items():
     print(f"    {name} = {value}")
 in_folds, on_test = search.best_score_, search.score(test, y_test)
 print(
-    f"It matches {in_folds:.0%} correctly in cross-validation, and {on_test:.0%} of the test samples."
+    f"It matches {in_folds:.0%} correctly in cross-validation, "
+    f"and {on_test:.0%} of the test samples."
 )
 
 # %%
@@ -60,7 +62,8 @@ for seed in range(3):
         ]
 for method, (default, tuned, committee) in zip(methods, results.mean(axis=2), strict=True):
     print(
-        f"{method}: {default:.1%} with defaults, {tuned:.1%} tuned, {committee:.1%} as a committee."
+        f"{method}: {default:.1%} with defaults, {tuned:.1%} tuned, "
+        f"{committee:.1%} as a committee."
     )
 
 # %%

@@ -50,7 +50,8 @@ for setting, score in zip(
 for (kernel, scale), score in sorted(best.items(), key=lambda item: -item[1])[:5]:
     print(f"{score:.1%}  {kernel}" + (f", gamma_scale={scale:.2g}" if scale else ""))
 print(
-    f"The best setting matches {search.score(test, y_test):.1%} of the test samples correctly."
+    f"The best setting matches {search.score(test, y_test):.1%} "
+    "of the test samples correctly."
 )
 
 # %%

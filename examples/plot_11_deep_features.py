@@ -63,7 +63,8 @@ for method in (cv.MvHE(20), cv.MvDA(20), cv.PLS(20), cv.CCA(20)):
     )
     curves[type(method).__name__] = rates
     print(
-        f"{type(method).__name__}: {rates[0]:.1%} at rank 1, {rates[4]:.1%} among the five nearest"
+        f"{type(method).__name__}: {rates[0]:.1%} at rank 1, "
+        f"{rates[4]:.1%} among the five nearest"
     )
 
 # %%

@@ -64,7 +64,8 @@ for number in numbers:
 
 for name, found in scores.items():
     print(
-        f"{name}: {np.mean(found[0]):.1%} with 5 samples per class, {np.mean(found[-1]):.1%} with 80"
+        f"{name}: {np.mean(found[0]):.1%} with 5 samples per class, "
+        f"{np.mean(found[-1]):.1%} with 80"
     )
 
 # %%

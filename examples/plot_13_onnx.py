@@ -58,7 +58,8 @@ def identify(samples):
 
 same = np.mean(identify(test["right"]) == matcher.predict(test))
 print(
-    f"Both give the same answer for {same:.1%} of {len(test)} probes, {matcher.score(test, y_test):.1%} are right."
+    f"Both give the same answer for {same:.1%} of {len(test)} probes; "
+    f"{matcher.score(test, y_test):.1%} are right."
 )
 
 # %%

@@ -54,7 +54,8 @@ for name, (model, sizes) in fits.items():
         seconds[name].append(perf_counter() - start)
     recall, accuracy = model.neighbour_recall_, model.score(test, y_test)
     print(
-        f"{name}: {seconds[name][-1]:.1f} s for {m:,} samples, {recall:.1%} of neighbours, accuracy {accuracy:.1%}"
+        f"{name}: {seconds[name][-1]:.1f} s for {m:,} samples, "
+        f"{recall:.1%} of neighbours, accuracy {accuracy:.1%}"
     )
 
 # %%

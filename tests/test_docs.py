@@ -36,7 +36,7 @@ def test_code_blocks_run(page, monkeypatch, tmp_path):
             code = code.replace('device="cuda"', 'device="cpu"')  # the same code, where there is no GPU
             exec(compile(code, page.name, "exec"), names)
             continue
-        for line in code.splitlines():
+        for line in code.replace("\\\n", "").splitlines():
             command = shlex.split(line, comments=True)
             assert command[0] == "crossview"
             if long:

@@ -24,7 +24,14 @@ def draw(ax, arrays, labels, title):
         for k, digit in enumerate(DIGITS):
             colour = plt.get_cmap("tab10")(k)
             x, y = points[labels == digit].T
-            ax.scatter(x, y, s=26, marker=marker, facecolors=colour if filled else "none", edgecolors=colour)
+            ax.scatter(
+                x,
+                y,
+                s=26,
+                marker=marker,
+                facecolors=colour if filled else "none",
+                edgecolors=colour,
+            )
     ax.set(title=title, xticks=[], yticks=[])
     for spine in ax.spines.values():
         spine.set_color("#cccccc")
@@ -39,7 +46,12 @@ def main() -> None:
     before, after = cv.metrics.mean_accuracy(test, y_test), model.score(test, y_test)
     figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.9), dpi=110)
     draw(axes[0], test[rows].arrays, y_test[rows], f"Pixels: {100 * before:.0f} % matched")
-    draw(axes[1], model.transform(test[rows]).arrays, y_test[rows], f"Common space: {100 * after:.0f} % matched")
+    draw(
+        axes[1],
+        model.transform(test[rows]).arrays,
+        y_test[rows],
+        f"Common space: {100 * after:.0f} % matched",
+    )
     handles = [
         Line2D(
             [],

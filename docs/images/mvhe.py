@@ -53,8 +53,22 @@ def draw_samples(ax, title, patch=None):
             edgecolor="none",
         )
         ax.add_patch(box)
-        ax.text(left + 1.25, -0.08, f"view {v + 1}", ha="center", va="top", fontsize=10.5, color=INK)
-        style = {"marker": MARKERS[v], "s": 80, "edgecolors": INK, "linewidths": 1, "zorder": 3}
+        ax.text(
+            left + 1.25,
+            -0.08,
+            f"view {v + 1}",
+            ha="center",
+            va="top",
+            fontsize=10.5,
+            color=INK,
+        )
+        style = {
+            "marker": MARKERS[v],
+            "s": 80,
+            "edgecolors": INK,
+            "linewidths": 1,
+            "zorder": 3,
+        }
         strong = style | {"s": 150, "linewidths": 2.5}
         style["alpha"] = 1.0 if v == patch else 0.3
         ax.scatter(*WITHIN[v].T, facecolors=CLASS, **style)
@@ -86,11 +100,20 @@ def main() -> None:
     marker = {"ls": "", "marker": "s", "markersize": 9, "markeredgecolor": INK}
     handles = [
         Line2D([], [], color=PULL, linewidth=2.5, label="pull together"),
-        Line2D([], [], color=PUSH, linewidth=2.5, linestyle=(0, (3, 1.5)), label="push apart"),
+        Line2D(
+            [], [], color=PUSH, linewidth=2.5, linestyle=(0, (3, 1.5)), label="push apart"
+        ),
         Line2D([], [], markerfacecolor=CLASS, label="same class", **marker),
         Line2D([], [], markerfacecolor=OTHER, label="other classes", **marker),
     ]
-    figure.legend(handles=handles, loc="lower center", ncol=2, frameon=False, fontsize=11, labelcolor=INK)
+    figure.legend(
+        handles=handles,
+        loc="lower center",
+        ncol=2,
+        frameon=False,
+        fontsize=11,
+        labelcolor=INK,
+    )
     figure.subplots_adjust(left=0.02, right=0.98, top=0.955, bottom=0.09, hspace=0.12)
     figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
 

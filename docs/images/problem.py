@@ -38,8 +38,23 @@ def draw_space(ax, gallery, labels, probe, nearest):
     for digit, colour in COLOURS.items():
         ax.scatter(*gallery[labels == digit].T, s=22, color=colour, alpha=0.75, linewidths=0)
     ax.plot(*np.array([probe, gallery[nearest]]).T, color=INK, linewidth=1.5)
-    ax.scatter(*probe, s=200, marker="*", color="#f0c000", edgecolors=INK, zorder=3, label="the probe")
-    ax.scatter(*gallery[nearest], s=90, facecolors="none", edgecolors=INK, linewidths=1.5, label="its match")
+    ax.scatter(
+        *probe,
+        s=200,
+        marker="*",
+        color="#f0c000",
+        edgecolors=INK,
+        zorder=3,
+        label="the probe",
+    )
+    ax.scatter(
+        *gallery[nearest],
+        s=90,
+        facecolors="none",
+        edgecolors=INK,
+        linewidths=1.5,
+        label="its match",
+    )
     ax.legend(loc="upper right", fontsize=11, frameon=False, labelcolor=INK)
     ax.set(xticks=[], yticks=[])
     ax.set_title("Common space: look up the nearest", fontsize=12, color=INK)
@@ -51,7 +66,13 @@ def draw_space(ax, gallery, labels, probe, nearest):
 def draw_arrow(figure, start, end, text, at, align):
     """An arrow from a view to the common space."""
     arrow = ConnectionPatch(
-        start, end, "figure fraction", arrowstyle="-|>", mutation_scale=18, linewidth=2, color="#555555"
+        start,
+        end,
+        "figure fraction",
+        arrowstyle="-|>",
+        mutation_scale=18,
+        linewidth=2,
+        color="#555555",
     )
     figure.add_artist(arrow)
     figure.text(*at, text, fontsize=11.5, ha=align, va="center", color=INK)
@@ -67,7 +88,9 @@ def main() -> None:
     distances = np.linalg.norm(probes[:, None] - gallery, axis=2)
     nearest = distances.argmin(axis=1)
     right = np.flatnonzero((y_test == 4) & (y_test[nearest] == 4))
-    row = right[np.argsort(distances[right].min(axis=1))[-5]]  # far enough from its match to see both
+    row = right[
+        np.argsort(distances[right].min(axis=1))[-5]
+    ]  # far enough from its match to see both
 
     figure = plt.figure(figsize=(5, 5.6), facecolor="white")
     figure.text(0.36, 0.965, "Gallery: one view", fontsize=12, ha="center", color=INK)
@@ -76,9 +99,25 @@ def main() -> None:
         pixels = test["left"][np.flatnonzero(y_test == digit)[1]]
         draw_half(figure, (0.06 + 0.155 * k, 0.77, 0.13, 0.165), pixels, colour, str(digit))
     draw_half(figure, (0.745, 0.77, 0.13, 0.165), test["right"][row], INK, "?")
-    draw_arrow(figure, (0.36, 0.715), (0.36, 0.575), "map of the\ngallery's view", (0.33, 0.65), "right")
-    draw_arrow(figure, (0.81, 0.715), (0.81, 0.575), "map of the\nprobe's view", (0.78, 0.65), "right")
-    draw_space(figure.add_axes((0.06, 0.03, 0.88, 0.49)), gallery, y_test, probes[row], nearest[row])
+    draw_arrow(
+        figure,
+        (0.36, 0.715),
+        (0.36, 0.575),
+        "map of the\ngallery's view",
+        (0.33, 0.65),
+        "right",
+    )
+    draw_arrow(
+        figure,
+        (0.81, 0.715),
+        (0.81, 0.575),
+        "map of the\nprobe's view",
+        (0.78, 0.65),
+        "right",
+    )
+    draw_space(
+        figure.add_axes((0.06, 0.03, 0.88, 0.49)), gallery, y_test, probes[row], nearest[row]
+    )
     figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
 
 

@@ -27,13 +27,36 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         write_images(folder)
-        compare = ["--methods", "PCA,CCA,MvDA,MvHE", "--draws", "6", "--workers", "1", "-o", "comparison"]
+        compare = [
+            "--methods",
+            "PCA,CCA,MvDA,MvHE",
+            "--draws",
+            "6",
+            "--workers",
+            "1",
+            "-o",
+            "comparison",
+        ]
         crossview(folder, "compare", "shapes", *compare)
-        crossview(folder, "fit", "shapes", "--method", "MvHE", "-p", "n_components=10", "-o", "shapes.model")
+        crossview(
+            folder,
+            "fit",
+            "shapes",
+            "--method",
+            "MvHE",
+            "-p",
+            "n_components=10",
+            "-o",
+            "shapes.model",
+        )
         crossview(folder, "evaluate", "shapes.model", "test", "-o", "evaluation")
-        chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+        chromium = next(
+            filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+        )
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
+        page = browser.new_page(
+            viewport={"width": WIDTH, "height": 800}, color_scheme="light"
+        )
         page.goto((folder / "comparison" / "report.html").as_uri())
         take(page, "comparison", "report-accuracy.png")
         take(page, "embeddings", "report-spaces.png", height=600)
@@ -51,7 +74,9 @@ def write_images(folder: Path) -> None:
             part = "shapes" if label <= 60 else "test"
             path = folder / part / view / f"object-{label:03d}" / f"{k % 4}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray((255 * pixels.reshape(data.image_shape)).astype(np.uint8)).save(path)
+            Image.fromarray((255 * pixels.reshape(data.image_shape)).astype(np.uint8)).save(
+                path
+            )
 
 
 def crossview(folder: Path, *words: str) -> None:
@@ -66,7 +91,12 @@ def take(page: Page, key: str, name: str, height: float | None = None) -> None:
     box = item.bounding_box()
     assert box is not None
     top = box["y"] + page.evaluate("window.scrollY")
-    clip = {"x": box["x"] - 12, "y": top - 12, "width": box["width"] + 24, "height": (height or box["height"]) + 24}
+    clip = {
+        "x": box["x"] - 12,
+        "y": top - 12,
+        "width": box["width"] + 24,
+        "height": (height or box["height"]) + 24,
+    }
     page.screenshot(path=HERE / name, clip=clip, full_page=True)
 
 
