@@ -387,6 +387,7 @@ def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: floa
     """The d smallest eigenvalues of a scatter matrix with a ridge, per variance, and components of unit variance."""
     _check_norm(S)
     S = np.tril(S) + np.tril(S, -1).T
+    # Unlike covariances, S may have negative entries on the diagonal, where `ridge` would subtract.
     ridges = [np.full(len(part), np.abs(part).mean()) for part in data.split(np.diagonal(S))]
     S[np.diag_indices(len(S))] += reg * np.concatenate(ridges)
     covariances = [gram / n for gram, n in zip(grams(data), data.n_seen, strict=True)]
