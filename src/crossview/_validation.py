@@ -289,6 +289,16 @@ def check_weight(value: object, name: str, *, positive: bool = False) -> None:
         raise ValueError(f"{name} must be a finite number {'above 0' if positive else 'of 0 or more'}, got {value!r}.")
 
 
+def check_coupling(coupling: object, views: Views) -> None:
+    """Refuse a coupling that is not a number of 0 or more, or infinity; and one of views without common coordinates."""
+    if isinstance(coupling, bool | np.bool_) or not isinstance(coupling, Real) or not float(coupling) >= 0:
+        raise ValueError(f"coupling must be a number, 0 or more, or infinity, got {coupling!r}.")
+    if coupling and len(set(views.n_features)) > 1:
+        widths = ", ".join(map(str, views.n_features))
+        what = f"coupling={coupling:g} needs views of equal width, with the same features, got {widths}"
+        raise NotApplicableError(f"{what}: use coupling=0, or crossview.MvHE.")
+
+
 def check_two_views(views: Views, estimator: object) -> None:
     """Refuse more than two views."""
     if (n := views.shape[1]) != 2:
@@ -299,10 +309,8 @@ def check_two_views(views: Views, estimator: object) -> None:
 def check_equal_widths(views: Views, estimator: object) -> None:
     """Refuse views of unequal width, for methods that compare or pool samples of different views."""
     if len(set(views.n_features)) > 1:
-        name = type(estimator).__name__
-        fix = f"use {name}(pooled=False) for one map per view" if hasattr(estimator, "pooled") else "use crossview.MvHE"
-        widths = ", ".join(map(str, views.n_features))
-        raise NotApplicableError(f"{name} needs views of equal width, got {widths} features: {fix}.")
+        name, widths = type(estimator).__name__, ", ".join(map(str, views.n_features))
+        raise NotApplicableError(f"{name} needs views of equal width, got {widths} features: use crossview.MvHE.")
 
 
 def per_view(value: float | Sequence[float], name: str, n: int, *, positive: bool = False) -> list[float]:

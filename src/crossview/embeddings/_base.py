@@ -1,10 +1,13 @@
 """The base class of all methods: check → data → scatters → solve → store. Think twice before adding anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +17,7 @@ from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
     check_count,
+    check_coupling,
     check_device,
     check_equal_widths,
     check_flag,
@@ -24,7 +28,10 @@ from crossview._validation import (
     check_weight,
 )
 from crossview.embeddings._data import TrainingData
+from crossview.linalg.classes import joint_scatters
+from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.eigen import component_signs
+from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.samples import Samples
 from crossview.metrics import mean_accuracy
 from crossview.views import ViewInput, Views
@@ -36,6 +43,8 @@ N_COMPONENTS = [5, 10, 20, 30, 40, 60]
 RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
 WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 GAMMA_SCALES = [0.1, 0.3, 1.0, 3.0]
+COUPLINGS = [0.0, 1.0, 4.0, 16.0, np.inf]
+WHITENINGS = [None, 0.1, 1.0]
 
 AUTO_COMPONENTS = 20
 """Maximum number of components with ``n_components="auto"``."""
@@ -52,6 +61,8 @@ class Embedding(MultiViewTransformer):
     (`_max_components`). `MvHE` documents the fitted attributes.
     """
 
+    coupling: float = 0.0
+    whitening: float | None = None
     progress: bool = False
     projections_: list[Array]
     means_: list[Array]
@@ -71,17 +82,29 @@ class Embedding(MultiViewTransformer):
     _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
 
     def __init__(
-        self, n_components: int | str = 20, center: bool = True, device: str | None = None, progress: bool = False
+        self,
+        n_components: int | str = 20,
+        coupling: float = 0.0,
+        whitening: float | None = None,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
     ) -> None:
         self.n_components = n_components
+        self.coupling = coupling
+        self.whitening = whitening
         self.center = center
         self.device = device
         self.progress = progress
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self._needs_labels
+        tags.target_tags.required = self._uses_labels
         return tags
+
+    @property
+    def _uses_labels(self) -> bool:
+        return self._needs_labels or self.whitening is not None
 
     @property
     def n_components_(self) -> int:
@@ -146,14 +169,17 @@ class Embedding(MultiViewTransformer):
             check_two_views(checked, self)
         if self._needs_equal_widths:
             check_equal_widths(checked, self)
+        check_coupling(self.coupling, checked)
+        if self.whitening is not None:
+            check_weight(self.whitening, "whitening")
         self._check_params(checked.shape[1])
-        classes = check_labels(y, checked, self) if self._needs_labels else None
+        classes = check_labels(y, checked, self) if self._uses_labels else None
         if not checked._lazy and not get_tags(self).input_tags.pairwise:
             used = np.flatnonzero(checked.mask.any(axis=1))
             if len(used) < len(checked):
                 checked, classes = checked[used], None if classes is None else classes[used]
         data = self._find_neighbours(self._training_data(self._on_engine(checked), classes))
-        return data.in_span() if self._restrict_to_span else data
+        return data.in_span(common=self.coupling > 0) if self._restrict_to_span else data
 
     def _instead_of_lazy(self) -> str | None:
         """What to do instead of passing Dask arrays, if the method does not take any."""
@@ -187,11 +213,68 @@ class Embedding(MultiViewTransformer):
 
     def _max_components(self, data: TrainingData) -> int:
         """Maximum number of components."""
-        return data.rank
+        return self._norm(data).order - sum(null is not None for null in data.nulls)
+
+    def _norm(self, data: TrainingData) -> CoupledNorm:
+        """The norm of the maps."""
+        return CoupledNorm(self.coupling, data.n_features, data.spans)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         """Eigenvalues, and the d components of all views, stacked."""
         raise AssertionError("a subclass defines the problem")
+
+    def _largest_ratios(
+        self, data: TrainingData, A: Array, B: Array | Sequence[Array], d: int, reg: float
+    ) -> tuple[Array, Array]:
+        """Maximise ``tr W'AW`` subject to ``W'BW = I`` with a ridge on the norm of the maps.
+
+        B is a matrix or the sequence of its diagonal blocks. The ridge is relative to the mean diagonal of B: that of
+        each view without coupling, and in the coordinates of the coupled norm otherwise.
+        """
+        if not self.coupling:
+            ridged = ridge(B, reg, data.n_features) if isinstance(B, np.ndarray) else [ridge(one, reg) for one in B]
+            return largest_generalised_eigenpairs(A, ridged, d)
+        norm = self._norm(data)
+        constraint = B if isinstance(B, np.ndarray) else scipy.linalg.block_diag(*B)
+        values, U = largest_generalised_eigenpairs(norm.restrict(A), ridge(norm.restrict(constraint), reg), d)
+        return values, norm.expand(U)
+
+    def _refitter(
+        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
+    ) -> Callable[[Mapping[str, Any]], Self]:
+        """Prepare the data once. Settings that only differ in the whitening share a solution if they are neighbours."""
+        unfitted: Self = clone(self)
+
+        def with_params(setting: Mapping[str, Any]) -> Any:
+            # As clone and set_params, whose inspection of signatures would take longer than scoring.
+            model = copy(unfitted)
+            model.__dict__.update(setting)
+            return model
+
+        data, solve = self._shared_solver([with_params(setting) for setting in settings], views, y)
+        last: list[Any] = []  # the setting but for its whitening, and its solution
+
+        def refit(setting: Mapping[str, Any]) -> Any:
+            model = with_params(setting)
+            check_coupling(model.coupling, data.views)
+            model._check_params(data.views.shape[1])
+            rest = {name: value for name, value in setting.items() if name != "whitening"}
+            if not last or last[0] != rest:
+                last[:] = rest, solve(model, data, model._capped_components(data))
+            return model._store(data, *last[1])
+
+        return refit
+
+    def _shared_solver(
+        self, models: Sequence[Self], views: Views, y: ArrayLike | None
+    ) -> tuple[TrainingData, Callable[[Self, TrainingData, int], tuple[Array, Array]]]:
+        """Training data for models that differ in `_refits`, and a function that solves their problems."""
+        model = copy(self)
+        # Coordinates that views share serve every coupling, and whitening needs labels.
+        coupled = len(set(views.n_features)) == 1 and any(one.coupling for one in models)
+        model.coupling = float(coupled) or self.coupling
+        model.whitening = next((one.whitening for one in models if one.whitening is not None), self.whitening)
+        return model._prepare(views, y), type(self)._solve
 
     def _couples_views(self) -> bool:
         """Whether the objective has a term across views; without one, the views have no reason to agree."""
@@ -203,8 +286,8 @@ class Embedding(MultiViewTransformer):
         if self.n_components == "auto" and self._couples_views():
             squares, products = data.total(_agreement, data.split(W))
             kept = min(kept, _count_agreeing(squares, products, len(data.n_features)))
-        self.eigenvalues_ = eigenvalues[..., :kept]
-        self._store_maps(data, W[:, :kept])
+        self.eigenvalues_ = eigenvalues[:kept]
+        self._store_maps(data, W[:, :kept] if self.whitening is None else _whitened(data, W[:, :kept], self.whitening))
         self._remember(data.views)
         return self
 
@@ -249,6 +332,27 @@ def _count_positive(eigenvalues: Array) -> int:
     if not positive[0]:
         raise ValueError("no component makes the objective larger than 0: check the weights, labels and views.")
     return int(positive.argmin()) if not positive.all() else len(positive)
+
+
+def _whitened(data: TrainingData, W: Array, reg: float) -> Array:
+    """Maps under which the samples have unit covariance around their class means.
+
+    The Cholesky factor makes the first components those of fewer components; so does a ridge that is relative to the
+    mean variance of the components up to each.
+    """
+    latents = data.in_coordinates(data.split(W)).pooled()
+    _, within = joint_scatters(latents)
+    within /= len(latents)
+    variances = np.diagonal(within)
+    ridged = within + np.diag(reg * np.cumsum(variances) / np.arange(1, len(within) + 1))
+    try:
+        L = scipy.linalg.cholesky(ridged, lower=True)
+    except scipy.linalg.LinAlgError:
+        raise ValueError(
+            "samples do not vary around their class means along some component: raise whitening, or set it to None."
+        ) from None
+    whitened: Array = scipy.linalg.solve_triangular(L, W.T, lower=True).T
+    return whitened
 
 
 def _agreement(rows: Samples, maps: Sequence[Array]) -> list[Array]:

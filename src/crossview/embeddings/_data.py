@@ -38,6 +38,7 @@ class TrainingData(Samples):
     maps: list[KernelMap] | None = None  # the maps that produced the features, if any
     bases: Sequence[Array | None] = ()  # (D_v, r_v) each: orthonormal; `arrays` are coordinates in them, unless None
     nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
+    spans: Sequence[Array | None] = ()  # (r, r_v) each: directions of a common basis in which a view varies, if not all
 
     @classmethod
     def from_views(
@@ -47,14 +48,13 @@ class TrainingData(Samples):
         *,
         center: bool,
         weigh: Callable[[Mask], Array] | None = pair_weights,
-        pooled: bool = False,
     ) -> TrainingData:
-        """Centre each view, or all by their pooled mean; the mask determines the weights of samples (see `Samples`)."""
+        """Centre each view; the mask determines the weights of samples (see `Samples`)."""
         samples = Samples.of(views, classes, weigh)
         means = [np.zeros(D) for D in views.n_features]
         if center:
             sums, weights = view_sums(samples)
-            means = [sum(sums) / weights.sum()] * len(sums) if pooled else [*map(np.divide, sums, weights)]
+            means = [*map(np.divide, sums, weights)]
         fields = vars(samples.shifted(means) if center else samples)
         if views._lazy:
             from crossview.embeddings._lazy import LazyTrainingData
@@ -75,12 +75,13 @@ class TrainingData(Samples):
         weights = views.mask.astype(np.float64)
         return cls(views=views, classes=classes, arrays=arrays, means=means, weights=weights, maps=maps, nulls=nulls)
 
-    def in_span(self) -> TrainingData:
-        """The same samples, in coordinates of the directions in which they vary."""
+    def in_span(self, *, common: bool = False) -> TrainingData:
+        """The same samples, in coordinates of the directions in which they vary: of each view, or common to all."""
         if self.maps is not None:
             return self
-        bases = self.row_spaces()
-        return replace(self.in_coordinates(bases), bases=bases)
+        bases = self.pooled().row_spaces() * len(self.n_features) if common else self.row_spaces()
+        data = replace(self.in_coordinates(bases), bases=bases)
+        return replace(data, spans=data.row_spaces()) if common else data
 
     def stacked(self) -> Samples:
         """The present samples of all views as one set, to be projected by the map of their view each."""
@@ -91,11 +92,6 @@ class TrainingData(Samples):
             classes=np.concatenate([self.labels[rows] for rows in seen]),
             points=points,
         )
-
-    @property
-    def rank(self) -> int:
-        """Number of directions in which the features of all views vary, after `in_span`."""
-        return sum(self.n_features) - sum(null is not None for null in self.nulls)
 
     def split(self, W: Array) -> list[Array]:
         """Split the stacked components of all views by view."""

@@ -8,14 +8,21 @@ import scipy.linalg
 
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
-from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, RIDGES, Embedding, SearchSpace
+from crossview.embeddings._base import (
+    COUPLINGS,
+    GAMMA_SCALES,
+    N_COMPONENTS,
+    RIDGES,
+    WHITENINGS,
+    Embedding,
+    SearchSpace,
+)
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
 from crossview.linalg.classes import between_views, grams, pair_products
-from crossview.linalg.eigen import largest_singular_triplets
+from crossview.linalg.eigen import largest_singular_triplets, smallest_eigenpairs
 from crossview.linalg.generalised import (
     factor_blocks,
-    largest_generalised_eigenpairs,
     ridge,
     successive_directions,
     unwhiten,
@@ -52,6 +59,10 @@ class MCCA(Embedding):
         One constraint per view, or one over all views.
     reg : float
         Ridge on the covariance of each view, relative to its mean diagonal.
+    coupling : float
+        c: cost of differences between the maps in the ridge, as in `MvDA`. Above 0, the constraint is joint.
+    whitening
+        As in `MvHE`; needs labels.
     center : bool
         Subtract the training mean of each view first.
     device, progress
@@ -79,7 +90,13 @@ class MCCA(Embedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": N_COMPONENTS,
+        "reg": RIDGES,
+        "coupling": COUPLINGS,
+        "whitening": WHITENINGS,
+    }
+    _refits = ("reg", "coupling", "whitening")
     _drop_nonpositive = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
@@ -88,11 +105,13 @@ class MCCA(Embedding):
         n_components: int = 20,
         constraint: str = "views",
         reg: float = 0.1,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, center, device, progress)
+        super().__init__(n_components, coupling, whitening, center, device, progress)
         self.constraint = constraint
         self.reg = reg
 
@@ -100,15 +119,16 @@ class MCCA(Embedding):
         check_choice(self.constraint, "constraint", ("views", "joint"))
 
     def _max_components(self, data: TrainingData) -> int:
-        return min(data.n_features) if self.constraint == "views" else sum(data.n_features)
+        joint = self.constraint == "joint" or self.coupling
+        return self._norm(data).order if joint else min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        pairs, blocks = pair_products(data), [ridge(B, self.reg) for B in grams(data)]
+        pairs, blocks = pair_products(data), grams(data)
         n = len(blocks)
-        if self.constraint == "joint":
-            eigenvalues, W = largest_generalised_eigenpairs(pairs, blocks, d)
+        if self.constraint == "joint" or self.coupling:
+            eigenvalues, W = self._largest_ratios(data, pairs, blocks, d, self.reg)
             return eigenvalues, np.sqrt(n) * W
-        values, W = successive_directions(pairs, blocks, d, unit_blocks=True)
+        values, W = successive_directions(pairs, [ridge(B, self.reg) for B in blocks], d, unit_blocks=True)
         return values / n, W
 
 
@@ -123,6 +143,8 @@ class CCA(Embedding):
         d: dimension of the common space, at most the number of features of the smaller view.
     reg : float or sequence of float
         Ridge ρ on the covariance of each view, relative to its mean diagonal; one for both views, or one per view.
+    coupling, whitening
+        As in `MCCA`; with coupling, both views have the mean of the ridges.
     center : bool
         Subtract the training mean of each view first.
     device, progress
@@ -147,7 +169,8 @@ class CCA(Embedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
+    search_space: ClassVar[SearchSpace] = MCCA.search_space
+    _refits = MCCA._refits
     _needs_two_views = True
     _drop_nonpositive = True
 
@@ -155,11 +178,13 @@ class CCA(Embedding):
         self,
         n_components: int = 20,
         reg: float | Sequence[float] = 0.1,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, center, device, progress)
+        super().__init__(n_components, coupling, whitening, center, device, progress)
         self.reg = reg
 
     def _check_params(self, n_views: int) -> None:
@@ -170,6 +195,9 @@ class CCA(Embedding):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         regs = per_view(self.reg, "reg", 2)
+        if self.coupling:
+            eigenvalues, W = self._largest_ratios(data, pair_products(data), grams(data), d, float(np.mean(regs)))
+            return eigenvalues, np.sqrt(2.0) * W
         factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(grams(data), regs, strict=True)])
         C = between_views(data)
         for L in factors:
@@ -192,6 +220,8 @@ class KCCA(KernelEmbedding, CCA):
     reg : float or sequence of float
         Regulariser ρ, one for both views or one per view, relative to the mean non-zero eigenvalue of the (centred)
         kernel matrix.
+    coupling, whitening
+        As in `KMvHE`.
     center : bool
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
@@ -218,12 +248,14 @@ class KCCA(KernelEmbedding, CCA):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES, "gamma_scale": GAMMA_SCALES}
+    search_space: ClassVar[SearchSpace] = {**CCA.search_space, "gamma_scale": GAMMA_SCALES}
 
     def __init__(
         self,
         n_components: int = 20,
         reg: float | Sequence[float] = 0.1,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         kernel: str | Callable[..., float] = "rbf",
         gamma: float | Sequence[float] | None = None,
@@ -238,7 +270,7 @@ class KCCA(KernelEmbedding, CCA):
         progress: bool = False,
     ) -> None:
         super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
-        CCA.__init__(self, n_components, reg, center, device, progress)
+        CCA.__init__(self, n_components, reg, coupling, whitening, center, device, progress)
 
 
 class PLS(Embedding):
@@ -251,6 +283,11 @@ class PLS(Embedding):
     ----------
     n_components, center
         As in `CCA`.
+    coupling : float
+        c: cost of differences between the maps, as in `MvHE`. Above 0, the constraint is
+        :math:`\sum_v W_v^\top W_v = 2 I` in the coupled norm; without coupling, both have the same solution.
+    whitening
+        As in `MCCA`.
     device, progress
         As in `MvHE`.
 
@@ -273,7 +310,12 @@ class PLS(Embedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": N_COMPONENTS,
+        "coupling": COUPLINGS,
+        "whitening": WHITENINGS,
+    }
+    _refits = ("coupling", "whitening")
     _needs_two_views = True
     _drop_nonpositive = True
 
@@ -281,5 +323,9 @@ class PLS(Embedding):
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+        if self.coupling:
+            norm = self._norm(data)
+            negative, U = smallest_eigenpairs(-norm.restrict(pair_products(data)), d, overwrite=True)
+            return -negative, np.sqrt(2.0) * norm.expand(U)
         U, covariances, V = largest_singular_triplets(between_views(data), d)
         return covariances, np.vstack([U, V])

@@ -9,9 +9,16 @@ import scipy.linalg
 from crossview._backend import cross_product
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
-from crossview.embeddings._base import N_COMPONENTS, RIDGES, WEIGHTS, Embedding, SearchSpace
+from crossview.embeddings._base import (
+    COUPLINGS,
+    N_COMPONENTS,
+    RIDGES,
+    WEIGHTS,
+    WHITENINGS,
+    Embedding,
+    SearchSpace,
+)
 from crossview.embeddings._data import TrainingData
-from crossview.embeddings._pooled import PooledEmbedding
 from crossview.exceptions import NotApplicableError
 from crossview.linalg.classes import (
     class_means,
@@ -21,7 +28,7 @@ from crossview.linalg.classes import (
     pair_products,
     view_scatters,
 )
-from crossview.linalg.generalised import factor_blocks, largest_generalised_eigenpairs, ridge, successive_directions
+from crossview.linalg.generalised import factor_blocks, ridge, successive_conjugates, successive_directions
 from crossview.linalg.samples import Samples
 
 __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
@@ -30,7 +37,13 @@ __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 class _Discriminant(Embedding):
     """A supervised method whose between-class scatter has at most C - 1 non-zero eigenvalues for C classes."""
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES}
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": N_COMPONENTS,
+        "reg": RIDGES,
+        "coupling": COUPLINGS,
+        "whitening": WHITENINGS,
+    }
+    _refits: ClassVar[tuple[str, ...]] = ("reg", "coupling", "whitening")
     _needs_labels = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
@@ -38,74 +51,17 @@ class _Discriminant(Embedding):
         self,
         n_components: int = 20,
         reg: float = 0.1,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, center, device, progress)
+        super().__init__(n_components, coupling, whitening, center, device, progress)
         self.reg = reg
 
     def _max_components(self, data: TrainingData) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
-
-
-class LDA(PooledEmbedding, _Discriminant):
-    r"""Linear Discriminant Analysis.
-
-    Maximises the between-class scatter :math:`\operatorname{tr} \sum_c N^c (\mu^c - \mu)(\mu^c - \mu)^\top` subject to
-    :math:`\sum_c \sum_{x \in c} (W^\top x - \mu^c)(W^\top x - \mu^c)^\top = I`, over the pooled samples of all views or
-    separately for each view [1]_.
-
-    Parameters
-    ----------
-    n_components : int
-        d: dimension of the space, capped at the number of classes minus one.
-    reg : float
-        Ridge on the within-class scatter, relative to its mean diagonal.
-    pooled, center
-        As in `PCA`.
-    device, progress
-        As in `MvHE`.
-
-    Attributes
-    ----------
-    projections_, means_
-        As in `MvHE`.
-    eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
-        Ratios of between- to within-class scatter along the components, descending.
-
-    References
-    ----------
-    .. [1] P. N. Belhumeur, J. P. Hespanha, D. J. Kriegman, "Eigenfaces vs. Fisherfaces: Recognition Using Class
-       Specific Linear Projection", IEEE Transactions on Pattern Analysis and Machine Intelligence 19(7), 1997.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> data = cv.datasets.load_digits()
-    >>> cv.LDA().fit(data.views[:900], data.y[:900]).transform(data.views)
-    Views(1797 samples; left: 9 features, right: 9 features)
-    """
-
-    def __init__(
-        self,
-        n_components: int = 20,
-        pooled: bool = True,
-        reg: float = 0.1,
-        center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
-    ) -> None:
-        super().__init__(n_components, reg, center, device, progress)
-        self.pooled = pooled
-
-    def _max_components(self, data: TrainingData) -> int:
-        return min(min(data.n_features), data.n_classes - 1)
-
-    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        _check_within_class_scatter(samples, "LDA")
-        between, within = joint_scatters(samples)
-        return largest_generalised_eigenpairs(between, ridge(within, self.reg), d)
 
 
 class MvDA(_Discriminant):
@@ -118,14 +74,19 @@ class MvDA(_Discriminant):
         \quad \text{subject to} \quad
         \sum_v \sum_c \sum_{x \in c} (W_v^\top x - \mu^c)(W_v^\top x - \mu^c)^\top = I
 
-    as a ratio trace instead of the trace ratio [1]_. With one view, it would be LDA.
+    as a ratio trace instead of the trace ratio [1]_. With one map for all views (``coupling=inf``), it is `LDA`.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the common space, capped at the number of classes minus one.
     reg : float
-        Ridge on the scatter matrix of the constraint, relative to its mean diagonal in each view.
+        Ridge on the scatter matrix of the constraint, relative to its mean diagonal: in each view or, with coupling, in
+        the coordinates of the coupled norm of the maps.
+    coupling : float
+        c: cost of differences between the maps in the ridge, as in `MvHE`.
+    whitening
+        As in `MvHE`.
     center : bool
         Subtract the training mean of each view first.
     device, progress
@@ -150,7 +111,47 @@ class MvDA(_Discriminant):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         between, within = joint_scatters(data)
-        return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
+        return self._largest_ratios(data, between, within, d, self.reg)
+
+
+class LDA(MvDA):
+    r"""Linear Discriminant Analysis of the pooled samples of all views: `MvDA` with one map for all views.
+
+    Maximises the between-class scatter :math:`\operatorname{tr} \sum_c N^c (\mu^c - \mu)(\mu^c - \mu)^\top` subject to
+    :math:`\sum_c \sum_{x \in c} (W^\top x - \mu^c)(W^\top x - \mu^c)^\top = I` [1]_. Parameters and fitted attributes
+    are those of `MvDA`; only the default of `coupling` differs.
+
+    Parameters
+    ----------
+    n_components, reg, coupling, whitening, center, device, progress
+        As in `MvDA`.
+
+    References
+    ----------
+    .. [1] P. N. Belhumeur, J. P. Hespanha, D. J. Kriegman, "Eigenfaces vs. Fisherfaces: Recognition Using Class
+       Specific Linear Projection", IEEE Transactions on Pattern Analysis and Machine Intelligence 19(7), 1997.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> cv.LDA().fit(data.views[:900], data.y[:900]).transform(data.views)
+    Views(1797 samples; left: 9 features, right: 9 features)
+    """
+
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES, "whitening": WHITENINGS}
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        reg: float = 0.1,
+        coupling: float = np.inf,
+        whitening: float | None = None,
+        center: bool = True,
+        device: str | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
 
 
 class MvDAVC(MvDA):
@@ -169,7 +170,7 @@ class MvDAVC(MvDA):
         λ: weight of the view consistency relative to the within-class scatter; 0 disables it.
     reg : float
         Ridge on the scatter matrix of the constraint and on the Gram matrices in β, relative to their mean diagonals.
-    n_components, center
+    n_components, coupling, whitening, center
         As in `MvDA`.
     device, progress
         As in `MvHE`.
@@ -187,7 +188,8 @@ class MvDAVC(MvDA):
     (9,)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES, "lambda_consistency": WEIGHTS}
+    search_space: ClassVar[SearchSpace] = {**MvDA.search_space, "lambda_consistency": WEIGHTS}
+    _refits = (*MvDA._refits, "lambda_consistency")
     _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_consistency", "reg")
 
     def __init__(
@@ -195,11 +197,13 @@ class MvDAVC(MvDA):
         n_components: int = 20,
         lambda_consistency: float = 0.1,
         reg: float = 0.1,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device, progress)
+        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
         self.lambda_consistency = lambda_consistency
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
@@ -207,7 +211,7 @@ class MvDAVC(MvDA):
         if self.lambda_consistency:
             consistency = self._consistency(data)
             within += self.lambda_consistency * np.trace(within) * (consistency / np.trace(consistency))
-        return largest_generalised_eigenpairs(between, ridge(within, self.reg, data.n_features), d)
+        return self._largest_ratios(data, between, within, d, self.reg)
 
     def _consistency(self, data: TrainingData) -> Array:
         """Scatter of Σ_i Σ_{j≠i} |β_i - β_j|²: LE-paired on the arrays that map W_v to β_v."""
@@ -239,10 +243,10 @@ class MvMDA(_Discriminant):
 
     Parameters
     ----------
-    n_components, center
+    n_components, coupling, whitening, center
         As in `MvDA`.
     reg : float
-        Ridge on the within-class scatter of each view, relative to its mean diagonal.
+        Ridge on the within-class scatter, relative to its mean diagonal, as in `MvDA`.
     device, progress
         As in `MvHE`.
 
@@ -268,11 +272,13 @@ class MvMDA(_Discriminant):
         self,
         n_components: int = 20,
         reg: float = 1.0,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device, progress)
+        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
 
     def _max_components(self, data: TrainingData) -> int:
         shared = int(data.class_sizes.all(axis=1).sum())
@@ -287,13 +293,14 @@ class MvMDA(_Discriminant):
         means -= means.mean(axis=0)
         between = 2.0 * len(means) * cross_product(means, means)
         _, within = view_scatters(data)
-        return largest_generalised_eigenpairs(between, [ridge(B, self.reg) for B in within], d)
+        return self._largest_ratios(data, between, within, d, self.reg)
 
 
 class _PairedDiscriminant(_Discriminant):
     """The objective and constraint that GMA and MULDA share."""
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES[2:], "mu": WEIGHTS[:3]}
+    search_space: ClassVar[SearchSpace] = {**_Discriminant.search_space, "reg": RIDGES[2:], "mu": WEIGHTS[:3]}
+    _refits = (*_Discriminant._refits, "mu")
     _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
     _drop_nonpositive = True
 
@@ -304,11 +311,13 @@ class _PairedDiscriminant(_Discriminant):
         lambda_pairs: float = 1.0,
         gamma: float | Sequence[float] = 1.0,
         reg: float = 0.1,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, center, device, progress)
+        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma
@@ -324,9 +333,9 @@ class _PairedDiscriminant(_Discriminant):
         return diagonal + self.lambda_pairs * pairs
 
     def _constraint_blocks(self, scatters: list[Array]) -> list[Array]:
-        """``γ_v B_v``, with the ridge."""
+        """``γ_v B_v``."""
         weights = per_view(self.gamma, "gamma", len(scatters))
-        return [gamma * ridge(B, self.reg) for gamma, B in zip(weights, scatters, strict=True)]
+        return [gamma * B for gamma, B in zip(weights, scatters, strict=True)]
 
 
 class GMA(_PairedDiscriminant):
@@ -357,9 +366,9 @@ class GMA(_PairedDiscriminant):
     constraint : {"within", "total"}
         Scatter in the constraint.
     reg : float
-        Ridge on the constraint of each view, relative to its mean diagonal.
-    center : bool
-        Subtract the training mean of each view first.
+        Ridge on the constraint, relative to its mean diagonal, as in `MvDA`.
+    coupling, whitening, center
+        As in `MvDA`.
     device, progress
         As in `MvHE`.
 
@@ -385,11 +394,13 @@ class GMA(_PairedDiscriminant):
         exemplars: str = "samples",
         constraint: str = "within",
         reg: float = 1.0,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, mu, lambda_pairs, gamma, reg, center, device, progress)
+        super().__init__(n_components, mu, lambda_pairs, gamma, reg, coupling, whitening, center, device, progress)
         self.exemplars = exemplars
         self.constraint = constraint
 
@@ -410,7 +421,7 @@ class GMA(_PairedDiscriminant):
             means = class_means(*class_sums(data))
             pairs = pair_products(Samples(arrays=means, weights=np.ones((data.n_classes, len(means)))))
         blocks = self._constraint_blocks(within if self.constraint == "within" else total)
-        return largest_generalised_eigenpairs(self._objective(between, pairs), blocks, d)
+        return self._largest_ratios(data, self._objective(between, pairs), blocks, d, self.reg)
 
 
 class MULDA(_PairedDiscriminant):
@@ -434,8 +445,8 @@ class MULDA(_PairedDiscriminant):
     reg : float
         Ridge on the total scatter of each view, relative to its mean diagonal. Features are exactly uncorrelated only
         if it is 0.
-    mu, lambda_pairs, gamma, center
-        As in `GMA`.
+    mu, lambda_pairs, gamma, coupling, whitening, center
+        As in `GMA`. With one map for all views (``coupling=inf``), directions are uncorrelated over the pooled samples.
     device, progress
         As in `MvHE`.
 
@@ -459,7 +470,22 @@ class MULDA(_PairedDiscriminant):
         _check_within_class_scatter(data, "MULDA")
         between, _ = view_scatters(data)
         pairs, total = pair_products(data), grams(data)
-        return successive_directions(self._objective(between, pairs), self._constraint_blocks(total), d)
+        A, blocks = self._objective(between, pairs), self._constraint_blocks(total)
+        if np.isinf(self.coupling):
+            return self._largest_ratios(data, A, blocks, d, self.reg)
+        if not self.coupling:
+            return successive_directions(A, [ridge(B, self.reg) for B in blocks], d)
+        norm = self._norm(data)
+
+        def correlated(u: Array) -> Array:
+            """What directions must be orthogonal to, to be uncorrelated with this one in every view."""
+            parts = zip(blocks, data.split(norm.expand(u)), strict=True)
+            stacked: Array = scipy.linalg.block_diag(*((B @ w)[:, None] for B, w in parts))
+            return norm.expand(stacked)
+
+        B = ridge(norm.restrict(scipy.linalg.block_diag(*blocks)), self.reg)
+        values, U = successive_conjugates(norm.restrict(A), B, d, correlated)
+        return values, norm.expand(U)
 
 
 def _check_within_class_scatter(samples: Samples, name: str) -> None:

@@ -1,18 +1,17 @@
 """Multi-view Hybrid Embedding and its kernel form."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.random import sample_without_replacement
 
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_weight
-from crossview.embeddings._base import GAMMA_SCALES, N_COMPONENTS, Embedding, SearchSpace
+from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
 from crossview.embeddings._parts import HybridProblem, HybridWeights
@@ -58,6 +57,13 @@ class MvHE(Embedding):
         β: weight of between-class distances relative to within-class distances.
     n_within, n_between : int
         p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
+    coupling : float
+        c: cost of differences between the maps of the views, from 0 (the published method) to infinity (one map for all
+        views). Above 0, the views must share their coordinates: pixels of aligned images, or the features of one
+        network. See the notes.
+    whitening : float, optional
+        Transform the common space so that samples have unit covariance around their class means, with this ridge
+        relative to the mean variance of the components [2]_. None does not.
     center : bool
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
     neighbours : {"auto", "exact", "approximate"}
@@ -101,6 +107,10 @@ class MvHE(Embedding):
     -----
     The best weights depend on the data: search for them with `crossview.tune`.
 
+    With coupling, the norm of the maps in the constraint becomes
+    :math:`\sum_v \|W_v\|^2 + c \sum_v \|W_v - \bar W\|^2`, where :math:`\bar W` is the mean of the maps: what the maps
+    share is cheap, and they differ only where the data ask for it [3]_.
+
     Each map is restricted to the span of the centred training samples of its view. If features are constant or depend
     on each other (always the case with more features than samples), the objective is zero, hence optimal, in directions
     in which no training sample varies, but these directions are useless. Singular values below ``max(m, D_v) · eps``
@@ -119,6 +129,9 @@ class MvHE(Embedding):
     ----------
     .. [1] J. Xu, S. Yu, X. You, M. Leng, X.-Y. Jing, C. L. P. Chen, "Multi-view Hybrid Embedding: A
        Divide-and-Conquer Approach", IEEE Transactions on Cybernetics.
+    .. [2] A. O. Hatch, S. Kajarekar, A. Stolcke, "Within-Class Covariance Normalization for SVM-based Speaker
+       Recognition", Interspeech 2006.
+    .. [3] T. Evgeniou, M. Pontil, "Regularized Multi-Task Learning", KDD 2004.
 
     Examples
     --------
@@ -137,6 +150,8 @@ class MvHE(Embedding):
         "beta": [0.1, 0.3],
         "n_within": [1, 3],
         "n_between": [15, 30],
+        "coupling": COUPLINGS,
+        "whitening": WHITENINGS,
     }
     _refits: ClassVar[tuple[str, ...]] = (
         "lambda_paired",
@@ -145,6 +160,8 @@ class MvHE(Embedding):
         "beta",
         "n_within",
         "n_between",
+        "coupling",
+        "whitening",
     )
     _needs_labels = True
     _allows_auto_components = True
@@ -160,6 +177,8 @@ class MvHE(Embedding):
         beta: float = 0.1,
         n_within: int = 1,
         n_between: int = 15,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         neighbours: str = "auto",
         n_patches: int | None = None,
@@ -174,6 +193,8 @@ class MvHE(Embedding):
         self.beta = beta
         self.n_within = n_within
         self.n_between = n_between
+        self.coupling = coupling
+        self.whitening = whitening
         self.center = center
         self.neighbours = neighbours
         self.n_patches = n_patches
@@ -211,41 +232,35 @@ class MvHE(Embedding):
         return self._components(S, data, d)
 
     def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
-        """The d smallest eigenvalues of a scatter matrix, and the components. Overwrites S."""
-        return _smallest_components(S, data, d)
+        """The d smallest eigenvalues of a scatter matrix, and the components with W'MW = nI. Overwrites S."""
+        size = _check_norm(S)
+        edges = np.cumsum([0, *data.n_features])
+        for null, (a, b) in zip(data.nulls, pairwise(edges), strict=False):
+            if null is not None:
+                # The objective is 0 in this direction: shift it above all other eigenvalues.
+                S[a:b, a:b] += np.outer(2.0 * size * null, null)
+        norm = self._norm(data)
+        eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True, engine=data.views.arrays[0])
+        return eigenvalues, norm.expand(U) * np.sqrt(len(data.n_features))
 
     def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
         self.neighbour_recall_ = data.neighbour_recall
         return super()._store(data, eigenvalues, W)
 
-    def _refitter(
-        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
-    ) -> Callable[[Mapping[str, Any]], Self]:
+    def _shared_solver(
+        self, models: Sequence[Self], views: Views, y: ArrayLike | None
+    ) -> tuple[TrainingData, Callable[[Self, TrainingData, int], tuple[Array, Array]]]:
         """Compute the terms of the objective once; each setting then costs an eigen-solve."""
-        unfitted: MvHE = clone(self)
-
-        def with_params(setting: Mapping[str, Any]) -> MvHE:
-            # As clone and set_params, whose inspection of signatures would take longer than scoring.
-            model = copy(unfitted)
-            model.__dict__.update(setting)
-            return model
-
-        weights = [w for setting in settings if (w := with_params(setting)._hybrid_weights()).valid]
+        weights = {w for model in models if (w := model._hybrid_weights()).valid}
         within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
-        largest = {"n_within": max(within, default=0), "n_between": max(between, default=0)}
-        data = with_params(largest)._prepare(views, y)
+        largest = copy(self)
+        largest.n_within, largest.n_between = max(within, default=0), max(between, default=0)
+        data, _ = super(MvHE, largest)._shared_solver(models, views, y)
         problem = HybridProblem(data)
         # One scatter costs about as much as one part, so parts only pay off for many settings.
         many = len(weights) > 1 + 2 * (len(within) + len(between))
         scatter = problem.parts(within, between).combine if many else problem.scatter
-
-        def refit(setting: Mapping[str, Any]) -> Any:
-            model = with_params(setting)
-            model._check_params(data.views.shape[1])
-            S = scatter(model._hybrid_weights())
-            return model._store(data, *model._components(S, data, model._capped_components(data)))
-
-        return refit
+        return data, lambda model, data, d: model._components(scatter(model._hybrid_weights()), data, d)
 
 
 class KMvHE(KernelEmbedding, MvHE):
@@ -321,6 +336,7 @@ class KMvHE(KernelEmbedding, MvHE):
         "n_within": [1, 3],
         "n_between": [15, 30],
         "gamma_scale": GAMMA_SCALES,
+        "whitening": WHITENINGS,
     }
     _refits = (*MvHE._refits, "reg")
 
@@ -333,6 +349,8 @@ class KMvHE(KernelEmbedding, MvHE):
         beta: float = 0.1,
         n_within: int = 1,
         n_between: int = 15,
+        coupling: float = 0.0,
+        whitening: float | None = None,
         center: bool = True,
         kernel: str | Callable[..., float] = "rbf",
         gamma: float | Sequence[float] | None = None,
@@ -359,6 +377,8 @@ class KMvHE(KernelEmbedding, MvHE):
             beta,
             n_within,
             n_between,
+            coupling,
+            whitening,
             center,
             neighbours,
             n_patches,
@@ -394,19 +414,6 @@ def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: floa
     factors = factor_blocks([ridge(C, _NO_VARIANCE) for C in covariances])
     eigenvalues, V = smallest_eigenpairs(whiten(S, factors), d, overwrite=True, engine=data.views.arrays[0])
     return eigenvalues, unwhiten(V, factors) * np.sqrt(len(data.n_features))
-
-
-def _smallest_components(S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
-    """The d smallest eigenvalues of a scatter matrix, and the components with W'W = nI. Overwrites S."""
-    norm = _check_norm(S)
-    edges = np.cumsum([0, *data.n_features])
-    for null, (a, b) in zip(data.nulls, pairwise(edges), strict=False):
-        if null is not None:
-            # The objective is 0 in this direction: shift it above all other eigenvalues.
-            S[a:b, a:b] += np.outer(2.0 * norm * null, null)
-    eigenvalues, W = smallest_eigenpairs(S, d, overwrite=True, engine=data.views.arrays[0])
-    W = W * np.sqrt(len(data.n_features))
-    return eigenvalues, W
 
 
 def _check_norm(S: Array) -> float:

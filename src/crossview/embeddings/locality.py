@@ -7,7 +7,7 @@ import numpy as np
 from crossview._backend import squared_norms, to_numpy
 from crossview._types import Array, Rows
 from crossview._validation import check_count, check_weight
-from crossview.embeddings._base import N_COMPONENTS, Embedding, SearchSpace
+from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.graphs.patches import Edges
@@ -25,136 +25,25 @@ class _NeighbourEmbedding(Embedding):
 
     neighbours: str
     neighbour_recall_: float
+    _needs_equal_widths = True
 
     def _check_params(self, n_views: int) -> None:
         check_neighbours(self.neighbours)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        self.neighbour_recall_ = 1.0
-        return super()._solve(data, d)
-
     def _with_patches(self, samples: Samples, n_within: int, n_between: int) -> Samples:
-        """Find the patches of one set of samples; `neighbour_recall_` becomes the lowest of all sets."""
+        """Find the patches of a set of samples."""
         found = samples.with_patches(n_within, n_between, self.neighbours)
-        self.neighbour_recall_ = min(self.neighbour_recall_, found.neighbour_recall)
+        self.neighbour_recall_ = found.neighbour_recall
         return found
 
 
-class _PatchAlignment(_NeighbourEmbedding):
-    """Parameters that DLA and MvDLA share."""
-
-    _needs_labels = True
-    _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
-
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        beta: float = 0.1,
-        n_within: int = 40,
-        n_between: int = 50,
-        center: bool = True,
-        neighbours: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
-    ) -> None:
-        super().__init__(n_components, center, device, progress)
-        self.beta = beta
-        self.n_within = n_within
-        self.n_between = n_between
-        self.neighbours = neighbours
-
-    def _alignment(self, samples: Samples) -> Array:
-        """Scatter of the patches of one set of samples."""
-        found = self._with_patches(samples, self.n_within, self.n_between)
-        return found.patch_scatter(self.n_within, self.n_between, between_weight=-self.beta, intra=1.0)
-
-    def _check_params(self, n_views: int) -> None:
-        super()._check_params(n_views)
-        check_count(self.n_within, "n_within", least=0)
-        check_count(self.n_between, "n_between", least=0)
-        if not self.n_within and not (self.n_between and self.beta):
-            raise ValueError("n_within and n_between (or beta) are 0: give patches at least one neighbour.")
-
-
-class DLA(_PatchAlignment, PooledEmbedding):
-    r"""Discriminative Locality Alignment.
-
-    Keeps each sample close to its neighbours of the same class and away from those of other classes: minimises
-
-    .. math::
-        \sum_k \Big( \sum_{s=1}^{p_1} \|y^k - (y^k)_s\|^2 - \beta \sum_{t=1}^{p_2} \|y^k - (y^k)^t\|^2 \Big)
-        \quad \text{subject to} \quad W^\top W = I
-
-    over the pooled samples of all views or separately for each view, where :math:`(x)_s` is the s-th nearest sample of
-    the same class as x, and :math:`(x)^t` the t-th nearest sample of other classes [1]_.
-
-    Parameters
-    ----------
-    n_components : int
-        d: dimension of the space, capped at the number of features.
-    beta : float
-        β: weight of between-class distances relative to within-class distances.
-    n_within, n_between : int
-        p1, p2: neighbours of the same class and of other classes in a patch.
-    pooled, center
-        As in `PCA`.
-    neighbours, device, progress
-        As in `MvHE`.
-
-    Attributes
-    ----------
-    projections_, means_, neighbour_recall_
-        As in `MvHE`.
-    eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
-        The smallest eigenvalues, ascending.
-
-    References
-    ----------
-    .. [1] T. Zhang, D. Tao, X. Li, J. Yang, "Patch Alignment for Dimensionality Reduction", IEEE Transactions on
-       Knowledge and Data Engineering 21(9), 2009.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> data = cv.datasets.load_digits()
-    >>> cv.DLA(n_components=5).fit(data.views[:300], data.y[:300]).transform(data.views)
-    Views(1797 samples; left: 5 features, right: 5 features)
-    """
-
-    search_space: ClassVar[SearchSpace] = {
-        "n_components": N_COMPONENTS,
-        "beta": [0.03, 0.1, 0.3],
-        "n_within": [1, 3, 7],
-        "n_between": [5, 15],
-    }
-    _restrict_sets_to_span = True
-
-    def __init__(
-        self,
-        n_components: int = 20,
-        beta: float = 0.1,
-        n_within: int = 7,
-        n_between: int = 15,
-        pooled: bool = True,
-        center: bool = True,
-        neighbours: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
-    ) -> None:
-        super().__init__(n_components, beta, n_within, n_between, center, neighbours, device, progress)
-        self.pooled = pooled
-
-    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        return smallest_eigenpairs(self._alignment(samples), d, overwrite=True)
-
-
-class MvDLA(_PatchAlignment):
+class MvDLA(_NeighbourEmbedding):
     r"""Multi-view Discriminative Locality Alignment.
 
     `DLA` over the pooled samples of all views, with one map per view: the patch of a sample may hold samples from any
     view. Minimises the sum over all patches subject to :math:`W^\top W = n I` for the stacked maps. To bring the views
-    together, it needs many within-class neighbours, more than a class has in one view. With one view, it would be DLA
-    [1]_.
+    together, it needs many within-class neighbours, more than a class has in one view. With one map for all views
+    (``coupling=inf``), it is DLA [1]_.
 
     Parameters
     ----------
@@ -164,6 +53,8 @@ class MvDLA(_PatchAlignment):
         β: weight of between-class distances relative to within-class distances.
     n_within, n_between : int
         p1, p2: neighbours of the same class and of other classes in a patch, from any view.
+    coupling, whitening
+        As in `MvHE`.
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
@@ -194,15 +85,102 @@ class MvDLA(_PatchAlignment):
         "beta": [0.1, 0.3, 1.0],
         "n_within": [10, 20, 40, 80],
         "n_between": [15, 50, 100],
+        "coupling": COUPLINGS,
+        "whitening": WHITENINGS,
     }
-    _needs_equal_widths = True
+    _refits = ("beta", "n_within", "n_between", "coupling", "whitening")
+    _needs_labels = True
+    _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
     _allows_auto_components = True
     _restrict_to_span = True
 
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        beta: float = 0.1,
+        n_within: int = 40,
+        n_between: int = 50,
+        coupling: float = 0.0,
+        whitening: float | None = None,
+        center: bool = True,
+        neighbours: str = "auto",
+        device: str | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(n_components, coupling, whitening, center, device, progress)
+        self.beta = beta
+        self.n_within = n_within
+        self.n_between = n_between
+        self.neighbours = neighbours
+
+    def _check_params(self, n_views: int) -> None:
+        super()._check_params(n_views)
+        check_count(self.n_within, "n_within", least=0)
+        check_count(self.n_between, "n_between", least=0)
+        if not self.n_within and not (self.n_between and self.beta):
+            raise ValueError("n_within and n_between (or beta) are 0: give patches at least one neighbour.")
+
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        self.neighbour_recall_ = 1.0
-        eigenvalues, W = smallest_eigenpairs(self._alignment(data.stacked()), d, overwrite=True)
-        return eigenvalues, np.sqrt(len(data.n_features)) * W
+        found, norm = self._with_patches(data.stacked(), self.n_within, self.n_between), self._norm(data)
+        S = found.patch_scatter(self.n_within, self.n_between, between_weight=-self.beta, intra=1.0)
+        eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True)
+        return eigenvalues, np.sqrt(len(data.n_features)) * norm.expand(U)
+
+
+class DLA(MvDLA):
+    r"""Discriminative Locality Alignment of the pooled samples of all views: `MvDLA` with one map for all views.
+
+    Keeps each sample close to its neighbours of the same class and away from those of other classes: minimises
+
+    .. math::
+        \sum_k \Big( \sum_{s=1}^{p_1} \|y^k - (y^k)_s\|^2 - \beta \sum_{t=1}^{p_2} \|y^k - (y^k)^t\|^2 \Big)
+        \quad \text{subject to} \quad W^\top W = I
+
+    where :math:`(x)_s` is the s-th nearest sample of the same class as x, and :math:`(x)^t` the t-th nearest sample of
+    other classes [1]_. Parameters and fitted attributes are those of `MvDLA`; only defaults differ.
+
+    Parameters
+    ----------
+    n_components, beta, n_within, n_between, coupling, whitening, center, neighbours, device, progress
+        As in `MvDLA`.
+
+    References
+    ----------
+    .. [1] T. Zhang, D. Tao, X. Li, J. Yang, "Patch Alignment for Dimensionality Reduction", IEEE Transactions on
+       Knowledge and Data Engineering 21(9), 2009.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> cv.DLA(n_components=5).fit(data.views[:300], data.y[:300]).transform(data.views)
+    Views(1797 samples; left: 5 features, right: 5 features)
+    """
+
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": N_COMPONENTS,
+        "beta": [0.03, 0.1, 0.3],
+        "n_within": [1, 3, 7],
+        "n_between": [5, 15],
+        "whitening": WHITENINGS,
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = 20,
+        beta: float = 0.1,
+        n_within: int = 7,
+        n_between: int = 15,
+        coupling: float = np.inf,
+        whitening: float | None = None,
+        center: bool = True,
+        neighbours: str = "auto",
+        device: str | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(
+            n_components, beta, n_within, n_between, coupling, whitening, center, neighbours, device, progress
+        )
 
 
 class LPP(_NeighbourEmbedding, PooledEmbedding):
@@ -215,8 +193,8 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         \quad \text{subject to} \quad \sum_k D_k y^k (y^k)^\top = I, \qquad
         \theta_k(j) = e^{-\|x^k - x^{k_j}\|^2 / t}
 
-    over the pooled samples of all views or separately for each view, where K is the number of nearest neighbours of
-    each sample and :math:`D_k` the mean of the incoming and outgoing weights of sample k [1]_.
+    over the pooled samples of all views, with one map for all, where K is the number of nearest neighbours of each
+    sample and :math:`D_k` the mean of the incoming and outgoing weights of sample k [1]_.
 
     Parameters
     ----------
@@ -228,7 +206,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         Width of the heat kernel; by default, the mean squared distance to the neighbours.
     reg : float
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
-    pooled, center
+    whitening, center
         As in `PCA`.
     neighbours, device, progress
         As in `MvHE`.
@@ -237,7 +215,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
     ----------
     projections_, means_, neighbour_recall_
         As in `MvHE`.
-    eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
+    eigenvalues_ : ndarray of shape (d,)
         The smallest eigenvalues, ascending.
 
     References
@@ -252,24 +230,27 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
     """
 
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
-    _restrict_sets_to_span = True
+    _restrict_to_span = True
 
     def __init__(
         self,
         n_components: int = 20,
         n_neighbors: int = 5,
         t: float | None = None,
-        pooled: bool = True,
         reg: float = 1e-3,
+        whitening: float | None = None,
         center: bool = True,
         neighbours: str = "auto",
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, center, device, progress)
+        self.n_components = n_components
+        self.whitening = whitening
+        self.center = center
+        self.device = device
+        self.progress = progress
         self.n_neighbors = n_neighbors
         self.t = t
-        self.pooled = pooled
         self.reg = reg
         self.neighbours = neighbours
 

@@ -42,11 +42,8 @@ class NCA(PooledEmbedding):
         fewer neighbours count.
     max_iter : int
         Maximum number of iterations of the solver, L-BFGS.
-    pooled : bool
-        Learn one map for all views, which need equal numbers of features; `ViewPCA` can provide them. With False, learn
-        one map per view; nothing then brings the views into a common space.
     center : bool
-        Subtract the training mean first: over all views if pooled, else per view.
+        Subtract the training mean of each view first.
     progress : bool
         As in `MvHE`.
 
@@ -54,7 +51,7 @@ class NCA(PooledEmbedding):
     ----------
     projections_, means_
         As in `MvHE`.
-    eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
+    eigenvalues_ : ndarray of shape (d,)
         Variances of the training samples along the components, descending.
 
     Notes
@@ -88,7 +85,6 @@ class NCA(PooledEmbedding):
         init: str = "auto",
         scale: float = 10.0,
         max_iter: int = 50,
-        pooled: bool = True,
         center: bool = True,
         progress: bool = False,
     ) -> None:
@@ -96,7 +92,6 @@ class NCA(PooledEmbedding):
         self.init = init
         self.scale = scale
         self.max_iter = max_iter
-        self.pooled = pooled
         self.center = center
         self.progress = progress
 
@@ -106,8 +101,7 @@ class NCA(PooledEmbedding):
         check_count(self.max_iter, "max_iter", least=1)
 
     def _max_components(self, data: TrainingData) -> int:
-        n_samples = int(data.n_seen.sum() if self.pooled else data.n_seen.min())
-        return min(super()._max_components(data), n_samples)
+        return min(super()._max_components(data), int(data.n_seen.sum()))
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (X,) = samples.arrays

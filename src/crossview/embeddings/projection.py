@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from crossview._types import Array
-from crossview.embeddings._base import N_COMPONENTS, SearchSpace
+from crossview.embeddings._base import N_COMPONENTS, WHITENINGS, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
 from crossview.linalg.classes import grams
@@ -19,17 +19,16 @@ class PCA(PooledEmbedding):
     r"""Principal Component Analysis.
 
     Maximises the variance :math:`\operatorname{tr} W^\top X^\top X W` subject to :math:`W^\top W = I`, over the pooled
-    samples of all views or separately for each view [1]_.
+    samples of all views, with one map for all [1]_.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the space, at most the number of features of a view.
-    pooled : bool
-        Learn one map for all views, which need equal numbers of features. With False, learn one map per view; nothing
-        then brings the views into a common space.
+    whitening : float, optional
+        As in `MvHE`; needs labels.
     center : bool
-        Subtract the training mean first: over all views if pooled, else per view.
+        Subtract the training mean of each view first.
     device, progress
         As in `MvHE`.
 
@@ -37,7 +36,7 @@ class PCA(PooledEmbedding):
     ----------
     projections_, means_
         As in `MvHE`.
-    eigenvalues_ : ndarray of shape (d,), or (n, d) if not pooled
+    eigenvalues_ : ndarray of shape (d,)
         Variances along the components, descending.
 
     References
@@ -51,21 +50,25 @@ class PCA(PooledEmbedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS}
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "whitening": WHITENINGS}
+    _refits = ("whitening",)
 
     def __init__(
         self,
         n_components: int = 20,
-        pooled: bool = True,
+        whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__(n_components, center, device, progress)
-        self.pooled = pooled
+        self.n_components = n_components
+        self.whitening = whitening
+        self.center = center
+        self.device = device
+        self.progress = progress
 
     def _max_components(self, data: TrainingData) -> int:
-        return min(super()._max_components(data), int(data.n_seen.sum() if self.pooled else data.n_seen.min()))
+        return min(super()._max_components(data), int(data.n_seen.sum()))
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (m,), (D,) = samples.n_seen, samples.n_features

@@ -78,6 +78,26 @@ def successive_directions(A: Array, B: Sequence[Array], d: int, *, unit_blocks: 
     return values, unwhiten(V, factors)
 
 
+def successive_conjugates(A: Array, B: Array, d: int, conjugates: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Find directions one at a time, each orthogonal to what `conjugates` gives for the previous ones.
+
+    Direction r maximises ``w'Aw`` subject to ``w'Bw = 1`` and ``C'w = 0`` for the columns of ``C = conjugates(w_t)``,
+    t < r. A and B are symmetric, (N, N), and B is positive definite. Returns the attained values, (d,), and the
+    directions, (N, d).
+    """
+    factors = factor_blocks([B])
+    deflated = whiten(A, factors)
+    start = _largest(deflated.copy(order="F"), d)[1]
+    values, V, Q = np.empty(d), np.empty((len(A), d)), np.empty((len(A), 0))
+    for r in range(d):
+        values[r], V[:, r] = _leading(deflated, start[:, r])
+        C = solve_triangular(factors[0], conjugates(unwhiten(V[:, [r]], factors)[:, 0]), lower=True, check_finite=False)
+        Q = scipy.linalg.qr(np.hstack([Q, C]), mode="economic")[0]
+        projected = deflated - Q @ (Q.T @ deflated)
+        deflated = projected - (projected @ Q) @ Q.T
+    return values, unwhiten(V, factors)
+
+
 class _Deflation:
     """A matrix, and the directions already found, which are projected out of it block by block."""
 

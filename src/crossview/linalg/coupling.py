@@ -1,0 +1,97 @@
+"""The coupled norm of the maps of several views: differences between the maps cost more than what they share.
+
+If the features of all views mean the same thing, maps of different views should only differ where the data ask for it.
+With the coupling c, the norm of the stacked maps W is::
+
+    Σ_v |W_v|² + c Σ_v |W_v - mean of all W_v|²  =  tr W'MW,    M = (I + c (I - J)) ⊗ I_D,    J = 11'/n
+
+c = 0 is the usual norm, c = ∞ leaves one map for all views. A map is written ``W = T U``, where the columns of T are a
+basis that is orthonormal in this norm. Then ``tr W'SW`` subject to ``W'MW = I`` is ``tr U'(T'ST)U`` subject to
+``U'U = I``, and a ridge on the norm is a ridge on the coordinates U. The idea of a shared part and parts of each view
+is that of T. Evgeniou, M. Pontil, "Regularized Multi-Task Learning", KDD 2004.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from crossview._types import Array
+
+
+@dataclass(frozen=True)
+class CoupledNorm:
+    """The norm, with the basis T of the maps.
+
+    `widths` are the numbers of features of the views, equal unless the coupling is 0. `spans` are orthonormal bases,
+    (D, r_v), of the directions in which the samples of each view vary, None for all directions. Maps are restricted to
+    what the samples determine: T spans ``M^-1 diag(spans)``, the part of the space of maps that is orthogonal, in the
+    coupled norm, to maps under which no sample of their view varies.
+
+    >>> import numpy as np
+    >>> norm = CoupledNorm(3.0, [1, 1])
+    >>> norm.restrict(np.eye(2))
+    array([[0.625, 0.375],
+           [0.375, 0.625]])
+    """
+
+    coupling: float
+    widths: Sequence[int]
+    spans: Sequence[Array | None] = ()
+
+    @property
+    def order(self) -> int:
+        """Number of columns of T."""
+        if self._one_map:
+            return self.widths[0]
+        return sum(self.widths) if self._basis is None else self._basis.shape[1]
+
+    def restrict(self, S: Array) -> Array:
+        """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled."""
+        if not self.coupling and self._basis is None:
+            return S
+        S = np.tril(S) + np.tril(S, -1).T
+        if self._one_map:
+            n, D = len(self.widths), self.widths[0]
+            folded: Array = S.reshape(n, D, n, D).sum(axis=(0, 2)) / n
+            return folded
+        if self._basis is not None:
+            restricted: Array = self._basis.T @ S @ self._basis
+            return restricted
+        rooted: Array = self._root(self._root(S).T)
+        return rooted
+
+    def expand(self, U: Array) -> Array:
+        """``T U``: the stacked maps."""
+        if self._one_map:
+            n = len(self.widths)
+            return np.concatenate([U] * n) / np.sqrt(n)
+        if self._basis is not None:
+            maps: Array = self._basis @ U
+            return maps
+        return self._root(U)
+
+    @property
+    def _one_map(self) -> bool:
+        return bool(np.isinf(self.coupling))
+
+    @cached_property
+    def _basis(self) -> Array | None:
+        """T as a matrix, if maps are restricted; otherwise T is M^(-1/2)."""
+        if self._one_map or all(B is None for B in self.spans):
+            return None
+        spans = [np.eye(D) if B is None else B for D, B in zip(self.widths, self.spans, strict=True)]
+        stacked: Array = scipy.linalg.block_diag(*spans)
+        if self.coupling:
+            stacked = self._root(scipy.linalg.qr(self._root(stacked), mode="economic")[0])
+        return stacked
+
+    def _root(self, W: Array) -> Array:
+        """``M^(-1/2) W``, where M^(-1/2) = (a I + (1 - a) J) ⊗ I with a = (1 + c)^(-1/2)."""
+        if not self.coupling:
+            return W
+        parts, a = W.reshape(len(self.widths), self.widths[0], -1), 1.0 / np.sqrt(1.0 + self.coupling)
+        rooted: Array = (a * parts + (1.0 - a) * parts.mean(axis=0)).reshape(W.shape)
+        return rooted

@@ -1,0 +1,237 @@
+"""Coupled maps and class whitening, against literal solutions of the constrained problems."""
+
+from __future__ import annotations
+
+import numpy as np
+import oracles
+import pytest
+import scipy.linalg
+from sklearn.base import clone
+
+import crossview as cv
+
+CLASSES = np.arange(40) % 5
+COUPLINGS = [0.0, 0.5, 4.0, 100.0]
+COUPLED = [
+    cv.MvHE(3),
+    cv.MvDLA(3),
+    cv.DLA(3, coupling=0.0),
+    cv.MCCA(3),
+    cv.CCA(3),
+    cv.PLS(3),
+    cv.GMA(3),
+    cv.MULDA(3),
+    cv.MvDA(3),
+    cv.MvDAVC(3),
+    cv.MvMDA(3),
+    cv.LDA(3, coupling=0.0),
+]
+
+
+def make(n=3, m=40, D=4, seed=0):
+    """Views of classes in common coordinates, each with a map of its own that is near the identity."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(5, D))[CLASSES[:m]] + 0.4 * rng.normal(size=(m, D))
+    return [z @ (np.eye(D) + 0.3 * rng.normal(size=(D, D))) + 0.2 * rng.normal(size=(m, D)) for _ in range(n)]
+
+
+def norm_matrix(c, n, D):
+    """M of the coupled norm, entry by entry."""
+    M = np.zeros((n * D, n * D))
+    for v in range(n):
+        for w in range(n):
+            for k in range(D):
+                M[v * D + k, w * D + k] = (1.0 + c if v == w else 0.0) - c / n
+    return M
+
+
+def hybrid_scatter(arrays, mask, weights):
+    centred = oracles.centred(arrays, mask)
+    found = oracles.patches(arrays, CLASSES, mask, 1, 15)
+    return oracles.scatter(centred, oracles.laplacian(found, mask, **weights))
+
+
+WEIGHTS = {"paired": 1.0, "intra": 0.1, "inter": 0.3, "beta": 0.1}
+
+
+def assert_same_maps(model, W):
+    """Up to the signs of components."""
+    found = np.vstack(model.projections_)
+    assert found.shape == W.shape
+    signs = np.sign((found * W).sum(axis=0))
+    np.testing.assert_allclose(found, W * signs, atol=1e-8 * np.abs(W).max())
+
+
+@pytest.mark.parametrize("c", COUPLINGS)
+@pytest.mark.parametrize("complete", [True, False])
+def test_mvhe_solves_the_problem_with_the_coupled_norm(c, complete):
+    arrays, mask = make(), np.ones((40, 3), dtype=bool)
+    if not complete:
+        mask[3:9, 0] = mask[15:20, 1] = mask[30:33, 2] = False
+    S = hybrid_scatter(arrays, mask, WEIGHTS)
+    values, W = scipy.linalg.eigh(S, norm_matrix(c, 3, 4), subset_by_index=[0, 4])
+    model = cv.MvHE(5, coupling=c).fit(cv.Views(arrays, mask=mask), CLASSES)
+    np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-10 * np.abs(S).max())
+    assert_same_maps(model, np.sqrt(3) * W)
+
+
+def test_mvhe_with_infinite_coupling_is_one_map_on_the_sum_of_all_blocks():
+    arrays = make()
+    S = hybrid_scatter(arrays, np.ones((40, 3), dtype=bool), WEIGHTS)
+    pooled = sum(S[4 * i : 4 * i + 4, 4 * j : 4 * j + 4] for i in range(3) for j in range(3))
+    values, W = np.linalg.eigh(pooled / 3)
+    model = cv.MvHE(3, coupling=np.inf).fit(arrays, CLASSES)
+    np.testing.assert_allclose(model.eigenvalues_, values[:3])
+    assert_same_maps(model, np.tile(W[:, :3], (3, 1)))
+
+
+@pytest.mark.parametrize("c", [0.5, 4.0, np.inf])
+@pytest.mark.parametrize("D", [60, 200])
+def test_with_fewer_samples_than_features_no_component_is_one_that_samples_do_not_determine(c, D):
+    rng = np.random.default_rng(1)
+    m = 40
+    basis = np.linalg.qr(rng.normal(size=(D, D)))[0]
+    arrays = [X @ basis[:4] + 0.3 * rng.normal(size=(m, D)) for X in make()]
+    model = cv.MvHE(6, coupling=c).fit(arrays, CLASSES)
+    centred = [X - X.mean(axis=0) for X in arrays]
+    mask = np.ones((m, 3), dtype=bool)
+    found = oracles.patches(arrays, CLASSES, mask, 1, 15)
+    S = oracles.scatter(centred, oracles.laplacian(found, mask, **WEIGHTS))
+    n = 3
+    if np.isinf(c):
+        rows = np.vstack(centred)
+        root = np.kron(np.full((n, 1), n**-0.5), np.eye(D))
+    else:
+        # A node is a sample in a view; its features in the coupled norm are a row of diag(X_v) M^(-1/2).
+        root = scipy.linalg.fractional_matrix_power(norm_matrix(c, n, D), -0.5).real
+        rows = scipy.linalg.block_diag(*centred) @ root
+    Q = scipy.linalg.orth(rows.T, rcond=1e-10)
+    values, U = np.linalg.eigh(Q.T @ root.T @ S @ root @ Q)
+    np.testing.assert_allclose(model.eigenvalues_, values[:6], atol=1e-9 * np.abs(values).max())
+    assert_same_maps(model, np.sqrt(n) * (root @ Q @ U[:, :6]))
+
+
+@pytest.mark.parametrize("c", COUPLINGS[1:])
+def test_mvda_solves_the_problem_with_the_coupled_ridge(c):
+    arrays = make()
+    centred = [X - X.mean(axis=0) for X in arrays]
+    between, within = oracles.joint_scatters(centred, np.ones((40, 3)), CLASSES)
+    M = norm_matrix(c, 3, 4)
+    ridge = 0.2 * np.trace(np.linalg.solve(M, within)) / 12
+    values, W = scipy.linalg.eigh(between, within + ridge * M)
+    model = cv.MvDA(3, reg=0.2, coupling=c).fit(arrays, CLASSES)
+    np.testing.assert_allclose(model.eigenvalues_, values[::-1][:3], rtol=1e-9)
+    assert_same_maps(model, W[:, ::-1][:, :3])
+
+
+def test_mvda_with_infinite_coupling_is_lda_of_the_pooled_samples():
+    arrays = make()
+    pooled, labels = np.vstack([X - X.mean(axis=0) for X in arrays]), np.tile(CLASSES, 3)
+    between, within = oracles.joint_scatters([pooled], np.ones((120, 1)), labels)
+    within += 0.2 * np.trace(within) / 4 * np.eye(4)
+    values, W = scipy.linalg.eigh(between, within)
+    for model in (cv.MvDA(3, reg=0.2, coupling=np.inf), cv.LDA(3, reg=0.2)):
+        model.fit(arrays, CLASSES)
+        np.testing.assert_allclose(model.eigenvalues_, values[::-1][:3], rtol=1e-9)
+        assert_same_maps(model, np.tile(W[:, ::-1][:, :3], (3, 1)))
+
+
+@pytest.mark.parametrize("model", COUPLED, ids=lambda model: type(model).__name__)
+def test_maps_approach_one_map_as_the_coupling_grows(model):
+    arrays = make(n=2 if model._needs_two_views else 3)
+    spreads = []
+    for c in (0.0, 1.0, 100.0):
+        maps = np.array(clone(model).set_params(coupling=c).fit(arrays, CLASSES).projections_)
+        first = maps[:, :, 0]
+        spreads.append(np.square(first - first.mean(axis=0)).sum() / np.square(first).sum())
+    assert spreads[0] > spreads[1] > spreads[2]
+    assert spreads[2] < 0.1
+    maps = clone(model).set_params(coupling=np.inf).fit(arrays, CLASSES).projections_
+    for one in maps[1:]:
+        np.testing.assert_array_equal(one, maps[0])
+
+
+@pytest.mark.parametrize("model", COUPLED, ids=lambda model: type(model).__name__)
+def test_views_of_unequal_width_cannot_be_coupled(model):
+    X, Y = make(n=2)
+    with pytest.raises(cv.exceptions.NotApplicableError, match="equal width"):
+        clone(model).set_params(coupling=1.0).fit([X, Y[:, :3]], CLASSES)
+    for wrong in (-1.0, np.nan, "auto", True):
+        with pytest.raises(ValueError, match="coupling must be a number"):
+            clone(model).set_params(coupling=wrong).fit([X, Y], CLASSES)
+
+
+def test_mulda_directions_are_uncorrelated_in_every_view():
+    arrays = make()
+    model = cv.MULDA(4, reg=1e-9, coupling=3.0).fit(arrays, CLASSES)
+    for X, W in zip(arrays, model.projections_, strict=True):
+        Z = (X - X.mean(axis=0)) @ W
+        scatter = Z.T @ Z
+        np.testing.assert_allclose(scatter, np.diag(np.diagonal(scatter)), atol=1e-6 * np.trace(scatter))
+
+
+def within_covariance(latents, mask=None):
+    """Covariance of samples of all views around the mean of their class over all views, by loops."""
+    mask = np.ones((len(CLASSES), len(latents)), dtype=bool) if mask is None else mask
+    total, count = 0.0, 0
+    for c in np.unique(CLASSES):
+        members = [Z[k] for v, Z in enumerate(latents) for k in np.flatnonzero(CLASSES == c) if mask[k, v]]
+        mean = np.mean(members, axis=0)
+        for z in members:
+            total, count = total + np.outer(z - mean, z - mean), count + 1
+    return total / count
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("model", [*COUPLED, cv.KMvHE(3), cv.PCA(3)], ids=lambda model: type(model).__name__)
+def test_whitening_makes_the_covariance_around_class_means_the_identity(model, complete):
+    n = 2 if model._needs_two_views else 3
+    mask = np.ones((40, n), dtype=bool)
+    if not complete:
+        mask[3:9, 0] = mask[15:20, 1] = False
+    views, mask = cv.Views(make(n), mask=mask), oracles.seen_by_several(mask)
+    ridge = 0.5
+    plain = clone(model).set_params(whitening=None).fit(views, CLASSES)
+    before = within_covariance(plain.transform(views).arrays, mask)
+    means = [before.diagonal()[: k + 1].mean() for k in range(len(before))]
+    L = np.linalg.cholesky(before + ridge * np.diag(means))
+    expected = [Z @ np.linalg.inv(L).T for Z in plain.transform(views).arrays]
+    found = clone(model).set_params(whitening=ridge).fit(views, CLASSES).transform(views).arrays
+    for Z, E, seen in zip(found, expected, mask.T, strict=True):
+        signs = np.sign((Z[seen] * E[seen]).sum(axis=0))
+        np.testing.assert_allclose(Z[seen], (E * signs)[seen], atol=1e-8 * np.abs(E[seen]).max())
+    whole = clone(model).set_params(whitening=0.0).fit(views, CLASSES).transform(views).arrays
+    np.testing.assert_allclose(within_covariance(whole, mask), np.eye(3), atol=1e-7)
+
+
+@pytest.mark.parametrize("model", [cv.MvHE(), cv.KMvHE(), cv.MvDA(coupling=2.0), cv.DLA()], ids=str)
+def test_whitening_is_nested_in_the_number_of_components(model):
+    arrays = make()
+    many = clone(model).set_params(whitening=0.3, n_components=4).fit(arrays, CLASSES).transform(arrays)
+    few = clone(model).set_params(whitening=0.3, n_components=2).fit(arrays, CLASSES).transform(arrays)
+    for M, F in zip(many, few, strict=True):
+        np.testing.assert_allclose(M[:, :2], F, atol=1e-9 * np.abs(F).max())
+
+
+def test_whitening_needs_labels_and_a_number():
+    arrays = make(n=2)
+    with pytest.raises(ValueError, match="y"):
+        cv.CCA(2, whitening=1.0).fit(arrays)
+    with pytest.raises(ValueError, match="whitening must be"):
+        cv.CCA(2, whitening=-1.0).fit(arrays, CLASSES)
+
+
+@pytest.mark.parametrize("model", [cv.MvHE(3), cv.MvDA(3), cv.MvDLA(3), cv.CCA(3)], ids=lambda m: type(m).__name__)
+def test_refits_are_fits(model):
+    views = cv.Views(make(n=2))
+    settings = [
+        {"coupling": c, "whitening": w, "n_components": d}
+        for c in (0.0, 4.0, np.inf)
+        for w in (None, 1.0)
+        for d in (2, 3)
+    ]
+    refit = model._refitter(views, CLASSES, settings)
+    for setting in settings:
+        fitted = type(model)().set_params(**setting).fit(views, CLASSES)
+        for found, expected in zip(refit(setting).projections_, fitted.projections_, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
