@@ -168,8 +168,14 @@ def test_with_one_sample_per_class_every_accuracy_is_the_same(metric):
     assert cv.metrics.chance_accuracy(latents, y) == cv.metrics.chance_accuracy(latents, y, counterparts=True)
 
 
+def test_one_shot_refuses():
+    for n_draws in (0, -1):
+        with pytest.raises(ValueError, match=f"n_draws must be 1 or more, got {n_draws}"):
+            cv.metrics.one_shot_accuracy([np.eye(3), np.eye(3)], [0, 1, 2], n_draws=n_draws)
+
+
 def test_draws_do_not_depend_on_the_latent_samples():
-    """In a space where only one row of each class is near its class, the score tells how often it is drawn."""
+    """Rotations leave distances as they are, and so the score if the draws are the same."""
     rng, y = np.random.default_rng(0), np.repeat(np.arange(6), 5)
     X = rng.normal(size=(30, 4))
     moved = [X @ np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(3)]

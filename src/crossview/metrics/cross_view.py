@@ -111,7 +111,7 @@ def one_shot_accuracy(
     >>> one_shot_accuracy([photo, sketch], ["a", "a", "b", "b"])
     1.0
     """
-    scorer = partial(_one_shot_hits, n_draws=n_draws, random=check_random_state(random_state))
+    scorer = _one_shot_scorer(n_draws, random_state)
     return _mean_over_pairs(_score_pairs(latents, y, metric, scorer, counterparts=True))
 
 
@@ -174,7 +174,7 @@ def chance_accuracy(views: ViewInput, y: ArrayLike, *, counterparts: bool = Fals
     found = []
     for lookup in _lookups(Views(views), y, counterparts):
         n_out = lookup.left_out >= 0
-        shares = (np.bincount(lookup.g)[lookup.p] - n_out) / (len(lookup.g) - n_out)
+        shares = (lookup.counts[lookup.view, lookup.p] - n_out) / (len(lookup.g) - n_out)
         found.append(lookup.mean_by_view(shares))
     return _mean_over_pairs(np.concatenate([*found, []]))
 
@@ -261,7 +261,7 @@ def one_shot_by_dimension(
     >>> one_shot_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.25, 1.  ])
     """
-    scorer = partial(_one_shot_hits, n_draws=n_draws, random=check_random_state(random_state))
+    scorer = _one_shot_scorer(n_draws, random_state)
     return _mean_by_dimension(latents, y, dimensions, metric, scorer, counterparts=True)
 
 
@@ -299,7 +299,7 @@ class Lookup(NamedTuple):
     p: Indices  # classes of the probes
     views: Indices  # of the probes
     rows: Indices  # of the probes
-    n_alike: Indices  # samples of a probe's class in its view
+    counts: Indices  # samples of every class in every view, (n, classes)
     own: Indices  # place of a probe's counterpart in the gallery, -1 if it is not there
     left_out: Indices  # the same, -1 also for the counterparts that stay
     gallery: slice  # of the samples of all views
@@ -307,8 +307,9 @@ class Lookup(NamedTuple):
 
     def mean_by_view(self, scores: Array) -> Array:
         """Means over the probes of every view, along the last axis."""
-        starts = np.flatnonzero(np.diff(self.views, prepend=-1))
-        mean: Array = np.add.reduceat(scores, starts, axis=-1) / np.diff(starts, append=len(self.views))
+        sizes = np.bincount(self.views)
+        sizes = sizes[sizes > 0]
+        mean: Array = np.add.reduceat(scores, sizes.cumsum() - sizes, axis=-1) / sizes
         return mean
 
 
@@ -326,7 +327,7 @@ def score_probes(
     # Searches for parameters score samples of moderate number, for which the CPU will do.
     arrays = [to_numpy(X) for X in _present(views)]
     X = np.concatenate(comparable(arrays, metric)[0])
-    dimensions = dimensions or X.shape[1:]
+    dimensions = X.shape[1:] if dimensions is None else dimensions
     for lookup in lookups:
         # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.
         G, P = X[lookup.gallery], X[lookup.probes]
@@ -356,6 +357,12 @@ def _precisions(lookup: Lookup) -> ProbeScorer:
     return score
 
 
+def _one_shot_scorer(n_draws: int, random_state: RandomState) -> ScorerFactory:
+    if n_draws < 1:
+        raise ValueError(f"n_draws must be 1 or more, got {n_draws!r}.")
+    return partial(_one_shot_hits, n_draws=n_draws, random=check_random_state(random_state))
+
+
 def _one_shot_hits(lookup: Lookup, n_draws: int, random: np.random.RandomState) -> ProbeScorer:
     """Mean over draws of one gallery sample per class of whether the nearest drawn sample has the class of the probe.
 
@@ -367,7 +374,7 @@ def _one_shot_hits(lookup: Lookup, n_draws: int, random: np.random.RandomState) 
     drawn = np.sort(members[np.arange(len(classes)), (shares * sizes).astype(np.intp)], axis=1)
     is_drawn = np.zeros((len(drawn), len(lookup.g)), dtype=bool)
     np.put_along_axis(is_drawn, drawn, True, axis=1)
-    skipped = is_drawn[:, lookup.own] & (lookup.own >= 0) & (lookup.n_alike > 1)
+    skipped = is_drawn[:, lookup.own] & (lookup.own >= 0) & (lookup.counts[lookup.views, lookup.p] > 1)
     asked = (~skipped).astype(np.float64)
     shares_asked = np.repeat(lookup.mean_by_view(asked), np.unique(lookup.views, return_counts=True)[1], axis=1)
     weights = asked.T / shares_asked.T / len(drawn)
@@ -509,7 +516,7 @@ def _lookups(views: Views, y: ArrayLike, counterparts: bool) -> list[Lookup]:
             p=p,
             views=view[probes],
             rows=row[probes],
-            n_alike=counts[view[probes], p],
+            counts=counts,
             own=own,
             left_out=np.where((counts[i, p] > 1) & (not counterparts), own, -1),
             gallery=slice(start, stop),
