@@ -289,6 +289,21 @@ def test_kernel_features(landmarks, missing):
     assert found.score(lazy(arrays), y) == pytest.approx(expected.score(arrays, y))
 
 
+@pytest.mark.parametrize("counterparts", [False, True])
+def test_accuracy_in_blocks_is_that_in_memory(counterparts):
+    rng = np.random.default_rng(0)
+    y = np.append(rng.integers(0, 10, size=80), np.arange(10, 20))  # some classes have one sample
+    arrays = [rng.normal(size=(20, 3))[y] + rng.normal(size=(90, 3)) for _ in range(2)]
+    arrays.append(arrays[0][:, ::-1].copy())
+    arrays[0][20:30] = arrays[0][:10]  # ties
+    arrays, y = hide_some(arrays, y)
+    arrays.append(np.full((90, 3), np.nan))
+    found = cv.metrics.cross_view_accuracy(lazy(arrays, 20), y, counterparts=counterparts)
+    np.testing.assert_array_equal(found, cv.metrics.cross_view_accuracy(arrays, y, counterparts=counterparts))
+    other = cv.metrics.cross_view_accuracy(arrays, y, counterparts=not counterparts)
+    assert not np.array_equal(found, other, equal_nan=True)
+
+
 def test_what_cannot_be_combined_is_refused():
     arrays, y = make(m=90)
     with pytest.raises(ValueError, match=r"device='cpu'.*does not take Dask arrays: set device=None"):
@@ -296,6 +311,8 @@ def test_what_cannot_be_combined_is_refused():
     latents = cv.MvDA(2).fit(arrays, y).transform(lazy(arrays))
     with pytest.raises(ValueError, match="only accuracy by Euclidean distance takes Dask arrays"):
         cv.metrics.mean_accuracy(latents, y, metric="cosine")
+    with pytest.raises(ValueError, match="only accuracy by Euclidean distance takes Dask arrays"):
+        cv.metrics.one_shot_accuracy(latents, y)
     for model in (cv.EmbeddingSearchCV(cv.MvDA(), {}), cv.CrossViewClassifier(cv.MvDA())):
         with pytest.raises(NotApplicableError, match="does not take Dask arrays: pass arrays in memory"):
             model.fit(lazy(arrays), y)

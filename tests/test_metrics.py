@@ -12,19 +12,21 @@ import crossview as cv
 from crossview.distances import distances_in_chunks, nearest
 
 
-def literal(latents, y, score):
+def literal(latents, y, score, counterparts=False):
     """For every ordered pair of views: the mean score of the probes that have their class in the gallery, and the
     number of those that have not.
     """
     n = len(latents)
     scores, skipped = np.full((n, n), np.nan), np.zeros((n, n), dtype=int)
     for i, j in permutations(range(n), 2):
-        gallery = [k for k in range(len(y)) if not np.isnan(latents[i][k]).any()]
+        present = [k for k in range(len(y)) if not np.isnan(latents[i][k]).any()]
         found = []
         for p in range(len(y)):
             if np.isnan(latents[j][p]).any():
                 continue
-            if y[p] in [y[k] for k in gallery]:
+            alike = [k for k in present if y[k] == y[p]]
+            gallery = [k for k in present if counterparts or k != p or alike == [p]]
+            if alike:
                 found.append(score(latents[i][gallery], y[gallery], latents[j][p], y[p]))
             else:
                 skipped[i, j] += 1
@@ -33,14 +35,43 @@ def literal(latents, y, score):
     return scores, skipped
 
 
+def literal_one_shot(latents, y, distance, n_draws=10, random_state=0):
+    """One enrolled sample per class and draw; the draws are in the order of views, draws and sorted classes."""
+    random = np.random.RandomState(random_state)
+    scores = []
+    for i in range(len(latents)):
+        present = [k for k in range(len(y)) if not np.isnan(latents[i][k]).any()]
+        alike = {c: [k for k in present if y[k] == c] for c in sorted({y[k] for k in present})}
+        probes = {
+            j: [k for k in range(len(y)) if not np.isnan(latents[j][k]).any() and y[k] in alike]
+            for j in range(len(latents))
+            if j != i
+        }
+        if not any(probes.values()):
+            continue
+        of_draws = []
+        for _ in range(n_draws if max(map(len, alike.values())) > 1 else 1):
+            enrolled = sorted(rows[int(random.uniform() * len(rows))] for rows in alike.values())
+            of_pairs = []
+            for j, rows in probes.items():
+                labels = [y[k] for k in rows]
+                asked = [k for k in rows if k not in enrolled or labels.count(y[k]) == 1]
+                nearest = [min(enrolled, key=lambda e, k=k: distance(latents[i][e], latents[j][k])) for k in asked]
+                if asked:
+                    of_pairs.append(np.mean([y[e] == y[k] for e, k in zip(nearest, asked, strict=True)]))
+            of_draws.append(of_pairs)
+        scores += np.mean(of_draws, axis=0).tolist()
+    return np.mean(scores)
+
+
 def hit(distance):
     return lambda G, g, probe, label: g[int(np.argmin([distance(x, probe) for x in G]))] == label
 
 
 def precision(distance):
     def score(G, g, probe, label):
-        ranked = g[np.argsort([distance(x, probe) for x in G], kind="stable")]
-        return np.mean([np.mean(ranked[: rank + 1] == label) for rank in range(len(g)) if ranked[rank] == label])
+        distances = np.array([distance(x, probe) for x in G])
+        return np.mean([np.mean(g[distances <= at] == label) for at in distances[g == label]])
 
     return score
 
@@ -56,10 +87,10 @@ METRICS = {
 
 
 def incomplete(seed, n, d=3):
-    """Views that lack samples and classes; the first two have a class in common."""
+    """Views that lack samples and classes; the first two have a class in common. Most have classes of one sample."""
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, 4, size=15)
-    mask = (rng.random((15, n)) < 0.7) & (rng.random((4, n)) < rng.random())[y]
+    y = np.append(rng.integers(0, 2, size=9), rng.integers(2, 8, size=6))
+    mask = (rng.random((15, n)) < 0.7) & (rng.random((8, n)) < rng.random())[y]
     mask[0, :2] = True
     return [np.where(rows[:, None], rng.normal(size=(15, d)) + 3, np.nan) for rows in mask.T], y
 
@@ -67,23 +98,90 @@ def incomplete(seed, n, d=3):
 seeds, numbers_of_views = st.integers(0, 2**32 - 1), st.integers(2, 4)
 
 
+@pytest.mark.parametrize("counterparts", [False, True])
 @settings(max_examples=60, deadline=None)
 @given(seed=seeds, n=numbers_of_views, metric=st.sampled_from(sorted(METRICS)))
-def test_equals_the_literal_definition(seed, n, metric):
+def test_equals_the_literal_definition(seed, n, metric, counterparts):
     latents, y = incomplete(seed, n)
-    accuracy, skipped = literal(latents, y, hit(METRICS[metric]))
-    np.testing.assert_array_equal(cv.metrics.cross_view_accuracy(latents, y, metric), accuracy)
-    assert cv.metrics.mean_accuracy(latents, y, metric) == pytest.approx(np.nanmean(accuracy))
+    options = {"counterparts": counterparts}
+    accuracy, skipped = literal(latents, y, hit(METRICS[metric]), counterparts)
+    np.testing.assert_allclose(
+        cv.metrics.cross_view_accuracy(latents, y, metric, **options), accuracy, rtol=1e-12, atol=0
+    )
+    assert cv.metrics.mean_accuracy(latents, y, metric, **options) == pytest.approx(np.nanmean(accuracy))
 
     found = cv.metrics.skipped_probes(latents, y)
     assert np.issubdtype(found.dtype, np.integer)
     np.testing.assert_array_equal(found, skipped)
 
-    wanted, _ = literal(latents, y, precision(METRICS[metric]))
-    np.testing.assert_allclose(cv.metrics.cross_view_average_precision(latents, y, metric), wanted)
-    assert cv.metrics.mean_average_precision(latents, y, metric) == pytest.approx(np.nanmean(wanted))
+    wanted, _ = literal(latents, y, precision(METRICS[metric]), counterparts)
+    np.testing.assert_allclose(cv.metrics.cross_view_average_precision(latents, y, metric, **options), wanted)
+    assert cv.metrics.mean_average_precision(latents, y, metric, **options) == pytest.approx(np.nanmean(wanted))
 
-    assert cv.metrics.chance_accuracy(latents, y) == pytest.approx(np.nanmean(literal(latents, y, chance)[0]))
+    expected = np.nanmean(literal(latents, y, chance, counterparts)[0])
+    assert cv.metrics.chance_accuracy(latents, y, **options) == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, n=numbers_of_views, metric=st.sampled_from(sorted(METRICS)), n_draws=st.integers(1, 5))
+def test_one_shot_equals_the_literal_definition(seed, n, metric, n_draws):
+    latents, y = incomplete(seed, n)
+    wanted = literal_one_shot(latents, y, METRICS[metric], n_draws, seed)
+    options = {"n_draws": n_draws, "random_state": seed}
+    assert cv.metrics.one_shot_accuracy(latents, y, metric, **options) == pytest.approx(wanted)
+    first = [[X[:, :d] for X in latents] for d in (2, 3)]
+    np.testing.assert_allclose(
+        cv.metrics.one_shot_by_dimension(latents, y, [2, 3], metric, **options),
+        [literal_one_shot(components, y, METRICS[metric], n_draws, seed) for components in first],
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, n=numbers_of_views)
+def test_ties(seed, n):
+    """Whole numbers, whose distances are exact: the first of the nearest is taken, and none for average precision."""
+    latents, y = incomplete(seed, n)
+    # Distances are computed from differences from the mean of the first view, which must be whole, too.
+    n_first = np.count_nonzero(~np.isnan(latents[0][:, 0]))
+    latents = [n_first * np.round(X / 2) for X in latents]
+
+    def distance(a, b):
+        return np.sum(np.square(a - b))
+
+    for counterparts in (False, True):
+        wanted = [literal(latents, y, score(distance), counterparts)[0] for score in (hit, precision)]
+        functions = cv.metrics.cross_view_accuracy, cv.metrics.cross_view_average_precision
+        for function, expected in zip(functions, wanted, strict=True):
+            found = function(latents, y, counterparts=counterparts)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
+    assert cv.metrics.one_shot_accuracy(latents, y) == pytest.approx(literal_one_shot(latents, y, distance))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_with_one_sample_per_class_every_accuracy_is_the_same(metric):
+    latents = list(np.random.default_rng(0).normal(size=(3, 40, 2)))
+    latents[1][:5] = np.nan
+    y = np.random.default_rng(1).permutation(40)
+    wanted = cv.metrics.mean_accuracy(latents, y, metric, counterparts=True)
+    assert cv.metrics.mean_accuracy(latents, y, metric) == wanted
+    assert cv.metrics.one_shot_accuracy(latents, y, metric) == pytest.approx(wanted, rel=1e-12)
+    assert cv.metrics.chance_accuracy(latents, y) == cv.metrics.chance_accuracy(latents, y, counterparts=True)
+
+
+def test_one_shot_refuses():
+    for n_draws in (0, -1):
+        with pytest.raises(ValueError, match=f"n_draws must be 1 or more, got {n_draws}"):
+            cv.metrics.one_shot_accuracy([np.eye(3), np.eye(3)], [0, 1, 2], n_draws=n_draws)
+
+
+def test_draws_do_not_depend_on_the_latent_samples():
+    """Rotations leave distances as they are, and so the score if the draws are the same."""
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(6), 5)
+    X = rng.normal(size=(30, 4))
+    moved = [X @ np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(3)]
+    scores = [cv.metrics.one_shot_accuracy([Z, Z], y) for Z in moved]
+    np.testing.assert_allclose(scores, scores[0], rtol=1e-12)
+    assert cv.metrics.one_shot_accuracy([X, X], y, random_state=1) != pytest.approx(scores[0])
 
 
 def test_a_probe_counts_only_where_it_can_be_answered():
@@ -113,6 +211,8 @@ def test_chance_is_that_of_random_latents():
         cv.metrics.chance_accuracy,
         lambda latents, y: cv.metrics.accuracy_by_dimension(latents, y, [1]),
         lambda latents, y: cv.metrics.precision_by_dimension(latents, y, [1]),
+        cv.metrics.one_shot_accuracy,
+        lambda latents, y: cv.metrics.one_shot_by_dimension(latents, y, [1]),
     ],
 )
 def test_views_without_a_class_in_common(mean):
@@ -265,10 +365,9 @@ def test_by_dimension_equals_one_after_another(seed, n, metric):
         cv.metrics.accuracy_by_dimension(latents, y, dimensions, metric),
         [cv.metrics.mean_accuracy(components, y, metric) for components in first],
     )
-    # The cosine of a single component tells nothing but signs apart: rounding would decide.
     np.testing.assert_allclose(
-        cv.metrics.precision_by_dimension(latents, y, dimensions, metric)[1:],
-        [cv.metrics.mean_average_precision(components, y, metric) for components in first][1:],
+        cv.metrics.precision_by_dimension(latents, y, dimensions, metric),
+        [cv.metrics.mean_average_precision(components, y, metric) for components in first],
     )
 
 
@@ -283,13 +382,17 @@ def test_by_dimension_refuses():
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("block", [1, 300, 7_000])
-@pytest.mark.parametrize("by_dimension", [cv.metrics.accuracy_by_dimension, cv.metrics.precision_by_dimension])
+@pytest.mark.parametrize(
+    "by_dimension",
+    [cv.metrics.accuracy_by_dimension, cv.metrics.precision_by_dimension, cv.metrics.one_shot_by_dimension],
+)
 def test_by_dimension_does_not_depend_on_blocks(by_dimension, block, metric, monkeypatch):
     rng = np.random.default_rng(0)
     latents, y = [rng.normal(size=(40, 7)) for _ in range(3)], rng.integers(0, 8, size=40)
     dimensions = [1, 2, 2, 3, 6, 7, 9]
     at_once = by_dimension(latents, y, dimensions, metric)
     monkeypatch.setattr(cv.metrics.cross_view, "_BLOCK", block)
+    monkeypatch.setattr(cv.metrics.cross_view, "_MIN_ROWS", 1)
     np.testing.assert_allclose(by_dimension(latents, y, dimensions, metric), at_once, atol=1e-12)
 
 
@@ -299,7 +402,7 @@ def test_of_gallery_samples_at_the_same_distance_the_first_is_taken(metric):
     G, P = rng.normal(size=(5, 4)), rng.normal(size=(10, 4))
     y = np.repeat([0, 1], 5)
     latents = [np.vstack([G, G]), P]  # every sample of the gallery once in each class
-    assert cv.metrics.cross_view_accuracy(latents, y, metric)[0, 1] == 0.5
+    assert cv.metrics.cross_view_accuracy(latents, y, metric, counterparts=True)[0, 1] == 0.5
     dimensions = [2, 3, 4]
     wanted = [cv.metrics.mean_accuracy([X[:, :d] for X in latents], y, metric) for d in dimensions]
     np.testing.assert_array_equal(cv.metrics.accuracy_by_dimension(latents, y, dimensions, metric), wanted)

@@ -432,8 +432,13 @@ def test_metrics_take_tensors(metric, dtype):
     found = cv.metrics.cross_view_accuracy(tensors, y, metric)
     assert type(found) is np.ndarray
     np.testing.assert_array_equal(found, cv.metrics.cross_view_accuracy(latents, y, metric))
+    with_counterparts = cv.metrics.cross_view_accuracy(tensors, y, metric, counterparts=True)
+    np.testing.assert_array_equal(
+        with_counterparts, cv.metrics.cross_view_accuracy(latents, y, metric, counterparts=True)
+    )
+    assert np.nanmean(with_counterparts) > np.nanmean(found)
     assert 0.1 < cv.metrics.mean_accuracy(tensors, y, metric) < 0.9
-    for name in ("mean_accuracy", "mean_average_precision", "cross_view_average_precision"):
+    for name in ("mean_accuracy", "mean_average_precision", "cross_view_average_precision", "one_shot_accuracy"):
         score = getattr(cv.metrics, name)
         np.testing.assert_allclose(score(tensors, y, metric), score(latents, y, metric), rtol=1e-12)
     np.testing.assert_array_equal(

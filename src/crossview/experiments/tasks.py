@@ -16,7 +16,7 @@ from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, plain, space, training_size
-from crossview.metrics.cross_view import are_recognised
+from crossview.metrics.cross_view import hits, score_probes
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
 from crossview.recognition.tuning import standard_pipeline
@@ -193,14 +193,11 @@ def sample_scores(latents: Views, y: NDArray[Any], metric: str) -> Array:
     Directions with fewer probes weigh more, so that the mean over the samples is mACC.
     """
     scores, tried, n_pairs = np.zeros(len(y)), np.zeros(len(y), dtype=bool), 0
-    for g, p in permutations(range(latents.shape[1]), 2):
-        gallery = np.flatnonzero(latents.mask[:, g])
-        probes = np.flatnonzero(latents.mask[:, p] & np.isin(y, y[gallery]))
-        if len(probes):
-            G, P = latents.arrays[g][gallery], latents.arrays[p][probes]
-            scores[probes] += are_recognised(G, y[gallery], P, y[probes], metric) / len(probes)
-            tried[probes] = True
-            n_pairs += 1
+    for lookup, (found,) in score_probes(latents, y, metric, hits, counterparts=False):
+        sizes = np.bincount(lookup.views)
+        np.add.at(scores, lookup.rows, found / sizes[lookup.views])
+        tried[lookup.rows] = True
+        n_pairs += int(np.count_nonzero(sizes))
     return np.where(tried, scores * tried.sum() / max(n_pairs, 1), np.nan)
 
 

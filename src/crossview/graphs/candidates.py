@@ -81,13 +81,13 @@ def class_candidates(centres: Points, block: Points, n_within: int, n_between: i
     return found
 
 
-def nearest_candidates(centres: Points, block: Points) -> Nearest:
-    """The nearest sample of a block for each centre, which may be the centre itself."""
-    found, m, c = _nothing_found(len(centres.X), 1), len(block.X), len(centres.X)
+def nearest_candidates(centres: Points, block: Points, k: int) -> Nearest:
+    """The k nearest samples of a block for each centre, which may be the centre itself."""
+    found, m, c = _nothing_found(len(centres.X), k), len(block.X), len(centres.X)
     if m and c:
         # As neighbours from another class, they are searched for among the samples of the block only.
         X, classes = np.concatenate([block.X, centres.X]), np.repeat([0, 1], [m, c])
-        _, table = class_neighbours(X, classes, 0, 1, centres=np.arange(m, m + c))
+        _, table = class_neighbours(X, classes, 0, k, centres=np.arange(m, m + c))
         _fill(found, centres.X, block, table)
     return found
 

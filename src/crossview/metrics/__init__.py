@@ -7,6 +7,8 @@ from crossview.metrics.cross_view import (
     cross_view_average_precision,
     mean_accuracy,
     mean_average_precision,
+    one_shot_accuracy,
+    one_shot_by_dimension,
     precision_by_dimension,
     skipped_probes,
 )
@@ -33,6 +35,8 @@ __all__ = [
     "identification_rates",
     "mean_accuracy",
     "mean_average_precision",
+    "one_shot_accuracy",
+    "one_shot_by_dimension",
     "precision_by_dimension",
     "roc",
     "skipped_probes",

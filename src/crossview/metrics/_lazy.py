@@ -17,7 +17,7 @@ from crossview.linalg.lazy import LazySamples, NumberedSamples
 from crossview.views import Views
 
 
-def accuracy(views: Views, y: Any) -> Array:
+def accuracy(views: Views, y: Any, counterparts: bool) -> Array:
     """`cross_view_accuracy` by Euclidean distance: every block of probes meets every block of the gallery."""
     samples = LazySamples.of(views, code_labels(y, views)[0])
     samples = replace(samples, blocks=Blocks(keep(*samples.blocks.tasks())))
@@ -25,7 +25,7 @@ def accuracy(views: Views, y: Any) -> Array:
     hits = np.zeros((n, n))
     for probes in samples.blocks.parts:
         found = samples.blocks.lazy_total(_nearest_samples, probes, samples.n_classes)
-        hits += compute(delayed(_hits)(found, probes, sizes))[0]
+        hits += compute(delayed(_hits)(found, probes, sizes, counterparts))[0]
     with np.errstate(invalid="ignore"):
         shares: Array = hits / ((sizes > 0).T @ sizes)
     np.fill_diagonal(shares, np.nan)
@@ -33,7 +33,7 @@ def accuracy(views: Views, y: Any) -> Array:
 
 
 def _nearest_samples(block: NumberedSamples, probes: NumberedSamples, n_classes: int) -> list[Nearest]:
-    """Nearest sample in a block of each gallery view, for the probes of each other view."""
+    """The two nearest samples in a block of each gallery view, for the probes of each other view."""
     gallery, queries = (
         # Numbers that also tell the class, in the order of the rows.
         [Points(X, rows.ids * n_classes + rows.labels, rows.labels) for X in rows.arrays]
@@ -41,14 +41,18 @@ def _nearest_samples(block: NumberedSamples, probes: NumberedSamples, n_classes:
     )
     found = []
     for i, j in permutations(range(len(gallery)), 2):
-        found.append(nearest_candidates(queries[j], gallery[i].at(block.mask[:, i])))
+        found.append(nearest_candidates(queries[j], gallery[i].at(block.mask[:, i]), 2))
     return found
 
 
-def _hits(found: Sequence[Nearest], probes: NumberedSamples, sizes: Array) -> Array:
+def _hits(found: Sequence[Nearest], probes: NumberedSamples, sizes: Array, counterparts: bool) -> Array:
     """Number of probes of each view (column) whose nearest sample in each gallery view (row) has their class."""
     n_classes, n = sizes.shape
     hits = np.zeros((n, n))
     for (i, j), one in zip(permutations(range(n), 2), found, strict=True):
-        hits[i, j] = np.sum((one.ids[:, 0] % n_classes == probes.labels) & probes.mask[:, j])
+        rows, labels = np.divmod(one.ids, n_classes)
+        # The second nearest, if the nearest is the counterpart and not the only sample of its class.
+        left_out = (rows[:, 0] == probes.ids) & (sizes[probes.labels, i] > 1) & (not counterparts)
+        first = np.where(left_out, labels[:, 1], labels[:, 0])
+        hits[i, j] = np.sum((first == probes.labels) & (rows[:, 0] >= 0) & probes.mask[:, j])
     return hits

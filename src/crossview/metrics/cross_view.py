@@ -1,33 +1,37 @@
 """Scores of every pair of views: samples of one are looked up among those of another."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils import check_random_state
 
-from crossview._backend import is_tensor, to_numpy
-from crossview._types import Array, Indices, Labels, Mask, Rows
-from crossview._validation import check_choice, label_array
+from crossview._backend import concatenate, is_tensor, to_numpy
+from crossview._types import Array, Indices, Mask, Rows
+from crossview._validation import label_array
 from crossview.distances import comparable, nearest_tensors
-from crossview.metrics.matching import average_precision, members_by_class, probe_precision
+from crossview.metrics.matching import members_by_class, probe_precision
 from crossview.views import ViewInput, Views
 
-Samples: TypeAlias = tuple[Rows, Labels]
-PairScore: TypeAlias = Callable[[Rows, Labels, Rows, Labels, str], float]
 ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]
-ScorerFactory: TypeAlias = Callable[[Labels, Labels], ProbeScorer]
+ScorerFactory: TypeAlias = Callable[["Lookup"], ProbeScorer]
+RandomState: TypeAlias = int | np.random.RandomState | None
 
 _BLOCK = 2**16  # distances that fit in the processor's cache
+_MIN_ROWS = 32  # probes at a time, however large the gallery
 _NO_PAIR = "there is no pair of views to compare: pass at least two views with samples of a common class."
 
 
-def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
+def cross_view_accuracy(
+    latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, counterparts: bool = False
+) -> Array:
     """Share of probes of one view whose nearest gallery sample of another view has their class.
 
-    As in the paper, the gallery is all samples of one view, including the counterparts of the probes.
+    The gallery is all samples of a view, except the probe's counterpart: the same row in the gallery's view. The
+    counterpart stays only if it is the one gallery sample of its class.
 
     Parameters
     ----------
@@ -38,6 +42,8 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
         The classes.
     metric : {"euclidean", "cosine"}
         The distance.
+    counterparts : bool
+        True keeps each probe's counterpart in the gallery, as in the paper.
 
     Returns
     -------
@@ -48,28 +54,30 @@ def cross_view_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclide
     Examples
     --------
     >>> import numpy as np
-    >>> photo, sketch = np.array([[0.0], [1.0]]), np.array([[0.2], [0.1]])
-    >>> cross_view_accuracy([photo, sketch], ["a", "b"])
-    array([[nan, 0.5],
-           [0. , nan]])
+    >>> photo, sketch = np.array([[0.0], [1.0], [5.0]]), np.array([[0.2], [0.8], [0.1]])
+    >>> cross_view_accuracy([photo, sketch], ["a", "b", "b"])
+    array([[       nan, 0.33333333],
+           [0.33333333,        nan]])
+    >>> cross_view_accuracy([photo, sketch], ["a", "b", "b"], counterparts=True)
+    array([[       nan, 0.66666667],
+           [0.66666667,        nan]])
     """
     views = Views(latents)
     if views._lazy and metric == "euclidean":
         from crossview.metrics._lazy import accuracy
 
-        return accuracy(views, y)
-    return _score_pairs(views, y, metric, _accuracy)
+        return accuracy(views, y, counterparts)
+    return _score_pairs(views, y, metric, hits, counterparts)
 
 
-def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
-    """Mean of `cross_view_accuracy` over all ordered pairs of views that have one: the paper's mACC.
+def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, counterparts: bool = False) -> float:
+    """Mean of `cross_view_accuracy` over all ordered pairs of views that have one.
 
-    The gallery includes the counterpart of each probe, the same row in the other view. `crossview.evaluate` also gives
-    the accuracy without it, which is usually lower if classes have several samples.
+    With ``counterparts=True``, it is the paper's mACC.
 
     Parameters
     ----------
-    latents, y, metric
+    latents, y, metric, counterparts
         As in `cross_view_accuracy`.
 
     Examples
@@ -77,15 +85,44 @@ def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -
     >>> mean_accuracy([[[0.0], [1.0]], [[0.1], [0.8]]], ["a", "b"])
     1.0
     """
-    return _mean_over_pairs(cross_view_accuracy(latents, y, metric))
+    return _mean_over_pairs(cross_view_accuracy(latents, y, metric, counterparts=counterparts))
 
 
-def cross_view_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> Array:
-    """`average_precision` of the probes of one view in the gallery of another.
+def one_shot_accuracy(
+    latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, n_draws: int = 10, random_state: RandomState = 0
+) -> float:
+    """Accuracy with one enrolled sample per class: mean over draws of the gallery and over ordered pairs of views.
+
+    Each gallery is one random sample per class of its view. A probe is skipped if its counterpart is drawn, unless its
+    view has no other sample of its class. With one sample per class, this is `mean_accuracy`.
 
     Parameters
     ----------
     latents, y, metric
+        As in `cross_view_accuracy`.
+    n_draws : int
+        Number of galleries drawn from every view.
+    random_state : int, RandomState instance or None
+        Determines the draws, with `y` and the rows of NaN: the latent samples do not matter.
+
+    Examples
+    --------
+    >>> photo, sketch = [[0.0], [1.0], [3.0], [4.0]], [[0.2], [0.8], [2.9], [4.1]]
+    >>> one_shot_accuracy([photo, sketch], ["a", "a", "b", "b"])
+    1.0
+    """
+    scorer = _one_shot_scorer(n_draws, random_state)
+    return _mean_over_pairs(_score_pairs(latents, y, metric, scorer, counterparts=True))
+
+
+def cross_view_average_precision(
+    latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, counterparts: bool = False
+) -> Array:
+    """`average_precision` of the probes of one view in the gallery of another.
+
+    Parameters
+    ----------
+    latents, y, metric, counterparts
         As in `cross_view_accuracy`, and so are the rows, columns, skipped probes and nan of the result.
 
     Examples
@@ -94,15 +131,17 @@ def cross_view_average_precision(latents: ViewInput, y: ArrayLike, metric: str =
     array([[ nan, 0.75],
            [0.5 ,  nan]])
     """
-    return _score_pairs(latents, y, metric, average_precision)
+    return _score_pairs(latents, y, metric, _precisions, counterparts)
 
 
-def mean_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "euclidean") -> float:
+def mean_average_precision(
+    latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, counterparts: bool = False
+) -> float:
     """Mean of `cross_view_average_precision` over all ordered pairs of views that have one.
 
     Parameters
     ----------
-    latents, y, metric
+    latents, y, metric, counterparts
         As in `cross_view_accuracy`.
 
     Examples
@@ -110,31 +149,34 @@ def mean_average_precision(latents: ViewInput, y: ArrayLike, metric: str = "eucl
     >>> mean_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
     0.625
     """
-    return _mean_over_pairs(cross_view_average_precision(latents, y, metric))
+    return _mean_over_pairs(cross_view_average_precision(latents, y, metric, counterparts=counterparts))
 
 
-def chance_accuracy(views: ViewInput, y: ArrayLike) -> float:
+def chance_accuracy(views: ViewInput, y: ArrayLike, *, counterparts: bool = False) -> float:
     """Expected `mean_accuracy` of a matcher that picks a gallery sample at random.
 
     For a pair of views, it is the share of gallery samples with the class of a probe, averaged over the probes.
 
     Parameters
     ----------
-    views, y
-        As `latents` and `y` in `cross_view_accuracy`, or as features: only rows of NaN matter, which are left out.
+    views, y, counterparts
+        As `latents`, `y` and `counterparts` in `cross_view_accuracy`; or features: only rows of NaN matter, which are
+        left out.
 
     Examples
     --------
     >>> photo, sketch = [[0.0], [1.0], [2.0], [3.0]], [[0.2], [0.1], [0.3], [0.4]]
     >>> chance_accuracy([photo, sketch], ["a", "a", "b", "b"])
+    0.3333333333333333
+    >>> chance_accuracy([photo, sketch], ["a", "a", "b", "b"], counterparts=True)
     0.5
     """
-    counts = _count_classes(Views(views), y)[1]
-    # Without a common class, this is 0 / 0, which is nan.
-    with np.errstate(invalid="ignore"):
-        chance = (counts @ counts.T) / (counts.sum(axis=1, keepdims=True) * ((counts > 0) @ counts.T))
-    np.fill_diagonal(chance, np.nan)
-    return _mean_over_pairs(chance)
+    found = []
+    for lookup in _lookups(Views(views), y, counterparts):
+        n_out = lookup.left_out >= 0
+        shares = (lookup.counts[lookup.view, lookup.p] - n_out) / (len(lookup.g) - n_out)
+        found.append(lookup.mean_by_view(shares))
+    return _mean_over_pairs(np.concatenate([*found, []]))
 
 
 def skipped_probes(latents: ViewInput, y: ArrayLike) -> Indices:
@@ -163,7 +205,12 @@ def skipped_probes(latents: ViewInput, y: ArrayLike) -> Indices:
 
 
 def accuracy_by_dimension(
-    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str = "euclidean"
+    latents: ViewInput,
+    y: ArrayLike,
+    dimensions: Sequence[int],
+    metric: str = "euclidean",
+    *,
+    counterparts: bool = False,
 ) -> Array:
     """`mean_accuracy` of the first components, for several numbers of them at the cost of the largest.
 
@@ -171,7 +218,7 @@ def accuracy_by_dimension(
 
     Parameters
     ----------
-    latents, y, metric
+    latents, y, metric, counterparts
         As in `mean_accuracy`.
     dimensions : sequence of int
         Numbers of components, 1 or more, ascending. Capped at the number available.
@@ -179,7 +226,7 @@ def accuracy_by_dimension(
     Returns
     -------
     accuracy : ndarray of shape (len(dimensions),)
-        mACC with the first ``dimensions[k]`` components.
+        Mean accuracy with the first ``dimensions[k]`` components.
 
     Examples
     --------
@@ -187,11 +234,44 @@ def accuracy_by_dimension(
     >>> accuracy_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.25, 1.  ])
     """
-    return _mean_by_dimension(latents, y, dimensions, metric, _hit_scorer)
+    return _mean_by_dimension(latents, y, dimensions, metric, hits, counterparts)
+
+
+def one_shot_by_dimension(
+    latents: ViewInput,
+    y: ArrayLike,
+    dimensions: Sequence[int],
+    metric: str = "euclidean",
+    *,
+    n_draws: int = 10,
+    random_state: RandomState = 0,
+) -> Array:
+    """`one_shot_accuracy` of the first components, for several numbers of them, as in `accuracy_by_dimension`.
+
+    Parameters
+    ----------
+    latents, y, dimensions, metric
+        As in `accuracy_by_dimension`.
+    n_draws, random_state
+        As in `one_shot_accuracy`. All numbers of components are scored on the same draws.
+
+    Examples
+    --------
+    >>> photo, sketch = [[0.0, 3.0], [1.0, 0.0]], [[0.9, 3.0], [0.8, 0.0]]
+    >>> one_shot_by_dimension([photo, sketch], ["a", "b"], [1, 2])
+    array([0.25, 1.  ])
+    """
+    scorer = _one_shot_scorer(n_draws, random_state)
+    return _mean_by_dimension(latents, y, dimensions, metric, scorer, counterparts=True)
 
 
 def precision_by_dimension(
-    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str = "euclidean"
+    latents: ViewInput,
+    y: ArrayLike,
+    dimensions: Sequence[int],
+    metric: str = "euclidean",
+    *,
+    counterparts: bool = False,
 ) -> Array:
     """`mean_average_precision` of the first components, for several numbers of them, as in `accuracy_by_dimension`.
 
@@ -199,7 +279,7 @@ def precision_by_dimension(
 
     Parameters
     ----------
-    latents, y, dimensions, metric
+    latents, y, dimensions, metric, counterparts
         As in `accuracy_by_dimension`.
 
     Examples
@@ -208,73 +288,148 @@ def precision_by_dimension(
     >>> precision_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.625, 1.   ])
     """
-    return _mean_by_dimension(latents, y, dimensions, metric, _precision_scorer)
+    return _mean_by_dimension(latents, y, dimensions, metric, _precisions, counterparts)
 
 
-def _score_pairs(latents: ViewInput, y: ArrayLike, metric: str, score: PairScore) -> Array:
-    """Score of every ordered pair of views, (n, n); nan where there is no probe to score."""
-    check_choice(metric, "metric", ("euclidean", "cosine"))
-    samples, counts = _samples(latents, y)
-    scores = np.full((len(samples), len(samples)), np.nan)
-    for i, (G, g), probes in _galleries(samples, counts):
-        for j, (P, p) in probes.items():
-            scores[i, j] = score(G, g, P, p, metric)
-    return scores
+class Lookup(NamedTuple):
+    """A view as the gallery, and as probes the samples of the other views whose class it contains, view by view."""
+
+    view: int
+    g: Indices  # classes of the gallery
+    p: Indices  # classes of the probes
+    views: Indices  # of the probes
+    rows: Indices  # of the probes
+    counts: Indices  # samples of every class in every view, (n, classes)
+    own: Indices  # place of a probe's counterpart in the gallery, -1 if it is not there
+    left_out: Indices  # the same, -1 also for the counterparts that stay
+    gallery: slice  # of the samples of all views
+    probes: Indices  # of the samples of all views
+
+    def mean_by_view(self, scores: Array) -> Array:
+        """Means over the probes of every view, along the last axis."""
+        sizes = np.bincount(self.views)
+        sizes = sizes[sizes > 0]
+        mean: Array = np.add.reduceat(scores, sizes.cumsum() - sizes, axis=-1) / sizes
+        return mean
 
 
-def are_recognised(G: Rows, g: Labels, P: Rows, p: Labels, metric: str) -> Mask:
-    """Whether the nearest gallery sample of a probe has its class."""
-    if is_tensor(G):
-        nearest = nearest_tensors(G, P, 1, metric)[1][:, 0]
-    else:
-        (G, P), _ = comparable([G, P], metric)
-        nearest = pairwise_distances_argmin(P, G, metric=metric)
-    found: Mask = g[nearest] == p
-    return found
-
-
-def _accuracy(G: Rows, g: Labels, P: Rows, p: Labels, metric: str) -> float:
-    return float(are_recognised(G, g, P, p, metric).mean())
-
-
-def _mean_by_dimension(
-    latents: ViewInput, y: ArrayLike, dimensions: Sequence[int], metric: str, make_scorer: ScorerFactory
-) -> Array:
-    """Mean score over the ordered pairs of views, for every number of components."""
-    if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
-        raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
-    samples, counts = _samples(latents, y)
+def score_probes(
+    latents: ViewInput,
+    y: ArrayLike,
+    metric: str,
+    make_scorer: ScorerFactory,
+    counterparts: bool,
+    dimensions: Sequence[int] | None = None,
+) -> Iterator[tuple[Lookup, Array]]:
+    """Every view as the gallery, and the scores of its probes, (dimensions, probes); by default with all components."""
+    views = Views(latents)
+    lookups = _lookups(views, y, counterparts)
     # Searches for parameters score samples of moderate number, for which the CPU will do.
-    arrays, _ = comparable([to_numpy(X) for X, _ in samples], metric)
-    samples = [(X, labels) for X, (_, labels) in zip(arrays, samples, strict=True)]
-    scores = []
-    for _, (G, g), probes in _galleries(samples, counts):
+    arrays = [to_numpy(X) for X in _present(views)]
+    X = np.concatenate(comparable(arrays, metric)[0])
+    dimensions = X.shape[1:] if dimensions is None else dimensions
+    for lookup in lookups:
         # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.
-        P, p = (np.concatenate(parts) for parts in zip(*probes.values(), strict=True))
-        of_probes, scorer = np.empty((len(dimensions), len(P))), make_scorer(g, p)
+        G, P = X[lookup.gallery], X[lookup.probes]
+        scores, scorer = np.empty((len(dimensions), len(P))), make_scorer(lookup)
         for part, rows, order in _order_by_dimension(G, P, dimensions, metric):
-            of_probes[part, rows] = scorer(order, rows)
-        sizes = np.array([len(X) for X, _ in probes.values()])
-        scores.append(np.add.reduceat(of_probes, np.cumsum(sizes) - sizes, axis=1) / sizes)
-    if not scores:
-        raise ValueError(_NO_PAIR)
-    mean: Array = np.concatenate(scores, axis=1).mean(axis=1)
-    return mean
+            columns = lookup.left_out[rows]
+            hidden = np.flatnonzero(columns >= 0)
+            order[:, hidden, columns[hidden]] = np.inf
+            scores[part, rows] = scorer(order, rows)
+        yield lookup, scores
 
 
-def _hit_scorer(g: Labels, p: Labels) -> ProbeScorer:
-    return lambda order, rows: g[order.argmin(axis=2)] == p[rows]
+def hits(lookup: Lookup) -> ProbeScorer:
+    """Whether the nearest gallery sample has the class of the probe."""
+    return lambda order, rows: lookup.g[order.argmin(axis=2)] == lookup.p[rows]
 
 
-def _precision_scorer(g: Labels, p: Labels) -> ProbeScorer:
-    classes, members = members_by_class(g)
-    wanted = np.searchsorted(classes, p)
+def _precisions(lookup: Lookup) -> ProbeScorer:
+    """Average precision of a probe."""
+    classes, members = members_by_class(lookup.g)
+    wanted = np.searchsorted(classes, lookup.p)
 
     def score(order: Array, rows: slice) -> Array:
         repeated = np.tile(members[wanted[rows]], (len(order), 1))
         return probe_precision(order.reshape(len(repeated), -1), repeated).reshape(len(order), -1)
 
     return score
+
+
+def _one_shot_scorer(n_draws: int, random_state: RandomState) -> ScorerFactory:
+    if n_draws < 1:
+        raise ValueError(f"n_draws must be 1 or more, got {n_draws!r}.")
+    return partial(_one_shot_hits, n_draws=n_draws, random=check_random_state(random_state))
+
+
+def _one_shot_hits(lookup: Lookup, n_draws: int, random: np.random.RandomState) -> ProbeScorer:
+    """Mean over draws of one gallery sample per class of whether the nearest drawn sample has the class of the probe.
+
+    A probe whose counterpart is drawn scores 0 if its view has another of its class, and the others weigh more.
+    """
+    classes, members = members_by_class(lookup.g)
+    sizes = np.count_nonzero(members >= 0, axis=1)
+    shares = random.uniform(size=(n_draws if sizes.max() > 1 else 1, len(classes)))
+    drawn = np.sort(members[np.arange(len(classes)), (shares * sizes).astype(np.intp)], axis=1)
+    is_drawn = np.zeros((len(drawn), len(lookup.g)), dtype=bool)
+    np.put_along_axis(is_drawn, drawn, True, axis=1)
+    skipped = is_drawn[:, lookup.own] & (lookup.own >= 0) & (lookup.counts[lookup.views, lookup.p] > 1)
+    asked = (~skipped).astype(np.float64)
+    shares_asked = np.repeat(lookup.mean_by_view(asked), np.unique(lookup.views, return_counts=True)[1], axis=1)
+    weights = asked.T / shares_asked.T / len(drawn)
+    labels, draws = lookup.g[drawn], np.arange(len(drawn))
+
+    def score(order: Array, rows: slice) -> Array:
+        nearest = order.take(drawn, axis=2).argmin(axis=3)
+        found = labels[draws, nearest] == lookup.p[rows, None]
+        return np.asarray(np.einsum("dpt,pt->dp", found, weights[rows]))
+
+    return score
+
+
+def _score_pairs(
+    latents: ViewInput, y: ArrayLike, metric: str, make_scorer: ScorerFactory, counterparts: bool
+) -> Array:
+    """Score of every ordered pair of views, (n, n); nan where there is no probe to score."""
+    views = Views(latents)
+    if make_scorer is hits and is_tensor(views.arrays[0]):
+        found = _hits_of_tensors(views, y, metric, counterparts)
+    else:
+        found = score_probes(views, y, metric, make_scorer, counterparts)
+    scores = np.full((views.shape[1], views.shape[1]), np.nan)
+    for lookup, of_probes in found:
+        scores[lookup.view, np.unique(lookup.views)] = lookup.mean_by_view(of_probes)[0]
+    return scores
+
+
+def _hits_of_tensors(views: Views, y: ArrayLike, metric: str, counterparts: bool) -> Iterator[tuple[Lookup, Array]]:
+    """As `score_probes` with `hits`, on the device of the samples."""
+    lookups = _lookups(views, y, counterparts)
+    X = concatenate(*_present(views))
+    for lookup in lookups:
+        nearest = nearest_tensors(X[lookup.gallery], X[lookup.probes], min(2, len(lookup.g)), metric)[1]
+        first = np.where(nearest[:, 0] == lookup.left_out, nearest[:, -1], nearest[:, 0])
+        yield lookup, (lookup.g[first] == lookup.p)[None].astype(float)
+
+
+def _mean_by_dimension(
+    latents: ViewInput,
+    y: ArrayLike,
+    dimensions: Sequence[int],
+    metric: str,
+    make_scorer: ScorerFactory,
+    counterparts: bool,
+) -> Array:
+    """Mean score over the ordered pairs of views, for every number of components."""
+    if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
+        raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
+    found = score_probes(latents, y, metric, make_scorer, counterparts, dimensions)
+    scores = [lookup.mean_by_view(of_probes) for lookup, of_probes in found]
+    if not scores:
+        raise ValueError(_NO_PAIR)
+    mean: Array = np.concatenate(scores, axis=1).mean(axis=1)
+    return mean
 
 
 def _order_by_dimension(
@@ -289,7 +444,7 @@ def _order_by_dimension(
     squares = np.cumsum(np.square(G), axis=1).T[np.subtract(ends, 1), None]
     lengths = np.sqrt(np.where(squares, squares, 1.0)) if metric == "cosine" else None
     scaled = -2.0 * P if lengths is None else -P
-    n_rows = min(len(P), max(1, _BLOCK // len(G)))
+    n_rows = min(len(P), max(_MIN_ROWS, _BLOCK // len(G)))
     n_steps = min(len(steps), max(1, _BLOCK // (n_rows * len(G))))
     products = np.empty((n_steps, n_rows, len(G)))
     for row in range(0, len(P), n_rows):
@@ -320,13 +475,11 @@ def _mean_over_pairs(scores: Array) -> float:
     return float(there.mean())
 
 
-def _samples(latents: ViewInput, y: ArrayLike) -> tuple[list[Samples], Indices]:
-    """The samples that every view has seen, with classes as numbers; and how many of every class, (n, classes)."""
-    views = Views(latents)
-    codes, counts = _count_classes(views, y)
+def _present(views: Views) -> list[Rows]:
+    """The samples that every view has seen; the views must have equal dimensions."""
     if len(set(views.n_features)) > 1:
         raise ValueError(f"the views must have equal dimensions to be compared, got {views.n_features}.")
-    return [(X[seen], codes[seen]) for X, seen in zip(views.arrays, views.mask.T, strict=True)], counts
+    return [X[seen] for X, seen in zip(views.arrays, views.mask.T, strict=True)]
 
 
 def _count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
@@ -344,10 +497,30 @@ def _count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
     return codes, np.array([np.bincount(codes[seen], minlength=len(classes)) for seen in views.mask.T])
 
 
-def _galleries(samples: Sequence[Samples], counts: Indices) -> Iterator[tuple[int, Samples, dict[int, Samples]]]:
-    """Every view as the gallery, with the probes of every other view whose class it contains, if there are any."""
-    for i, gallery in enumerate(samples):
-        answerable = {j: counts[i, p] > 0 for j, (_, p) in enumerate(samples) if j != i}
-        probes = {j: (samples[j][0][there], samples[j][1][there]) for j, there in answerable.items() if there.any()}
-        if probes:
-            yield i, gallery, probes
+def _lookups(views: Views, y: ArrayLike, counterparts: bool) -> list[Lookup]:
+    """Every view as the gallery, unless no other view has a sample of its classes."""
+    codes, counts = _count_classes(views, y)
+    view, row = np.nonzero(views.mask.T)
+    label = codes[row]
+    stops, found = np.cumsum(counts.sum(axis=1)), []
+    for i, (start, stop) in enumerate(pairwise([0, *stops])):
+        probes = np.flatnonzero((view != i) & (counts[i, label] > 0))
+        if not len(probes):
+            continue
+        place = np.full(len(codes), -1)
+        place[row[start:stop]] = np.arange(stop - start)
+        p, own = label[probes], place[row[probes]]
+        one = Lookup(
+            view=i,
+            g=label[start:stop],
+            p=p,
+            views=view[probes],
+            rows=row[probes],
+            counts=counts,
+            own=own,
+            left_out=np.where((counts[i, p] > 1) & (not counterparts), own, -1),
+            gallery=slice(start, stop),
+            probes=probes,
+        )
+        found.append(one)
+    return found

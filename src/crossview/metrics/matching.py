@@ -181,11 +181,12 @@ def members_by_class(g: Labels) -> tuple[Labels, Indices]:
 def probe_precision(distances: Array, wanted: Indices) -> Array:
     """Average precision of every probe, from distances, (probes, gallery), and the gallery samples of its class.
 
-    The precision at a sample is the share of the probe's class among all that are as near or nearer.
+    The precision at a sample is the share of the probe's class among all that are as near or nearer. Samples at an
+    infinite distance are not in the gallery.
     """
-    there = wanted >= 0
     own = np.take_along_axis(distances, wanted, axis=1)
-    own[~there] = np.inf
+    own[wanted < 0] = np.inf
+    there = np.isfinite(own)
     if own.shape[1] <= _FEW:
         of_class, of_all = (
             np.stack([np.count_nonzero(among <= at[:, None], axis=1) for at in own.T], axis=1)
