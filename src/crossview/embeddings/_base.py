@@ -39,12 +39,12 @@ from crossview.views import ViewInput, Views
 SearchSpace: TypeAlias = Mapping[str, Sequence[Any]]
 
 # Search values of parameters that several methods share.
-N_COMPONENTS = [5, 10, 20, 30, 40, 60]
+N_COMPONENTS = [5, 10, 20, 30, 40, 60, 80, 120, 160]
 RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
 WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 GAMMA_SCALES = [0.1, 0.3, 1.0, 3.0]
-COUPLINGS = [0.0, 1.0, 4.0, 16.0, np.inf]
-WHITENINGS = [None, 0.1, 1.0]
+COUPLINGS = [0.0, 1.0, 4.0, 16.0, 64.0, np.inf]
+WHITENINGS = [None, 0.1, 1.0, 10.0]
 
 AUTO_COMPONENTS = 20
 """Maximum number of components with ``n_components="auto"``."""

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +113,26 @@ def _group(candidates: Sequence[int], params: Mapping[int, Params]) -> list[list
     return list(groups.values())
 
 
+def steps(values: Sequence[Any], value: Any) -> list[Any]:
+    """The values next to one in an ascending list, or beyond its ends if it consists of numbers; None comes last.
+
+    >>> steps([0.1, 0.3], 0.3), steps([1, 3], 1), steps(["a", "b", "c"], "a"), steps([0.0, 1.0, float("inf")], 0.0)
+    ([0.1, 0.9], [3], ['b', 'c'], [1.0])
+    """
+    is_number = [isinstance(v, Real) and not isinstance(v, bool) for v in (*values, value)]
+    numbers: list[Any] = sorted({v for v, number in zip((*values, value), is_number, strict=True) if number})
+    others = [v for v, number in zip(values, is_number, strict=False) if not number and v != value]
+    if not is_number[-1]:
+        return others + numbers[-1:]
+    k = numbers.index(value)
+    near = numbers[max(k - 1, 0) : k] + numbers[k + 1 : k + 2]
+    if len(near) == 1 and numbers[0] > 0 and np.isfinite(numbers[-1]):
+        beyond = value * value / near[0]
+        beyond = round(beyond) if all(isinstance(v, Integral) for v in numbers) else float(f"{beyond:.2g}")
+        near += [beyond] if beyond > 0 and beyond != value else []
+    return near + (others if k == len(numbers) - 1 else [])
+
+
 class Candidate(NamedTuple):
     """Parameters to fit, the numbers of components to score, and the other parameters in words."""
 
@@ -146,24 +167,37 @@ class Scorer:
         """The candidates whose scores on a fold are not kept."""
         return [number for number in numbers if _name(fold, number) not in self.kept.known]
 
+    def best(self, found: Mapping[str, Score], n_folds: int, number: int) -> float:
+        """Highest mean score of a candidate over the first folds; minus infinity if it lacks one."""
+        scores = [found.get(_name(fold, number)) for fold in range(n_folds)]
+        if not all(isinstance(score, np.ndarray) for score in scores):
+            return -np.inf
+        return float(np.max(np.mean(np.array(scores), axis=0)))
+
+    def leaders(self, found: Mapping[str, Score], n_folds: int, numbers: Iterable[int]) -> list[int]:
+        """The candidates with scores on all of the first folds, best first."""
+        scores = {number: self.best(found, n_folds, number) for number in numbers}
+        return sorted((c for c in scores if np.isfinite(scores[c])), key=lambda c: -scores[c])
+
     def collect(self, found: Mapping[str, Score], n_splits: int) -> list[Array]:
-        """Scores of every candidate by fold, number of components and distance; nan if a fit fails.
+        """Scores of every candidate by fold, number of components and distance; nan without a fit.
 
         Raises an error if no candidate can be fitted in every fold.
         """
-        table = [[found[_name(fold, c)] for c in range(len(self.candidates))] for fold in range(n_splits)]
+        table = [[found.get(_name(fold, c)) for c in range(len(self.candidates))] for fold in range(n_splits)]
         failures = [score for row in table for score in row if isinstance(score, ValueError)]
         scores = [np.full((n_splits, len(c.dimensions), len(self.metrics)), np.nan) for c in self.candidates]
         for fold, row in enumerate(table):
             for of_candidate, score in zip(scores, row, strict=True):
-                if not isinstance(score, ValueError):
+                if isinstance(score, np.ndarray):
                     of_candidate[fold] = score
         if all(np.isnan(one).any(axis=0).all() for one in scores):
             if all(isinstance(error, NotApplicableError) for error in failures):
                 raise failures[-1]
             raise ValueError(f"no setting can be fitted in every fold: {failures[-1]}")
         if failures:
-            message = f"{len(failures)} of {n_splits * len(scores)} fits failed; the last: {failures[-1]}"
+            tried = sum(score is not None for row in table for score in row)
+            message = f"{len(failures)} of {tried} fits failed; the last: {failures[-1]}"
             warnings.warn(message, FitFailedWarning, stacklevel=5)  # where fit was called
         return scores
 

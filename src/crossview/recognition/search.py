@@ -20,12 +20,12 @@ from crossview._progress import Advance, progress, silent
 from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_count, check_labels, check_lazy, label_array
+from crossview._validation import check_choice, check_count, check_labels, check_lazy, check_weight, label_array
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.metrics import mean_accuracy
-from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits
+from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits, steps
 from crossview.recognition.committee import Committee
-from crossview.recognition.score_file import ScoreFile, fingerprint
+from crossview.recognition.score_file import Score, ScoreFile, fingerprint
 from crossview.recognition.splits import folds
 from crossview.views import ViewInput, Views
 
@@ -34,6 +34,7 @@ __all__ = ["EmbeddingSearchCV"]
 Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Splits: TypeAlias = Sequence[tuple[Indices, Indices]]
 
+_LEAST_KEPT = 8  # settings that are scored on every fold
 _ALL_COMPONENTS = sys.maxsize  # the number to score where it is not searched for; scores cap it
 
 
@@ -60,7 +61,14 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     scoring : {"accuracy", "average_precision"}
         Score of a fold: mACC, or the mean average precision over ordered pairs of views.
     members : int
-        If more than 1, the best estimator is a `Committee` of that many of the best different settings.
+        If more than 1, the best estimator is a `Committee` of that many of the best different settings, unless the best
+        single setting has a higher score.
+    factor : float
+        Successive halving over the folds: after every fold, only the best settings stay, one in `factor`, but at least
+        8. 1 scores all settings on all folds.
+    refine : int
+        Maximum number of rounds of refinement. A round tries settings that differ from the best one by one step in one
+        parameter, also beyond the ends of its list of values. The search ends with a round that does not improve.
     cv : {"auto", "classes", "samples"}, int, iterable or splitter
         How to make the folds. With ``"classes"``, the classes of the test part do not occur in the training part; with
         ``"samples"``, they do. Choose whichever resembles your test data. ``"auto"`` splits classes if there are at
@@ -98,7 +106,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     cv_results_ : dict of str to ndarray
         One row per setting, number of components and distance: ``params``, ``param_*``, ``metric``,
         ``split*_test_score``, ``mean_test_score``, ``std_test_score`` and ``rank_test_score``. Settings that cannot be
-        fitted score nan.
+        fitted, or that were dropped after a fold, score nan.
+    extended_ : dict of str to value
+        Best values that lie beyond the listed ones.
 
     Examples
     --------
@@ -121,6 +131,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         metrics: Sequence[str] = ("euclidean", "cosine"),
         scoring: str = "accuracy",
         members: int = 1,
+        factor: float = 1.0,
+        refine: int = 0,
         cv: Any = "auto",
         n_folds: int = 5,
         refit: bool = True,
@@ -135,6 +147,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.metrics = metrics
         self.scoring = scoring
         self.members = members
+        self.factor = factor
+        self.refine = refine
         self.cv = cv
         self.n_folds = n_folds
         self.refit = refit
@@ -206,7 +220,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         candidates = [self._candidate(self.cv_results_["params"][row]) for row in rows]
         names = [prefix.removesuffix("__") for prefix, _ in self._steps()]
         fitted: dict[int, Any] = {}
-        for shared in self._shared_fits(checked, checked[:1], labels, candidates):
+        for shared in self._shared_fits(checked, checked[:1], labels, candidates, range(len(candidates))):
             for number, embedding in zip(shared.candidates, shared.fit(), strict=True):
                 if isinstance(embedding, ValueError):
                     raise embedding
@@ -265,6 +279,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_choice(metric, "metrics", ("euclidean", "cosine"))
         check_choice(self.scoring, "scoring", tuple(SCORERS))
         check_count(self.members, "members", least=1)
+        check_count(self.refine, "refine", least=0)
+        check_weight(self.factor, "factor", positive=True)
+        if self.factor < 1:
+            raise ValueError(f"factor must be 1 or more, got {self.factor!r}.")
         *before, end = (step for _, step in self._steps())
         if isinstance(end, Committee):
             raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
@@ -279,6 +297,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(self.estimator, Pipeline):
             return [("", self.estimator)]
         return [(f"{name}__", step) for name, step in self.estimator.steps if step not in (None, "passthrough")]
+
+    @property
+    def _whitening_name(self) -> str:
+        """Full name of the embedding's whitening."""
+        return f"{self._steps()[-1][0]}whitening"
 
     @property
     def _components_name(self) -> str:
@@ -301,21 +324,30 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         sampled = any(hasattr(values, "rvs") for grid in grids for values in grid.values())
         if sampled and self.n_iter is None:
             raise ValueError("param_grid contains a distribution: set n_iter to the number of settings to draw.")
-        if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(grids))):
-            drawn = list(ParameterGrid(grids))
-        else:
-            check_count(self.n_iter, "n_iter", least=1)
-            drawn = list(ParameterSampler(grids, self.n_iter, random_state=self.random_state))
-            default = {
-                name: current[name] if hasattr(values, "rvs") or current[name] in list(values) else values[0]
-                for name, values in grids[0].items()
-            }
-            if default not in drawn:
-                drawn = [default, *drawn[:-1]]
+        drawn = self._drawn(grids, current, sampled)
         candidates = [self._candidate(params) for params in drawn]
         for d in {d for candidate in candidates for d in candidate.dimensions}:
             check_count(d, self._components_name, least=1)
         return candidates
+
+    def _drawn(self, grids: list[dict[str, Any]], current: Params, sampled: bool) -> list[Params]:
+        """Settings from the grids: all of them, or the current one and others at random.
+
+        Values of the whitening share an eigen-solve, so all are tried with every draw.
+        """
+        free = {name: values for name, values in grids[0].items() if name == self._whitening_name}
+        rest = [{name: values for name, values in grid.items() if name not in free} for grid in grids]
+        if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(rest))):
+            return list(ParameterGrid(grids))
+        check_count(self.n_iter, "n_iter", least=1)
+        draws = list(ParameterSampler(rest, self.n_iter, random_state=self.random_state))
+        default = {
+            name: current[name] if hasattr(values, "rvs") or current[name] in list(values) else values[0]
+            for name, values in rest[0].items()
+        }
+        if default not in draws:
+            draws = [default, *draws[:-1]]
+        return [{**draw, **one} for draw in draws for one in ParameterGrid(free)]
 
     def _candidate(self, params: Params) -> Candidate:
         if not self._components_name:
@@ -329,22 +361,64 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Score the candidates, choose, and fit the best."""
         scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
         # A committee counts as its members in every fold, and so does the final fit.
-        total = len(splits) * (len(candidates) + self.members * (self.members > 1)) + self.members * self.refit
+        total = len(splits) * self.members * (self.members > 1) + self.members * self.refit
         label = f"Searching for {type(self._steps()[-1][1]).__name__}"
         with progress(label, total, self.progress, unit="fits") as advance:
-            scores = self._score_candidates(scorer, views, y, splits, advance)
-            candidate_of_row = self._store_results(scores, candidates)
+            found = dict(scorer.kept.known)
+
+            def score(fold: int, numbers: Sequence[int]) -> None:
+                self._score_fold(scorer, fold, numbers, views, y, splits[fold], found, advance)
+
+            alive = list(range(len(candidates)))
+            for fold in range(len(splits)):
+                score(fold, alive)
+                n_kept = max(round(len(alive) / self.factor), 2 * self.members, _LEAST_KEPT)
+                alive = scorer.leaders(found, fold + 1, alive)[:n_kept]
+            for _ in range(self.refine if alive else 0):
+                if not (new := self._refined(scorer, found, len(splits))):
+                    break
+                best = scorer.leaders(found, len(splits), range(len(candidates) - len(new)))[0]
+                for fold in range(len(splits)):
+                    score(fold, new)
+                    new = [c for c in new if scorer.best(found, fold + 1, c) > scorer.best(found, fold + 1, best)]
+                if not new:
+                    break
+            candidate_of_row = self._store_results(scorer.collect(found, len(splits)), candidates)
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
             self.members_ = self._choose_members(candidate_of_row)
             if len(self.members_) > 1:
-                # Between samples of unit length, the Euclidean distance depends on the angle alone, as the cosine does.
-                self.best_metric_ = "euclidean"
-                self.best_score_ = self._committee_score(scorer.kept, views, y, splits, advance)
+                committee_score = self._committee_score(scorer.kept, views, y, splits, advance)
+                if committee_score > self.best_score_:
+                    # Between samples of unit length, the Euclidean distance depends on the angle alone, as the cosine.
+                    self.best_metric_, self.best_score_ = "euclidean", committee_score
+                else:
+                    self.members_ = [self.best_index_]
             if self.refit:
                 advance(0, "fitting the best to all samples")
                 self.best_estimator_ = self._fit_best(views, y)
                 advance(self.members)
+
+    def _refined(self, scorer: Scorer, found: Mapping[str, Score], n_folds: int) -> list[int]:
+        """Add candidates that differ from the best one by a step in one parameter; return their numbers."""
+        candidates = scorer.candidates
+        best = candidates[scorer.leaders(found, n_folds, range(len(candidates)))[0]]
+        grid = self.param_grid if isinstance(self.param_grid, Mapping) else self.param_grid[0]
+        lists = {name: list(values) for name, values in grid.items() if not hasattr(values, "rvs")}
+        known = {settings_text(candidate.params) for candidate in candidates}
+        first = len(candidates)
+        for name, value in best.params.items():
+            if name == self._components_name or name not in lists:
+                continue
+            for other in steps(lists[name], value):
+                whitenings = lists.get(self._whitening_name, [None])
+                free = [{}] if name == self._whitening_name else [{self._whitening_name: w} for w in whitenings]
+                for one in free if self._whitening_name in best.params else [{}]:
+                    candidate = self._candidate({**best.params, **one, name: other})
+                    if (text := settings_text(candidate.params)) not in known:
+                        known.add(text)
+                        candidates.append(candidate)
+        return list(range(first, len(candidates)))
 
     def _score_file(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> ScoreFile:
         """The file that keeps the scores of exactly this search, if there is to be one."""
@@ -353,32 +427,36 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         what = [fingerprint(views, y), self._steps(), splits, candidates, self.metrics, self.scoring]
         return ScoreFile(self.resume, what)
 
-    def _score_candidates(
-        self, scorer: Scorer, views: Views, y: NDArray[Any], splits: Splits, advance: Advance
-    ) -> list[Array]:
-        """Scores of every candidate by fold, number of components and distance; nan if a fit fails."""
-        candidates, running = scorer.candidates, deque[str]()
-        in_process = effective_n_jobs(self.n_jobs) == 1
-        missing = [scorer.missing(fold, range(len(candidates))) for fold in range(len(splits))]
+    def _score_fold(
+        self,
+        scorer: Scorer,
+        fold: int,
+        numbers: Sequence[int],
+        views: Views,
+        y: NDArray[Any],
+        split: tuple[Indices, Indices],
+        found: dict[str, Score],
+        advance: Advance,
+    ) -> None:
+        """Add the scores of candidates on one fold to those found; errors if fits fail."""
+        running, in_process = deque[str](), effective_n_jobs(self.n_jobs) == 1
+        missing, (train, test) = scorer.missing(fold, numbers), split
+        advance(0, more=len(numbers), restored=len(numbers) - len(missing))
+        if not missing:
+            return
 
         def jobs() -> Iterator[Any]:
-            for fold, (train, test) in enumerate(splits):
-                if not missing[fold]:
-                    continue
-                for shared in self._shared_fits(*self._parts(views, train, test), y[train], candidates):
-                    if first := scorer.missing(fold, shared.candidates)[:1]:
-                        running.append(candidates[first[0]].description)
-                        advance(0, running[0])
-                        yield delayed(scorer)(fold, shared, y[test], advance if in_process else silent)
+            for shared in self._shared_fits(*self._parts(views, train, test), y[train], scorer.candidates, numbers):
+                if first := scorer.missing(fold, shared.candidates)[:1]:
+                    running.append(scorer.candidates[first[0]].description)
+                    advance(0, running[0])
+                    yield delayed(scorer)(fold, shared, y[test], advance if in_process else silent)
 
-        found = dict(scorer.kept.known)
-        advance(0, restored=len(splits) * len(candidates) - sum(map(len, missing)))
         for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
             found |= scores
             running.popleft()
             if not in_process:
                 advance(len(scores), running[0] if running else None)
-        return scorer.collect(found, len(splits))
 
     def _parts(self, views: Views, train: Indices, test: Indices) -> tuple[Views, Views]:
         """Training and test samples. Columns of kernel matrices are training samples."""
@@ -389,15 +467,15 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return Views._trusted(kernels[0], views.names, known.mask), Views._trusted(kernels[1], views.names, new.mask)
 
     def _shared_fits(
-        self, train: Views, test: Views, y: NDArray[Any], candidates: Sequence[Candidate]
+        self, train: Views, test: Views, y: NDArray[Any], candidates: Sequence[Candidate], numbers: Sequence[int]
     ) -> Iterator[SharedFit]:
-        """Fits of the candidates, grouped by what they share."""
+        """Fits of some of the candidates, grouped by what they share."""
         prefixes, steps = zip(*self._steps(), strict=True)
         name, params = self._components_name, []
         for c in candidates:
             given = {**c.params, name: max(c.dimensions)} if name in c.params else c.params
             params.append([{key.removeprefix(p): given[key] for key in given if key.startswith(p)} for p in prefixes])
-        return shared_fits(steps, params, list(range(len(candidates))), train, y, test)
+        return shared_fits(steps, params, list(numbers), train, y, test)
 
     def _store_results(self, scores: list[Array], candidates: list[Candidate]) -> Indices:
         """Fill ``cv_results_``; return the candidate of each of its rows."""
@@ -424,6 +502,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
         self.best_index_ = int(comparable.argmax())
         self.best_params_ = params[self.best_index_]
+        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
+        listed = {name: list(grid[name]) for grid in grids for name in grid if not hasattr(grid[name], "rvs")}
+        self.extended_ = {
+            name: value for name, value in self.best_params_.items() if value not in listed.get(name, [value])
+        }
         return np.array([number for number, _, _ in rows])
 
     def _choose_members(self, candidate_of_row: Indices) -> list[int]:
