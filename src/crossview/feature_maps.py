@@ -8,10 +8,20 @@ from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
-from crossview._backend import column_sums, to_numpy
+from crossview._backend import column_sums, concatenate, shift, to_numpy
 from crossview._transformer import MultiViewTransformer
-from crossview._types import Array, Rows
-from crossview._validation import check_choice, check_count, check_lazy, check_weight, learnable_views, per_view
+from crossview._types import Array, Indices, Rows
+from crossview._validation import (
+    check_choice,
+    check_count,
+    check_equal_widths,
+    check_flag,
+    check_lazy,
+    check_weight,
+    learnable_views,
+    per_view,
+)
+from crossview.exceptions import NotApplicableError
 from crossview.kernels import (
     WITH_WIDTH,
     Kernel,
@@ -111,6 +121,29 @@ class KernelTransformer(MultiViewTransformer):
             features.append(R)
         return maps, features
 
+    def _fit_pooled_kernel_maps(self, views: Views, weights: Array) -> tuple[list[KernelMap], list[Rows], Indices]:
+        """As `KernelMap.fit_pooled`: one kernel and one set of landmarks for all views, each moved to its mean."""
+        self._check_kernel(views)
+        if self.kernel == "precomputed":
+            raise NotApplicableError(
+                "views with precomputed kernels have no kernel values between each other: use coupling=0, or "
+                "pooled=False for ViewKernel."
+            )
+        random = check_random_state(self.random_state)
+        shuffled = random.permutation(len(views))
+        rows = views._present_rows()
+        origins = [column_sums(X) / len(X) for X in rows]
+        centred = concatenate(*map(shift, rows, origins))
+        kernels = [self._view_kernel(0, views.shape[1], centred, origin) for origin in origins]
+        chosen: list[Indices | None] = [None] * len(rows)
+        if self.n_landmarks is not None:
+            for v, seen in enumerate(views.mask.T):
+                order = np.searchsorted(np.flatnonzero(seen), shuffled[seen[shuffled]])
+                if self.n_landmarks < len(order):
+                    points = rows[v] if self.landmarks == "uniform" else to_numpy(rows[v])
+                    chosen[v] = choose_landmarks(self.landmarks, kernels[v], points, self.n_landmarks, order, random)
+        return KernelMap.fit_pooled(kernels, origins, rows, chosen, weights)
+
     def _fit_lazy_kernel_maps(
         self, views: Views, classes: Any = None, *, center: bool = False
     ) -> "tuple[list[KernelMap], LazySamples]":
@@ -149,6 +182,8 @@ class KernelTransformer(MultiViewTransformer):
         """What to do instead of passing Dask arrays, if these parameters do not allow it."""
         if self.kernel == "precomputed":
             return "pass kernel matrices as arrays in memory, or choose another kernel"
+        if getattr(self, "pooled", False):
+            return "set pooled=False"
         if self.n_landmarks is None:
             return "set n_landmarks, the number of samples that span the map of a view"
         return "choose landmarks='uniform' or 'k-means++'" if self.landmarks == "leverage" else None
@@ -190,6 +225,9 @@ class ViewKernel(KernelTransformer):
     landmarks : {"uniform", "k-means++", "leverage"}
         How to choose them: at random; far from each other [1]_; or at random in proportion to their approximate ridge
         leverage scores [2]_ [3]_, which prefers samples that others do not represent well and needs arrays in memory.
+    pooled : bool
+        Whether all views share their coordinates: one kernel, and the samples of all views as landmarks, centred per
+        view. A method after this step can then couple the maps; `KMvHE` with `coupling` does the same faster.
     random_state : int, RandomState or None
         Seed for drawing the landmarks.
 
@@ -223,6 +261,22 @@ class ViewKernel(KernelTransformer):
 
     factors_: list[Array]
 
+    def __init__(
+        self,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | Sequence[float] | None = None,
+        gamma_scale: float = 1.0,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        n_landmarks: int | None = None,
+        landmarks: str = "uniform",
+        pooled: bool = False,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
+        self.pooled = pooled
+
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Learn the maps.
 
@@ -241,7 +295,13 @@ class ViewKernel(KernelTransformer):
         checked = learnable_views(views)
         if checked._lazy:
             check_lazy(self, self.device, self._instead_of_lazy())
-        maps = (self._fit_lazy_kernel_maps if checked._lazy else self._fit_kernel_maps)(checked)[0]
+        check_flag(self.pooled, "pooled")
+        if self.pooled:
+            check_equal_widths(checked, self)
+            n = checked.shape[1]
+            maps = self._fit_pooled_kernel_maps(checked, np.ones((n, n)))[0]
+        else:
+            maps = (self._fit_lazy_kernel_maps if checked._lazy else self._fit_kernel_maps)(checked)[0]
         self._store_kernels(maps)
         self.factors_ = [kernel_map.factor for kernel_map in maps]
         self._remember(checked)

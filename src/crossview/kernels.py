@@ -8,8 +8,8 @@ Nyström approximation (Williams & Seeger, 2001).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -138,6 +138,40 @@ class KernelMap:
         else:
             features = kernel_features(kernel, pivots if kernel.precomputed else landmarks, L[:rank], X)
         return cls(kernel, landmarks, pivots, L[:rank].copy()), features
+
+    @classmethod
+    def fit_pooled(
+        cls,
+        kernels: Sequence[Kernel],
+        origins: Sequence[Array],
+        rows: Sequence[Rows],
+        chosen: Sequence[Indices | None],
+        weights: Array,
+    ) -> tuple[list[KernelMap], list[Rows], Indices]:
+        """One map for the samples of all views, whose kernel values are multiplied by a weight for every pair of views.
+
+        The kernels only differ in their `origins`, to which samples refer. `rows` are the present samples of each view,
+        `chosen` the landmarks among them, all by default, and `weights`, (n, n), is positive semi-definite. Returns the
+        map of each view, whose landmarks are those of all views moved to its origin; the features of its samples; and
+        the view that each landmark comes from.
+        """
+        kernel = replace(kernels[0], origin=None)
+        centred = [shift(X, origin) for X, origin in zip(rows, origins, strict=True)]
+        some = [to_numpy(X if at is None else X[at]) for X, at in zip(centred, chosen, strict=True)]
+        Z, of = np.concatenate(some), np.repeat(np.arange(len(some)), [*map(len, some)])
+        K = kernel(Z, Z)
+        K *= weights[np.ix_(of, of)]
+        L, order = _pivoted_cholesky(K, kernel)
+        pivots = order[: L.shape[1]]
+        Z, of, factor = Z[pivots], of[pivots], L[: L.shape[1]].copy()
+        maps, features = [], []
+        for v, (X, origin) in enumerate(zip(centred, origins, strict=True)):
+            maps.append(cls(kernels[v], Z + origin, pivots, factor))
+            R = empty_rows(X, len(factor))
+            for at in chunks(X, len(factor)):
+                R[at] = solve_rows(kernel(X[at], Z) * like(R, weights[v, of]), like(R, factor))
+            features.append(R)
+        return maps, features, of
 
     @staticmethod
     def coefficients(factor: Array, W: Array) -> Array:

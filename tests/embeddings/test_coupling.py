@@ -7,6 +7,7 @@ import oracles
 import pytest
 import scipy.linalg
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 
@@ -175,7 +176,7 @@ def within_covariance(latents, mask=None):
     mask = np.ones((len(CLASSES), len(latents)), dtype=bool) if mask is None else mask
     total, count = 0.0, 0
     for c in np.unique(CLASSES):
-        members = [Z[k] for v, Z in enumerate(latents) for k in np.flatnonzero(CLASSES == c) if mask[k, v]]
+        members = [Z[k] for v, Z in enumerate(latents) for k in np.flatnonzero(c == CLASSES) if mask[k, v]]
         mean = np.mean(members, axis=0)
         for z in members:
             total, count = total + np.outer(z - mean, z - mean), count + 1
@@ -235,3 +236,88 @@ def test_refits_are_fits(model):
         fitted = type(model)().set_params(**setting).fit(views, CLASSES)
         for found, expected in zip(refit(setting).projections_, fitted.projections_, strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def kernel_problem(complete):
+    arrays, mask = make(m=30, seed=3), np.ones((30, 3), dtype=bool)
+    if not complete:
+        mask[2:7, 0] = mask[11:15, 1] = mask[20:22, 2] = False
+    return arrays, mask
+
+
+def literal_coupled_kernel(arrays, mask, c, gamma, d):
+    """Eigenvalues and latents of one map on nodes with the coupled kernel, by dense matrices over all nodes."""
+    n, m = len(arrays), len(arrays[0])
+    y = CLASSES[:m]
+    centred = [X - X[seen].mean(axis=0) for X, seen in zip(arrays, mask.T, strict=True)]
+    present = mask.T.ravel()
+    nodes = np.vstack(centred)
+    K = np.exp(-gamma * np.array(oracles.squared_distances(nodes)))
+    inverse = np.linalg.inv(norm_matrix(c, n, 1)) if np.isfinite(c) else np.full((n, n), 1 / n)
+    K *= np.kron(inverse, np.ones((m, m)))
+    H = np.eye(n * m)
+    for v in range(n):
+        block = np.zeros(n * m)
+        block[v * m : (v + 1) * m] = mask[:, v]
+        H[v * m : (v + 1) * m] -= np.outer(np.ones(m), block) / mask[:, v].sum()
+    K = (H @ K @ H.T)[np.ix_(present, present)]
+    L = oracles.laplacian(oracles.patches(arrays, y, mask, 1, 15), mask, paired=1.0, intra=0.01, inter=0.05, beta=0.1)
+    L = np.asarray(L)[np.ix_(present, present)]
+    values, V = np.linalg.eigh(K)
+    R = V[:, values > 1e-10 * values[-1]] * np.sqrt(values[values > 1e-10 * values[-1]])
+    eigenvalues, U = np.linalg.eigh(R.T @ L @ R)
+    return eigenvalues[:d], R @ U[:, :d], present
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("c", [1.0, 16.0, np.inf])
+def test_coupled_kernel_is_one_map_on_nodes(c, complete):
+    arrays, mask = kernel_problem(complete)
+    y = CLASSES[:30]
+    model = cv.KMvHE(4, coupling=c, gamma=0.2).fit(cv.Views(arrays, mask=mask), y)
+    values, latents, present = literal_coupled_kernel(arrays, mask, c, 0.2, 4)
+    np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-9 * np.abs(values).max())
+    found = np.vstack(model.transform(cv.Views(arrays, mask=mask)).arrays)[present]
+    signs = np.sign((found * latents).sum(axis=0))
+    np.testing.assert_allclose(found, np.sqrt(3) * latents * signs, atol=1e-7 * np.abs(latents).max())
+
+
+def test_equal_views_with_one_map_have_no_component_that_centring_removes():
+    X = make(m=30)[0]
+    model = cv.KMvHE(5, coupling=np.inf, gamma=0.2).fit([X, X], CLASSES[:30])
+    for Z in model.transform([X, X]):
+        assert np.square(Z).sum(axis=0).min() > 1e-8
+
+
+def test_landmarks_of_all_samples_are_exact():
+    arrays, _ = kernel_problem(True)
+    whole, few = (
+        cv.KMvHE(3, coupling=4.0, n_landmarks=k).fit(arrays, CLASSES[:30]).transform(arrays) for k in (None, 30)
+    )
+    for Z, E in zip(few, whole, strict=True):
+        np.testing.assert_allclose(Z, E, atol=1e-8 * np.abs(E).max())
+    some = cv.KMvHE(3, coupling=4.0, n_landmarks=5).fit(arrays, CLASSES[:30])
+    assert some.landmarks_[0].shape == (15, 4)
+    assert some.score(arrays, CLASSES[:30]) > 0.5
+
+
+def test_coupled_kcca_and_refusals():
+    X, Y = make(n=2, m=30)
+    model = cv.KCCA(3, coupling=4.0).fit([X, Y])
+    assert model.score([X, Y], CLASSES[:30]) > 0.5
+    assert model.projections_[0].shape == (60, 3)
+    with pytest.raises(cv.exceptions.NotApplicableError, match="precomputed"):
+        cv.KMvHE(kernel="precomputed", coupling=1.0).fit([X @ X.T, Y @ Y.T], CLASSES[:30])
+
+
+@pytest.mark.parametrize("c", [0.0, 4.0, np.inf])
+def test_coupled_kernel_is_the_coupled_method_on_pooled_kernel_features(c):
+    arrays, _ = kernel_problem(True)
+    y = CLASSES[:30]
+    piped = make_pipeline(
+        cv.ViewKernel(gamma=0.2, pooled=True), cv.MvHE(3, lambda_intra=0.01, lambda_inter=0.05, coupling=c)
+    )
+    model = cv.KMvHE(3, coupling=c, gamma=0.2)
+    for Z, E in zip(piped.fit(arrays, y).transform(arrays), model.fit(arrays, y).transform(arrays), strict=True):
+        signs = np.sign((Z * E).sum(axis=0))
+        np.testing.assert_allclose(Z * signs, E, atol=1e-6 * np.abs(E).max())

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from numbers import Real
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -271,8 +272,8 @@ class Embedding(MultiViewTransformer):
         """Training data for models that differ in `_refits`, and a function that solves their problems."""
         model = copy(self)
         # Coordinates that views share serve every coupling, and whitening needs labels.
-        coupled = len(set(views.n_features)) == 1 and any(one.coupling for one in models)
-        model.coupling = float(coupled) or self.coupling
+        if len(set(views.n_features)) == 1:
+            model.coupling = max((one.coupling for one in models if isinstance(one.coupling, Real)), default=0.0)
         model.whitening = next((one.whitening for one in models if one.whitening is not None), self.whitening)
         return model._prepare(views, y), type(self)._solve
 

@@ -14,7 +14,7 @@ from crossview.kernels import KernelMap
 from crossview.linalg.eigen import component_signs, leading_entries
 from crossview.linalg.samples import Samples, view_sums
 from crossview.linalg.scatter import graph_scatter
-from crossview.linalg.span import constant_direction
+from crossview.linalg.span import constant_direction, constant_directions
 from crossview.views import Views
 
 
@@ -38,6 +38,7 @@ class TrainingData(Samples):
     maps: list[KernelMap] | None = None  # the maps that produced the features, if any
     bases: Sequence[Array | None] = ()  # (D_v, r_v) each: orthonormal; `arrays` are coordinates in them, unless None
     nulls: Sequence[Array | None] = ()  # (r_v,) each: unit direction in which the kernel features do not vary, if any
+    shares: Sequence[Array] = ()  # (r,) each: weights of a view's kernel values, if all views share a map
     spans: Sequence[Array | None] = ()  # (r, r_v) each: directions of a common basis in which a view varies, if not all
 
     @classmethod
@@ -64,16 +65,29 @@ class TrainingData(Samples):
 
     @classmethod
     def from_kernel_maps(
-        cls, maps: list[KernelMap], features: list[Rows], views: Views, classes: Indices | None, *, center: bool
+        cls,
+        maps: list[KernelMap],
+        features: list[Rows],
+        views: Views,
+        classes: Indices | None,
+        *,
+        center: bool,
+        shares: Sequence[Array] = (),
+        views_of: Indices | None = None,
     ) -> TrainingData:
-        """Centre the features of kernel maps, in place."""
-        nulls = [constant_direction(R, m.factor) if center else None for m, R in zip(maps, features, strict=True)]
+        """Centre the features of kernel maps, in place; `views_of` are the views of the landmarks of a pooled one."""
+        nulls: Sequence[Array | None] = ()
+        if center and views_of is not None:
+            nulls = constant_directions(features, maps[0].factor, views_of)
+        elif center:
+            nulls = [constant_direction(R, m.factor) for m, R in zip(maps, features, strict=True)]
         means = [column_sums(R) / len(R) if center else np.zeros(R.shape[1]) for R in features]
         if center:
             features = [shift(R, mean, overwrite=True) for R, mean in zip(features, means, strict=True)]
         arrays = [fill_missing(R, seen) for R, seen in zip(features, views.mask.T, strict=True)]
         weights = views.mask.astype(np.float64)
-        return cls(views=views, classes=classes, arrays=arrays, means=means, weights=weights, maps=maps, nulls=nulls)
+        kernel: dict[str, Any] = {"maps": maps, "nulls": nulls, "shares": shares, "one_map": bool(shares)}
+        return cls(views=views, classes=classes, arrays=arrays, means=means, weights=weights, **kernel)
 
     def in_span(self, *, common: bool = False) -> TrainingData:
         """The same samples, in coordinates of the directions in which they vary: of each view, or common to all."""

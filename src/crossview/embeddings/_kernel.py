@@ -1,5 +1,7 @@
 """Kernel methods: linear methods on explicit kernel features."""
 
+from typing import Any
+
 import numpy as np
 
 from crossview._backend import chunks, empty_rows, product, shift
@@ -8,6 +10,7 @@ from crossview.embeddings._base import Embedding
 from crossview.embeddings._data import TrainingData
 from crossview.feature_maps import KernelTransformer
 from crossview.kernels import KernelMap
+from crossview.linalg.coupling import CoupledNorm, coupling_inverse
 from crossview.views import Views
 
 
@@ -25,14 +28,28 @@ class KernelEmbedding(KernelTransformer, Embedding):
 
             found = self._fit_lazy_kernel_maps(views, classes, center=self.center)
             return LazyTrainingData.of_kernel_maps(*found, views, center=self.center)
+        if self.coupling:
+            inverse = coupling_inverse(self.coupling, views.shape[1])
+            maps, features, views_of = self._fit_pooled_kernel_maps(views, inverse)
+            pooled: dict[str, Any] = {"shares": [share[views_of] for share in inverse], "views_of": views_of}
+            return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center, **pooled)
         maps, features = self._fit_kernel_maps(views, center=self.center)
         return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center)
+
+    def _instead_of_lazy(self) -> str | None:
+        return "set coupling=0" if self.coupling else super()._instead_of_lazy()
+
+    def _norm(self, data: TrainingData) -> CoupledNorm:
+        # The coupled norm is in the features of a pooled kernel, where all views share a map.
+        return CoupledNorm(np.inf if data.one_map else 0.0, data.n_features)
 
     def _store_maps(self, data: TrainingData, W: Array) -> None:
         assert data.maps is not None
         # Signs from the latent samples do not depend on the choice of landmarks, unlike those of the coefficients.
         parts = data.split(W * data.signs(W))
         self.projections_ = [KernelMap.coefficients(m.factor, w) for m, w in zip(data.maps, parts, strict=True)]
+        if data.shares:
+            self.projections_ = [share[:, None] * A for share, A in zip(data.shares, self.projections_, strict=True)]
         self.offsets_ = [mean @ w for mean, w in zip(data.means, parts, strict=True)]
         self._store_kernels(data.maps)
 

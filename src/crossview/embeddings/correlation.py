@@ -96,7 +96,7 @@ class MCCA(Embedding):
         "coupling": COUPLINGS,
         "whitening": WHITENINGS,
     }
-    _refits = ("reg", "coupling", "whitening")
+    _refits: ClassVar[tuple[str, ...]] = ("reg", "coupling", "whitening")
     _drop_nonpositive = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
@@ -170,7 +170,7 @@ class CCA(Embedding):
     """
 
     search_space: ClassVar[SearchSpace] = MCCA.search_space
-    _refits = MCCA._refits
+    _refits: ClassVar[tuple[str, ...]] = MCCA._refits
     _needs_two_views = True
     _drop_nonpositive = True
 
@@ -249,6 +249,7 @@ class KCCA(KernelEmbedding, CCA):
     """
 
     search_space: ClassVar[SearchSpace] = {**CCA.search_space, "gamma_scale": GAMMA_SCALES}
+    _refits: ClassVar[tuple[str, ...]] = ("reg", "whitening")
 
     def __init__(
         self,
@@ -315,7 +316,7 @@ class PLS(Embedding):
         "coupling": COUPLINGS,
         "whitening": WHITENINGS,
     }
-    _refits = ("coupling", "whitening")
+    _refits: ClassVar[tuple[str, ...]] = ("coupling", "whitening")
     _needs_two_views = True
     _drop_nonpositive = True
 

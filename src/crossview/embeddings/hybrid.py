@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -235,13 +234,16 @@ class MvHE(Embedding):
         """The d smallest eigenvalues of a scatter matrix, and the components with W'MW = nI. Overwrites S."""
         size = _check_norm(S)
         edges = np.cumsum([0, *data.n_features])
-        for null, (a, b) in zip(data.nulls, pairwise(edges), strict=False):
+        for k, null in enumerate(data.nulls):
             if null is not None:
+                a, b = (0, len(S)) if data.one_map else edges[k : k + 2]
                 # The objective is 0 in this direction: shift it above all other eigenvalues.
                 S[a:b, a:b] += np.outer(2.0 * size * null, null)
-        norm = self._norm(data)
+        norm, n = self._norm(data), len(data.n_features)
         eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True, engine=data.views.arrays[0])
-        return eigenvalues, norm.expand(U) * np.sqrt(len(data.n_features))
+        # The features of a pooled kernel have the coupled norm already, so all of it is that of one map.
+        share = n if data.one_map else 1
+        return share * eigenvalues, norm.expand(U) * np.sqrt(n * share)
 
     def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
         self.neighbour_recall_ = data.neighbour_recall
@@ -274,8 +276,12 @@ class KMvHE(KernelEmbedding, MvHE):
 
     Parameters
     ----------
-    n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between
+    n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, whitening
         As in `MvHE`.
+    coupling : float
+        c: as in `MvHE`. Above 0, all views have the same kernel and landmarks, and their samples are centred before the
+        kernel. By the representer theorem, the maps are those of one map on pairs of a view and a sample with kernel
+        :math:`(I + c (I - J))^{-1}_{vw} \, k(x - \mu_v, z - \mu_w)`, which is exact and of the same order.
     center : bool
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
@@ -336,9 +342,10 @@ class KMvHE(KernelEmbedding, MvHE):
         "n_within": [1, 3],
         "n_between": [15, 30],
         "gamma_scale": GAMMA_SCALES,
+        "coupling": [0.0, 4.0, 16.0, 64.0],
         "whitening": WHITENINGS,
     }
-    _refits = (*MvHE._refits, "reg")
+    _refits = (*(name for name in MvHE._refits if name != "coupling"), "reg")
 
     def __init__(
         self,
@@ -408,12 +415,16 @@ def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: floa
     _check_norm(S)
     S = np.tril(S) + np.tril(S, -1).T
     # Unlike covariances, S may have negative entries on the diagonal, where `ridge` would subtract.
-    ridges = [np.full(len(part), np.abs(part).mean()) for part in data.split(np.diagonal(S))]
+    diagonal, n = np.abs(np.diagonal(S)), len(data.n_features)
+    ridges = [np.full(len(part), part.mean()) for part in ([diagonal] if data.one_map else data.split(diagonal))]
     S[np.diag_indices(len(S))] += reg * np.concatenate(ridges)
-    covariances = [gram / n for gram, n in zip(grams(data), data.n_seen, strict=True)]
+    covariances = [gram / m for gram, m in zip(grams(data), data.n_seen, strict=True)]
+    if data.one_map:
+        covariances = [sum(covariances[1:], covariances[0])]
     factors = factor_blocks([ridge(C, _NO_VARIANCE) for C in covariances])
     eigenvalues, V = smallest_eigenpairs(whiten(S, factors), d, overwrite=True, engine=data.views.arrays[0])
-    return eigenvalues, unwhiten(V, factors) * np.sqrt(len(data.n_features))
+    W = unwhiten(V, factors) * np.sqrt(n)
+    return eigenvalues, np.concatenate([W] * n) if data.one_map else W
 
 
 def _check_norm(S: Array) -> float:

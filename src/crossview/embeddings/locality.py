@@ -88,7 +88,7 @@ class MvDLA(_NeighbourEmbedding):
         "coupling": COUPLINGS,
         "whitening": WHITENINGS,
     }
-    _refits = ("beta", "n_within", "n_between", "coupling", "whitening")
+    _refits: ClassVar[tuple[str, ...]] = ("beta", "n_within", "n_between", "coupling", "whitening")
     _needs_labels = True
     _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
     _allows_auto_components = True

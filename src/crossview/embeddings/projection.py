@@ -51,7 +51,7 @@ class PCA(PooledEmbedding):
     """
 
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "whitening": WHITENINGS}
-    _refits = ("whitening",)
+    _refits: ClassVar[tuple[str, ...]] = ("whitening",)
 
     def __init__(
         self,

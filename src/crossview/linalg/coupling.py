@@ -21,6 +21,21 @@ import scipy.linalg
 from crossview._types import Array
 
 
+def coupling_inverse(coupling: float, n_views: int) -> Array:
+    """Inverse of ``I + c (I - J)``, (n, n).
+
+    Maps of minimal coupled norm in the feature space of a kernel k are those of one map on pairs of a view and a
+    sample, with the kernel ``inverse[v, w] · k(x, z)``.
+
+    >>> coupling_inverse(1.0, 2)
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+    J = np.full((n_views, n_views), 1.0 / n_views)
+    inverse: Array = J + (np.eye(n_views) - J) / (1.0 + coupling)
+    return inverse
+
+
 @dataclass(frozen=True)
 class CoupledNorm:
     """The norm, with the basis T of the maps.
@@ -49,9 +64,14 @@ class CoupledNorm:
         return sum(self.widths) if self._basis is None else self._basis.shape[1]
 
     def restrict(self, S: Array) -> Array:
-        """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled."""
+        """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled.
+
+        With one map, S may also be the sum of its blocks.
+        """
         if not self.coupling and self._basis is None:
             return S
+        if self._one_map and len(S) == self.widths[0]:
+            return S / len(self.widths)
         S = np.tril(S) + np.tril(S, -1).T
         if self._one_map:
             n, D = len(self.widths), self.widths[0]
@@ -67,7 +87,8 @@ class CoupledNorm:
         """``T U``: the stacked maps."""
         if self._one_map:
             n = len(self.widths)
-            return np.concatenate([U] * n) / np.sqrt(n)
+            tiled: Array = np.concatenate([U] * n) / np.sqrt(n)
+            return tiled
         if self._basis is not None:
             maps: Array = self._basis @ U
             return maps

@@ -42,6 +42,7 @@ class Samples:
     patches: Sequence[Any] = ()  # of each view, if asked for
     centres: Indices | None = None  # rows of the samples whose patches they are; None for all
     neighbour_recall: float = 1.0  # of the patches, against exact search: the lowest of all views
+    one_map: bool = False  # whether all views share a map, so that the scatter of patches is a sum over views
 
     @classmethod
     def of(cls, views: Views, classes: Indices | None = None, weigh: Callable[[Mask], Array] | None = None) -> Samples:
@@ -141,9 +142,8 @@ class Samples:
 
     def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
         edges = [patches.edges(*ranks) for patches in self.patches]
-        return patch_scatter(
-            self.arrays, self.mask, edges, centres=self.centres, paired=paired, intra=intra, inter=inter
-        )
+        weights = {"paired": paired, "intra": intra, "inter": inter}
+        return patch_scatter(self.arrays, self.mask, edges, centres=self.centres, one_map=self.one_map, **weights)
 
     def __len__(self) -> int:
         return len(self.weights)

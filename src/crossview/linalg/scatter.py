@@ -36,16 +36,17 @@ def patch_scatter(
     paired: float = 0.0,
     intra: float = 0.0,
     inter: float = 0.0,
+    one_map: bool = False,
 ) -> Array:
     """Scatter of ``paired · J + intra · U + inter · V`` (the matrices of the paper) in blocks of views.
 
     `arrays` are the views, (m, D_v) each, zero where a sample is missing; `mask`, (m, n), tells which samples are
     present; `edges` are the patches ``G_v`` of each view, if there are any. `centres` are the rows of their centres,
     all by default. Returns a (ΣD_v, ΣD_v) matrix. Only its lower triangle of blocks is filled; the blocks above the
-    diagonal are zero.
+    diagonal are zero. With `one_map` for all views, it is the (D, D) sum of all blocks.
     """
     degrees = _degrees(mask, edges, centres, paired, intra, inter)
-    total = _BlockSum(arrays)
+    total = (_OneSum if one_map else _BlockSum)(arrays)
     for rows in chunks(arrays[0]):
         X = [array[rows] for array in arrays]
         if centres is None and edges:  # every row is the centre of a patch
@@ -96,6 +97,33 @@ class _BlockSum:
         for (j, i), product in self.pairs.items():
             S[blocks[j], blocks[i]] = -to_numpy(product)
         return S
+
+
+class _OneSum:
+    """The sum of the blocks, if all views share a map. The arguments are those of `_BlockSum`."""
+
+    def __init__(self, arrays: Sequence[Rows]) -> None:
+        self.half = zeros(arrays[0], arrays[0].shape[1], arrays[0].shape[1])
+
+    def add(
+        self, X: Sequence[Rows], degrees: Array, Z: Sequence[Rows], paired: float, intra: float, inter: float
+    ) -> None:
+        """Add some rows: samples X with their degrees, and the sums Z over their patches."""
+        mixed = [inter * z + paired * x for x, z in zip(X, Z, strict=True)] if paired or inter else []
+        everywhere = sum(mixed)
+        for i, (x, z, degree) in enumerate(zip(X, Z, degrees.T, strict=True)):
+            image = scale_rows(x, 0.5 * degree)
+            if intra:
+                image = image - intra * z
+            if mixed:
+                image = image - (everywhere - mixed[i])
+            add_cross_product(x, image, self.half)
+
+    def matrix(self) -> Array:
+        """The whole matrix."""
+        half: Array = to_numpy(self.half)
+        whole: Array = half + half.T
+        return whole
 
 
 def graph_scatter(arrays: Sequence[Rows], edges: Edges) -> tuple[Array, Array]:

@@ -6,13 +6,15 @@ but useless, because new samples do vary in these directions. Maps are therefore
 samples. This changes nothing if the samples span all directions.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
 from crossview._backend import frobenius_norm, product, rounding_errors, row_factor, to_numpy
-from crossview._types import Array, Rows
+from crossview._types import Array, Indices, Rows
 
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
 
@@ -64,6 +66,25 @@ def constant_direction(R: Rows, factor: Array) -> Array | None:
     """
     u = unit_image(factor)
     return direction_if_constant(u, deviation(R, u), len(R))
+
+
+def constant_directions(features: Sequence[Rows], factor: Array, views_of: Indices) -> list[Array]:
+    """Orthonormal directions, (r,), along which the features of each view, (m_v, r) each, have a constant value.
+
+    As `constant_direction`, for features that several views share: `views_of` are the views of the pivots.
+    """
+    views = np.arange(len(features))
+    images: Array = scipy.linalg.solve_triangular(factor, views_of[:, None] == views, lower=True, check_finite=False)
+    gram, size = np.zeros((len(views), len(views))), 0.0
+    for R, row in zip(features, np.eye(len(views)), strict=True):
+        rest = to_numpy(product(R, images)) - row
+        gram += rest.T @ rest
+        size += frobenius_norm(R) ** 2
+    errors, mixtures = scipy.linalg.eigh(gram)
+    directions = images @ mixtures
+    rounding = max(sum(map(len, features)), len(factor)) * np.finfo(np.float64).eps * np.sqrt(size)
+    constant = np.sqrt(np.maximum(errors, 0.0)) <= rounding * np.linalg.norm(directions, axis=0)
+    return [*scipy.linalg.qr(directions[:, constant], mode="economic")[0].T]
 
 
 def unit_image(factor: Array) -> Array:
