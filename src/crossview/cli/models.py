@@ -169,7 +169,8 @@ def tune(
     who = method if members == 1 else f"{method} × {len(search.members_)}"
     out.print(
         f"{who}: {scoring.value.replace('_', ' ')} {search.best_score_:.1%} in cross-validation over "
-        f"{search.n_splits_} folds of {search.folds_of_}, {search.best_metric_} distance. Best setting: {settings_text(search.best_params_)}\n"
+        f"{search.n_splits_} folds of {search.folds_of_}, {search.best_metric_} distance. Best setting: "
+        f"{settings_text(search.best_params_)}\n"
         f"saved as {output}",
         markup=False,
     )
