@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.cli.app import jsonable
+from crossview.recognition.candidates import SCORERS
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 
@@ -101,6 +102,17 @@ def test_tune_saves_the_search(data, tmp_path):
     told = run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3, "--folds-of", "samples").stdout
     assert "over 3 folds of samples" in told
     assert cv.load(path).folds_of_ == "samples"
+
+
+@pytest.mark.parametrize("scoring", SCORERS)
+def test_tune_takes_every_score(data, tmp_path, scoring):
+    path = tmp_path / "t.model"
+    told = run("tune", data, "-o", path, "--method", "PCA", "--draws", 1, "--folds", 2, "--scoring", scoring).stdout
+    search = cv.load(path)
+    assert search.scoring == scoring
+    assert f"PCA: {scoring.replace('_', ' ')} {search.best_score_:.1%} in cross-validation" in told
+    assert json.loads(run("inspect", path, "--json").stdout)[scoring] == round(search.best_score_, 4)
+    assert "in cross-validation" in run("inspect", path).stdout
 
 
 def test_tune_makes_committees(data, tmp_path):
@@ -313,7 +325,13 @@ def test_a_pickle_is_not_a_model(tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "option"),
-    [("fit", "--scaling"), ("tune", "--folds-of"), ("compare", "--split"), ("compare", "--scoring")],
+    [
+        ("fit", "--scaling"),
+        ("tune", "--folds-of"),
+        ("compare", "--split"),
+        ("tune", "--scoring"),
+        ("compare", "--scoring"),
+    ],
 )
 def test_an_unknown_choice_is_wrong_usage(command, option):
     assert "'views' is not one of" in run(command, "digits", "-o", "m", option, "views", status=2).stderr

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from itertools import permutations
 
 import fakes
 import numpy as np
@@ -14,7 +15,7 @@ import crossview as cv
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
 from crossview.experiments.cells import training_size
 from crossview.experiments.runner import _task
-from crossview.experiments.tasks import sample_scores
+from crossview.experiments.tasks import _mean_cmc, sample_scores
 from crossview.recognition.tuning import search_space, standard_pipeline
 
 CELL = Cell(
@@ -40,6 +41,7 @@ CHANGES = [
     {"parameters": {}},
     {"outliers": 0.2},
     {"seed": 4},
+    {"counterparts": True},
     {"task": "dimensions"},
     {"split": Split("samples", 70, 10, 0)},
     {"split": Split("classes", 60, 10, 0)},
@@ -61,6 +63,8 @@ CHANGES = [
             {"cv": "samples"},
             {"grid": {"reg": (0.1,)}},
             {"scoring": "average_precision"},
+            {"scoring": "one_shot_accuracy"},
+            {"scoring": "accuracy_with_counterparts"},
         )
     ),
 ]
@@ -227,15 +231,20 @@ def test_zeros_of_either_sign_are_one_number(turntable):
     assert fingerprint(changed) == fingerprint(turntable)
 
 
+@pytest.mark.parametrize("counterparts", [False, True])
 @pytest.mark.parametrize("method", ["MvDA", "MvHE", "KMvHE"])
-def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
+def test_a_result_is_what_tuning_by_hand_gives(turntable, method, counterparts):
+    scoring = "accuracy_with_counterparts" if counterparts else "accuracy"
     cell = small(method, parameters={"reg": 0.1} if method == "MvDA" else {"n_between": 3}, repeat=1, seed=2)
+    how = dataclasses.replace(cell.search, scoring=scoring)
+    cell = dataclasses.replace(cell, search=how, counterparts=counterparts)
     result = run_cell(cell, turntable)
     train, test = list(cv.ClassSplit(10, 8, random_state=0).split(turntable.views, turntable.y))[1]
     views, y = turntable.views, turntable.y
     grid = dict(cell.search.grid) | {name: [value] for name, value in cell.parameters}
     space = search_space(method, views.n_features, own=grid, pca=[8, 16])
-    search = cv.tune(method, views[train], y[train], space, n_iter=None, n_folds=2, random_state=2, cv="classes")
+    options = {"n_iter": None, "n_folds": 2, "random_state": 2, "cv": "classes", "scoring": scoring}
+    search = cv.tune(method, views[train], y[train], space, **options)
     assert result["best_params"] == search.best_params_
     assert result["metric"] == search.best_metric_
     assert result["folds_of"] == search.folds_of_ == "classes"
@@ -243,9 +252,12 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
     assert result["score"] == search.score(views[test], y[test])
     latents = search.transform(views[test])
     matrix = np.array(result["accuracy"], dtype=float)
-    np.testing.assert_array_equal(matrix, cv.metrics.cross_view_accuracy(latents, y[test], search.best_metric_))
-    assert result["average_precision"] == cv.metrics.mean_average_precision(latents, y[test], search.best_metric_)
-    assert result["chance"] == pytest.approx(0.25)
+    known = latents, y[test], search.best_metric_
+    np.testing.assert_array_equal(matrix, cv.metrics.cross_view_accuracy(*known, counterparts=counterparts))
+    assert result["one_shot"] == cv.metrics.one_shot_accuracy(*known)
+    assert result["average_precision"] == cv.metrics.mean_average_precision(*known)
+    assert result["with_counterparts"] == cv.metrics.mean_accuracy(*known, counterparts=True)
+    assert result["chance"] == pytest.approx(0.25 if counterparts else 3 / 15)
     assert (result["skipped"], result["probes"]) == (0, 16 * 6)
     assert [matrix[v, v] for v in range(3)] == pytest.approx([np.nan] * 3, nan_ok=True)
     assert result["accuracy"][0][0] is None
@@ -258,7 +270,7 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method):
 
 
 def test_the_euclidean_result_is_that_of_a_search_without_the_other_distance(turntable):
-    both = [small("PCA", repeat=repeat) for repeat in range(4)]
+    both = [small("PCA", repeat=repeat) for repeat in range(6, 10)]
     results = [run_cell(cell, turntable) for cell in both]
     assert any(result["metric"] == "cosine" for result in results)
     for cell, result in zip(both, results, strict=True):
@@ -398,9 +410,10 @@ def test_a_given_test_set_is_scored_sample_by_sample(turntable, unit, n_train):
     assert "sample_scores" not in run_cell(dataclasses.replace(cell, split=Split(n_train=8)), data)
 
 
+@pytest.mark.parametrize("counterparts", [False, True])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_scores_of_samples_are_shares_of_their_probes(metric, missing):
+def test_scores_of_samples_are_shares_of_their_probes(metric, missing, counterparts):
     rng = np.random.default_rng(1)
     y = rng.integers(0, 4, size=20)
     arrays = [rng.normal(size=(20, 3)) for _ in range(3)]
@@ -408,11 +421,37 @@ def test_scores_of_samples_are_shares_of_their_probes(metric, missing):
         arrays[0][::5] = np.nan
         arrays[1][y == 2] = np.nan
     latents = cv.Views(arrays)
-    found = sample_scores(latents, y, metric)
-    assert np.nanmean(found) == pytest.approx(cv.metrics.mean_accuracy(latents, y, metric))
+    found = sample_scores(latents, y, metric, counterparts)
+    expected = cv.metrics.mean_accuracy(latents, y, metric, counterparts=counterparts)
+    assert np.nanmean(found) == pytest.approx(expected)
     if not missing:
-        hits = [y[cdist(P, G, metric).argmin(axis=1)] == y for G in arrays for P in arrays if P is not G]
+        left_out = np.diag(np.full(20, 0.0 if counterparts else 10.0))
+        hits = [y[(cdist(P, G, metric) + left_out).argmin(axis=1)] == y for G in arrays for P in arrays if P is not G]
         np.testing.assert_allclose(found, np.mean(hits, axis=0))
+
+
+@pytest.mark.parametrize("counterparts", [False, True])
+def test_match_curves_are_literally_the_ranks_of_classes(counterparts):
+    rng = np.random.default_rng(0)
+    y = np.append(rng.integers(0, 5, size=20), [7, 8])  # two classes have one sample
+    arrays = [rng.normal(size=(22, 2)) for _ in range(3)]
+    arrays[2][:9] = np.nan
+    curves = []
+    for i, j in permutations(range(3), 2):
+        gallery, probes = (np.flatnonzero(~np.isnan(arrays[v][:, 0])) for v in (i, j))
+        ranks = []
+        for row in probes:
+            if y[row] not in y[gallery]:
+                continue
+            stays = counterparts or sum(y[gallery] == y[row]) == 1
+            nearest = {}
+            for k in gallery:
+                if k != row or stays:
+                    nearest[y[k]] = min(nearest.get(y[k], np.inf), np.linalg.norm(arrays[i][k] - arrays[j][row]))
+            ranks.append(sum(distance <= nearest[y[row]] for distance in nearest.values()))
+        curves.append([np.mean(np.array(ranks) <= rank) for rank in range(1, 21)])
+    found = _mean_cmc(cv.Views(arrays), y, "euclidean", counterparts)
+    np.testing.assert_allclose(found, np.mean(curves, axis=0))
 
 
 def test_a_sample_without_a_probe_has_no_score():

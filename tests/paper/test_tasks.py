@@ -19,9 +19,10 @@ def small(method="MvDA", **changes):
     return Cell(**({"data": "turntable", "method": method, "split": Split(n_train=8), "search": search} | changes))
 
 
-def test_dimensions_are_those_of_fits_with_so_many_components(turntable):
+@pytest.mark.parametrize("counterparts", [False, True])
+def test_dimensions_are_those_of_fits_with_so_many_components(turntable, counterparts):
     search = Search(pca=[16], n_folds=2, grid={"n_components": [4], "reg": [0.1]})
-    cell = small("MvDA", search=search, task="dimensions")
+    cell = small("MvDA", search=search, task="dimensions", counterparts=counterparts)
     result = run_paper_cell(cell, turntable)
     assert result["dimensions"] == [5, 10, 15]
     train, test = cell.split.rows(turntable.y, cell.repeat)
@@ -29,14 +30,16 @@ def test_dimensions_are_those_of_fits_with_so_many_components(turntable):
         scaler = cv.ViewScaler(result["best_params"]["viewscaler__by"])
         model = make_pipeline(scaler, cv.ViewPCA(16), cv.MvDA(d, reg=0.1))
         latents = model.fit(turntable.views[train], turntable.y[train]).transform(turntable.views[test])
-        assert score == cv.metrics.mean_accuracy(latents, turntable.y[test], result["metric"])
+        expected = cv.metrics.mean_accuracy(latents, turntable.y[test], result["metric"], counterparts=counterparts)
+        assert score == expected
 
 
 @pytest.mark.parametrize("method", ["MvHE", "KMvHE"])
 def test_parameters_are_varied_a_group_at_a_time(turntable, method):
     fixed = {"lambda_intra": 0.01, "lambda_inter": 0.05, "n_within": 1, "n_between": 15, "beta": 0.1}
     search = Search(pca=[16], n_folds=2, grid={"n_components": [4]})
-    result = run_paper_cell(small(method, search=search, parameters=fixed, task="parameters"), turntable)
+    changes = {"search": search, "parameters": fixed, "task": "parameters", "counterparts": method == "MvHE"}
+    result = run_paper_cell(small(method, **changes), turntable)
     found = result["by_parameters"]
     assert {group: len(points) for group, points in found.items()} == {"weights": 36, "neighbours": 18, "beta": 10}
     (default,) = [p for p in found["neighbours"] if (p["n_within"], p["n_between"]) == (1, 15)]

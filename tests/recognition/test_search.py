@@ -2,6 +2,7 @@ import os
 import re
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -286,7 +287,7 @@ def test_progress_of_a_long_search_is_printed(monkeypatch, capsys):
 @pytest.mark.parametrize("given", [3, FOLDS, cv.ClassSplit(3, random_state=0)])
 def test_folds_as_scikit_learn_takes_them(given):
     search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, cv=given)
-    assert search.best_score_ > 0.5
+    assert search.best_score_ > 3 * cv.metrics.chance_accuracy(VIEWS, Y)
     assert search.folds_of_ == "given"
     assert search.n_splits_ == 3
 
@@ -345,18 +346,29 @@ def test_folds_match_the_split(split, y, kind):
 
 
 @pytest.mark.parametrize("method", ["MvDA", "MvHE"])
-def test_folds_can_be_scored_by_precision(method):
+@pytest.mark.parametrize(
+    ("scoring", "wanted"),
+    [
+        ("accuracy", cv.metrics.mean_accuracy),
+        ("one_shot_accuracy", cv.metrics.one_shot_accuracy),
+        ("average_precision", cv.metrics.mean_average_precision),
+        ("accuracy_with_counterparts", partial(cv.metrics.mean_accuracy, counterparts=True)),
+    ],
+)
+def test_folds_are_scored_as_asked(method, scoring, wanted):
     data = cv.datasets.make_turntable(16, size=10)
     name = method.lower()
     grid = {f"{name}__n_components": [2, 4], f"{name}__{'reg' if method == 'MvDA' else 'beta'}": [0.1]}
-    options = {"metrics": ["cosine"], "scoring": "average_precision", "n_folds": 3, "cv": "classes"}
+    options = {"metrics": ["cosine"], "scoring": scoring, "n_folds": 3, "cv": "classes"}
     search = cv.tune(method, data.views, data.y, grid, **options)
     splits = GroupKFold(3, shuffle=True, random_state=0).split(data.views, data.y, groups=data.y)
     for fold, (train, test) in enumerate(splits):
         for row, params in enumerate(search.cv_results_["params"]):
             model = search.pipeline(params).fit(data.views[train], data.y[train])
-            wanted = cv.metrics.precision_by_dimension(model.transform(data.views[test]), data.y[test], [4], "cosine")
-            assert search.cv_results_[f"split{fold}_test_score"][row] == pytest.approx(wanted[0], abs=1e-12)
+            score = wanted(model.transform(data.views[test]), data.y[test], "cosine")
+            assert search.cv_results_[f"split{fold}_test_score"][row] == pytest.approx(score, abs=1e-12)
+    score = wanted(search.transform(data.views), data.y, "cosine")
+    assert search.score(data.views, data.y) == pytest.approx(score, abs=1e-12)
 
 
 def test_rows_are_fitted_as_they_would_be_one_by_one():

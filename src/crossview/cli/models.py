@@ -32,7 +32,9 @@ _TITLES = {
     "image_shape": "image size",
     "folds_of": "folds of",
     "accuracy": "accuracy in cross-validation",
+    "one_shot_accuracy": "accuracy in cross-validation, one enrolled sample per class",
     "average_precision": "average precision in cross-validation",
+    "accuracy_with_counterparts": "accuracy in cross-validation, counterparts in the gallery",
     "classes": "classes in the gallery",
     "threshold_view": "threshold for view",
 }
@@ -113,6 +115,7 @@ def tune(
     members: Annotated[
         int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
+    scoring: opt.Scoring = opt.ScoringName.accuracy,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
     folder: opt.Folder = None,
@@ -140,6 +143,7 @@ def tune(
             n_folds=folds,
             cv=folds_of.value,
             members=members,
+            scoring=scoring.value,
             n_jobs=workers,
             random_state=seed,
             progress=True,
@@ -164,8 +168,9 @@ def tune(
         return
     who = method if members == 1 else f"{method} × {len(search.members_)}"
     out.print(
-        f"{who}: accuracy {search.best_score_:.1%} in cross-validation over {search.n_splits_} folds of "
-        f"{search.folds_of_}, {search.best_metric_} distance. Best setting: {settings_text(search.best_params_)}\n"
+        f"{who}: {scoring.value.replace('_', ' ')} {search.best_score_:.1%} in cross-validation over "
+        f"{search.n_splits_} folds of {search.folds_of_}, {search.best_metric_} distance. Best setting: "
+        f"{settings_text(search.best_params_)}\n"
         f"saved as {output}",
         markup=False,
     )

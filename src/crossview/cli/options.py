@@ -38,6 +38,16 @@ def _check_writable(folder: Path) -> None:
 
 
 Unit = StrEnum("Unit", ["auto", "classes", "samples"])
+ScoringName = StrEnum(
+    "ScoringName", ["accuracy", "one_shot_accuracy", "average_precision", "accuracy_with_counterparts"]
+)
+Scoring = Annotated[
+    ScoringName,
+    typer.Option(
+        help="Score used to choose parameters: accuracy, without the probe's own counterpart in the gallery; accuracy "
+        "with one enrolled sample per class; mean average precision; or the paper's accuracy, with the counterpart."
+    ),
+]
 Method = Annotated[str, typer.Option("--method", callback=method_name, help=f"{', '.join(ALL_METHODS)}.")]
 Data = Annotated[
     str,

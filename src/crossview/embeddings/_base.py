@@ -138,8 +138,8 @@ class Embedding(MultiViewTransformer):
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
 
-        As in the paper, the gallery holds all samples of one view, including the counterpart of the probe. See
-        `crossview.metrics.mean_accuracy`.
+        The gallery is all samples of one view, without the probe's counterpart if its class has another sample there.
+        See `crossview.metrics.mean_accuracy`.
 
         Parameters
         ----------

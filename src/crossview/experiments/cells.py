@@ -16,12 +16,13 @@ from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
 from crossview.feature_maps import KernelTransformer
 from crossview.recognition import score_file
+from crossview.recognition.candidates import SCORERS
 from crossview.recognition.splits import ClassSplit, SampleSplit
 from crossview.recognition.tuning import search_space
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
-_FORMAT = 5  # of results: raise it when the same cell gives another result, whichever its method
+_FORMAT = 6  # of results: raise it when the same cell gives another result, whichever its method
 _NAMED = ("options", "parameters", "grid")  # fields of names and values
 _SPLITTERS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
 
@@ -109,7 +110,7 @@ class Search(_Described):
     metrics: Sequence[str] = ("euclidean", "cosine")  # the first of those with equal scores wins
     cv: str = "auto"  # what to split into folds; by default what the cell splits
     grid: Options | None = None  # values of parameters to try; by default those in `crossview.SEARCH_SPACES`
-    scoring: str = "accuracy"
+    scoring: str = "accuracy"  # of a fold
     members: int = 1  # if above 1, also score a committee of the best settings, of this size
 
     def __post_init__(self) -> None:
@@ -119,7 +120,7 @@ class Search(_Described):
             ("metrics", self.metrics, ("euclidean", "cosine")),
             ("scaling", [by for by in self.scaling if by is not None], ("feature", "view")),
             ("cv", [self.cv], ("auto", "classes", "samples")),
-            ("scoring", [self.scoring], ("accuracy", "average_precision")),
+            ("scoring", [self.scoring], tuple(SCORERS)),
         ):
             for value in values:
                 check_choice(value, name, known)
@@ -165,6 +166,7 @@ class Cell(_Described):
     search: Search = field(default_factory=Search)
     outliers: float = 0.0  # share of the training labels that `crossview.permute_labels` permutes
     seed: int = 0  # of the permutation, the folds, and the draw of candidates
+    counterparts: bool = False  # whether test scores keep each probe's counterpart in the gallery, as in the paper
     task: str = "accuracy"  # what to compute
 
     def __post_init__(self) -> None:
@@ -185,6 +187,8 @@ class Cell(_Described):
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share <= 1:
             raise ValueError(f"outliers must be a share from 0 to 1, got {share!r}.")
         check_count(self.seed, "seed", least=0)
+        if not isinstance(self.counterparts, bool):
+            raise TypeError(f"counterparts must be True or False, got {self.counterparts!r}.")
         named = {name: _frozen_options(getattr(self, name), name) for name in ("options", "parameters")}
         _set(self, **named, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
 

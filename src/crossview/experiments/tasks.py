@@ -4,7 +4,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, plain, space, training_size
-from crossview.metrics.cross_view import hits, score_probes
+from crossview.metrics.cross_view import Lookup, ProbeScorer, hits, score_probes
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
 from crossview.recognition.tuning import standard_pipeline
@@ -28,18 +27,21 @@ _MAX_RANK = 20
 def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     """Tune a cell's method on the training part of a split, and score it on the test part.
 
-    The result is ready for JSON. ``score`` is mACC, ``accuracy`` the matrix of gallery × probe that it is the mean of,
-    with None where there is nothing to compare, and ``cmc`` has the rates at rank 1 to 20, averaged over the ordered
-    pairs of views. ``best_params``, ``metric`` and ``best_score`` are the chosen parameters and distance, and their
-    score in validation. ``euclidean`` has the same for the best parameters with the Euclidean distance, and
-    ``committee`` the scores of the committee and the parameters of its ``members``, if these were tried. ``by_pca``
-    has, for each number of principal components that the cell lists, the ``score`` of the best parameters: the paper
-    chose the number by these scores on test samples. ``chance`` is the score of random matches, ``skipped`` the number
-    of ``probes`` whose class the gallery lacks. Of the ``n_train`` training samples, ``n_train_single`` are in one view
-    only. ``seconds`` has the times of the ``search``, final fit included, and of
-    a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of correct matches of
-    every test sample, None without a probe, ``sample_classes`` their classes as numbers, ``tests_on`` what is new in
-    the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that were not trained on.
+    The result is ready for JSON. ``score`` is the mean accuracy, ``accuracy`` the matrix of gallery × probe that it is
+    the mean of, with None where there is nothing to compare, and ``cmc`` has the rates at rank 1 to 20, averaged over
+    the ordered pairs of views. They leave each probe's counterpart out of the gallery, unless the cell keeps
+    ``counterparts``. Whatever the cell, ``one_shot`` is the accuracy with one enrolled sample per class,
+    ``average_precision`` the mean without counterparts, and ``with_counterparts`` the paper's accuracy.
+    ``best_params``, ``metric`` and ``best_score`` are the chosen parameters and distance, and their score in
+    validation. ``euclidean`` has the same for the best parameters with the Euclidean distance, and ``committee`` the
+    scores of the committee and the parameters of its ``members``, if these were tried. ``by_pca`` has, for each number
+    of principal components that the cell lists, the ``score`` of the best parameters: the paper chose the number by
+    these scores on test samples. ``chance`` is the score of random matches, ``skipped`` the number of ``probes`` whose
+    class the gallery lacks. Of the ``n_train`` training samples, ``n_train_single`` are in one view only. ``seconds``
+    has the times of the ``search``, final fit included, and of a ``fit`` of the method alone. If there is only one
+    split, ``sample_scores`` has the share of correct matches of every test sample, None without a probe,
+    ``sample_classes`` their classes as numbers, ``tests_on`` what is new in the test part ("classes" or "samples"), and
+    ``n_new_classes`` the number of classes that were not trained on.
     """
     if cell.task != "accuracy":
         raise ValueError(f"unknown task {cell.task!r}: use 'accuracy', or pass run a compute function that knows it.")
@@ -55,6 +57,7 @@ class Tuned:
     labels: NDArray[Any]
     train: NDArray[np.intp]
     test: NDArray[np.intp]
+    counterparts: bool
     seconds: float
 
     def fitted(self, rows: Sequence[int]) -> dict[int, Any]:
@@ -90,7 +93,7 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
         n_folds=how.n_folds,
         random_state=cell.seed,
     ).fit(data.views[train], labels[train])
-    return Tuned(search, data.views, labels, train, test, time.perf_counter() - start)
+    return Tuned(search, data.views, labels, train, test, cell.counterparts, time.perf_counter() - start)
 
 
 def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, Any]] | None = None) -> dict[str, Any]:
@@ -108,12 +111,12 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         best = fitted[search.best_index_]
         metric = str(search.cv_results_["metric"][search.best_index_])
         one_split = cell.split.n_repeats == 1
-        result = {**scores[search.best_index_], **_matching(tuned.latents(best), tuned.tested, metric, one_split)}
+        result = {**scores[search.best_index_], **_matching(tuned, best, metric, one_split)}
         if euclidean is not None:
             result["euclidean"] = scores[euclidean]
         if cell.search.members > 1:
             result["committee"] = {
-                **_matching(tuned.latents(search.best_estimator_), tuned.tested, search.best_metric_, one_split),
+                **_matching(tuned, search.best_estimator_, search.best_metric_, one_split),
                 "best_score": search.best_score_,
                 "members": [_params(search, row) for row in search.members_],
             }
@@ -134,7 +137,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
             }
         tested = tuned.views[tuned.test]
         result |= {
-            "chance": metrics.chance_accuracy(tested, tuned.tested),
+            "chance": metrics.chance_accuracy(tested, tuned.tested, counterparts=cell.counterparts),
             "skipped": int(metrics.skipped_probes(tested, tuned.tested).sum()),
             "probes": int(tested.mask.sum() * (tested.shape[1] - 1)),
         }
@@ -165,35 +168,39 @@ def _seconds_of_fit(tuned: Tuned, fitted: Any) -> float:
 def _score(tuned: Tuned, row: int, fitted: Any) -> dict[str, Any]:
     """Accuracy of one row of a search's results on new samples."""
     results = tuned.search.cv_results_
+    latents, metric = tuned.latents(fitted), str(results["metric"][row])
     return {
-        "score": metrics.mean_accuracy(tuned.latents(fitted), tuned.tested, str(results["metric"][row])),
+        "score": metrics.mean_accuracy(latents, tuned.tested, metric, counterparts=tuned.counterparts),
         "best_params": _params(tuned.search, row),
-        "metric": str(results["metric"][row]),
+        "metric": metric,
         "best_score": float(results["mean_test_score"][row]),
     }
 
 
-def _matching(latents: Views, y: NDArray[Any], metric: str, by_sample: bool) -> dict[str, Any]:
+def _matching(tuned: Tuned, fitted: Any, metric: str, by_sample: bool) -> dict[str, Any]:
     """How well samples are matched in a common space."""
-    accuracy = metrics.cross_view_accuracy(latents, y, metric)
-    of_samples = sample_scores(latents, y, metric).tolist() if by_sample else []
+    latents, y, counterparts = tuned.latents(fitted), tuned.tested, tuned.counterparts
+    accuracy = metrics.cross_view_accuracy(latents, y, metric, counterparts=counterparts)
+    of_samples = sample_scores(latents, y, metric, counterparts).tolist() if by_sample else []
     found = {"sample_scores": [None if np.isnan(s) else round(s, 5) for s in of_samples]} if by_sample else {}
     return {
         **found,
         "score": float(np.nanmean(accuracy)),
         "accuracy": [[None if np.isnan(value) else float(value) for value in line] for line in accuracy],
+        "one_shot": metrics.one_shot_accuracy(latents, y, metric),
         "average_precision": metrics.mean_average_precision(latents, y, metric),
-        "cmc": _mean_cmc(latents, y, metric).tolist(),
+        "with_counterparts": metrics.mean_accuracy(latents, y, metric, counterparts=True),
+        "cmc": _mean_cmc(latents, y, metric, counterparts).tolist(),
     }
 
 
-def sample_scores(latents: Views, y: NDArray[Any], metric: str) -> Array:
+def sample_scores(latents: Views, y: NDArray[Any], metric: str, counterparts: bool = False) -> Array:
     """For every sample, the share of the galleries in which its nearest sample is of its class; nan if it has none.
 
-    Directions with fewer probes weigh more, so that the mean over the samples is mACC.
+    Directions with fewer probes weigh more, so that the mean over the samples is the mean accuracy.
     """
     scores, tried, n_pairs = np.zeros(len(y)), np.zeros(len(y), dtype=bool), 0
-    for lookup, (found,) in score_probes(latents, y, metric, hits, counterparts=False):
+    for lookup, (found,) in score_probes(latents, y, metric, hits, counterparts):
         sizes = np.bincount(lookup.views)
         np.add.at(scores, lookup.rows, found / sizes[lookup.views])
         tried[lookup.rows] = True
@@ -233,11 +240,23 @@ def _best_with(search: EmbeddingSearchCV, metric: str | None = None, **fixed: An
     return max(rows, key=lambda row: scores[row], default=None)
 
 
-def _mean_cmc(latents: Views, y: NDArray[Any], metric: str) -> Array:
-    samples = [(X[seen], y[seen]) for X, seen in zip(latents.arrays, latents.mask.T, strict=True) if seen.any()]
-    curves = [
-        metrics.cmc(*gallery, *probes, _MAX_RANK, metric)
-        for gallery, probes in permutations(samples, 2)
-        if np.isin(probes[1], gallery[1]).any()
-    ]
-    return np.asarray(np.mean(curves, axis=0))
+def _mean_cmc(latents: Views, y: NDArray[Any], metric: str, counterparts: bool) -> Array:
+    """Shares of probes whose class is among the r nearest, averaged over the ordered pairs of views."""
+    upto = np.arange(1, _MAX_RANK + 1)[:, None]
+    found = score_probes(latents, y, metric, _ranks, counterparts)
+    curves = np.concatenate([lookup.mean_by_view(ranks <= upto) for lookup, ranks in found], axis=1)
+    return np.asarray(curves.mean(axis=1))
+
+
+def _ranks(lookup: Lookup) -> ProbeScorer:
+    """Rank of a probe's class, which is as near as its nearest sample, and comes last of those at its distance."""
+    by_class = np.argsort(lookup.g, kind="stable")
+    classes, starts = np.unique(lookup.g[by_class], return_index=True)
+    place = np.searchsorted(classes, lookup.p)
+
+    def score(order: Array, rows: slice) -> Array:
+        nearest = np.minimum.reduceat(order[..., by_class], starts, axis=2)
+        own = np.take_along_axis(nearest, place[None, rows, None], axis=2)
+        return np.asarray((nearest <= own).sum(axis=2), dtype=np.float64)
+
+    return score

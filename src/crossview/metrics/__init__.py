@@ -7,8 +7,6 @@ from crossview.metrics.cross_view import (
     cross_view_average_precision,
     mean_accuracy,
     mean_average_precision,
-    one_shot_accuracy,
-    one_shot_by_dimension,
     precision_by_dimension,
     skipped_probes,
 )
@@ -18,6 +16,7 @@ from crossview.metrics.matching import (
     det,
     roc,
 )
+from crossview.metrics.one_shot import one_shot_accuracy, one_shot_by_dimension
 from crossview.metrics.open_set import (
     fnir_at_fpir,
     identification_rates,

@@ -1,24 +1,21 @@
 """Scores of every pair of views: samples of one are looked up among those of another."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from crossview._backend import concatenate, is_tensor, to_numpy
 from crossview._types import Array, Indices, Mask, Rows
 from crossview._validation import label_array
 from crossview.distances import comparable, nearest_tensors
-from crossview.metrics.matching import members_by_class, probe_precision
+from crossview.metrics.matching import members_by_class, places, probe_precision
 from crossview.views import ViewInput, Views
 
 ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]
 ScorerFactory: TypeAlias = Callable[["Lookup"], ProbeScorer]
-RandomState: TypeAlias = int | np.random.RandomState | None
 
 _BLOCK = 2**16  # distances that fit in the processor's cache
 _MIN_ROWS = 32  # probes at a time, however large the gallery
@@ -67,7 +64,7 @@ def cross_view_accuracy(
         from crossview.metrics._lazy import accuracy
 
         return accuracy(views, y, counterparts)
-    return _score_pairs(views, y, metric, hits, counterparts)
+    return score_pairs(views, y, metric, hits, counterparts)
 
 
 def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, counterparts: bool = False) -> float:
@@ -85,34 +82,7 @@ def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *
     >>> mean_accuracy([[[0.0], [1.0]], [[0.1], [0.8]]], ["a", "b"])
     1.0
     """
-    return _mean_over_pairs(cross_view_accuracy(latents, y, metric, counterparts=counterparts))
-
-
-def one_shot_accuracy(
-    latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, n_draws: int = 10, random_state: RandomState = 0
-) -> float:
-    """Accuracy with one enrolled sample per class: mean over draws of the gallery and over ordered pairs of views.
-
-    Each gallery is one random sample per class of its view. A probe is skipped if its counterpart is drawn, unless its
-    view has no other sample of its class. With one sample per class, this is `mean_accuracy`.
-
-    Parameters
-    ----------
-    latents, y, metric
-        As in `cross_view_accuracy`.
-    n_draws : int
-        Number of galleries drawn from every view.
-    random_state : int, RandomState instance or None
-        Determines the draws, with `y` and the rows of NaN: the latent samples do not matter.
-
-    Examples
-    --------
-    >>> photo, sketch = [[0.0], [1.0], [3.0], [4.0]], [[0.2], [0.8], [2.9], [4.1]]
-    >>> one_shot_accuracy([photo, sketch], ["a", "a", "b", "b"])
-    1.0
-    """
-    scorer = _one_shot_scorer(n_draws, random_state)
-    return _mean_over_pairs(_score_pairs(latents, y, metric, scorer, counterparts=True))
+    return mean_over_pairs(cross_view_accuracy(latents, y, metric, counterparts=counterparts))
 
 
 def cross_view_average_precision(
@@ -131,7 +101,7 @@ def cross_view_average_precision(
     array([[ nan, 0.75],
            [0.5 ,  nan]])
     """
-    return _score_pairs(latents, y, metric, _precisions, counterparts)
+    return score_pairs(latents, y, metric, _precisions, counterparts)
 
 
 def mean_average_precision(
@@ -149,7 +119,7 @@ def mean_average_precision(
     >>> mean_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
     0.625
     """
-    return _mean_over_pairs(cross_view_average_precision(latents, y, metric, counterparts=counterparts))
+    return mean_over_pairs(cross_view_average_precision(latents, y, metric, counterparts=counterparts))
 
 
 def chance_accuracy(views: ViewInput, y: ArrayLike, *, counterparts: bool = False) -> float:
@@ -176,7 +146,7 @@ def chance_accuracy(views: ViewInput, y: ArrayLike, *, counterparts: bool = Fals
         n_out = lookup.left_out >= 0
         shares = (lookup.counts[lookup.view, lookup.p] - n_out) / (len(lookup.g) - n_out)
         found.append(lookup.mean_by_view(shares))
-    return _mean_over_pairs(np.concatenate([*found, []]))
+    return mean_over_pairs(np.concatenate([*found, []]))
 
 
 def skipped_probes(latents: ViewInput, y: ArrayLike) -> Indices:
@@ -234,35 +204,7 @@ def accuracy_by_dimension(
     >>> accuracy_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.25, 1.  ])
     """
-    return _mean_by_dimension(latents, y, dimensions, metric, hits, counterparts)
-
-
-def one_shot_by_dimension(
-    latents: ViewInput,
-    y: ArrayLike,
-    dimensions: Sequence[int],
-    metric: str = "euclidean",
-    *,
-    n_draws: int = 10,
-    random_state: RandomState = 0,
-) -> Array:
-    """`one_shot_accuracy` of the first components, for several numbers of them, as in `accuracy_by_dimension`.
-
-    Parameters
-    ----------
-    latents, y, dimensions, metric
-        As in `accuracy_by_dimension`.
-    n_draws, random_state
-        As in `one_shot_accuracy`. All numbers of components are scored on the same draws.
-
-    Examples
-    --------
-    >>> photo, sketch = [[0.0, 3.0], [1.0, 0.0]], [[0.9, 3.0], [0.8, 0.0]]
-    >>> one_shot_by_dimension([photo, sketch], ["a", "b"], [1, 2])
-    array([0.25, 1.  ])
-    """
-    scorer = _one_shot_scorer(n_draws, random_state)
-    return _mean_by_dimension(latents, y, dimensions, metric, scorer, counterparts=True)
+    return mean_by_dimension(latents, y, dimensions, metric, hits, counterparts)
 
 
 def precision_by_dimension(
@@ -288,7 +230,7 @@ def precision_by_dimension(
     >>> precision_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.625, 1.   ])
     """
-    return _mean_by_dimension(latents, y, dimensions, metric, _precisions, counterparts)
+    return mean_by_dimension(latents, y, dimensions, metric, _precisions, counterparts)
 
 
 class Lookup(NamedTuple):
@@ -305,12 +247,17 @@ class Lookup(NamedTuple):
     gallery: slice  # of the samples of all views
     probes: Indices  # of the samples of all views
 
-    def mean_by_view(self, scores: Array) -> Array:
+    def mean_by_view(self, scores: Array | Mask) -> Array:
         """Means over the probes of every view, along the last axis."""
-        sizes = np.bincount(self.views)
-        sizes = sizes[sizes > 0]
-        mean: Array = np.add.reduceat(scores, sizes.cumsum() - sizes, axis=-1) / sizes
-        return mean
+        return mean_by_group(scores, self.views)
+
+
+def mean_by_group(values: Array | Mask, groups: Indices) -> Array:
+    """Means over the members of every group that there is, which follow each other along the last axis."""
+    sizes = np.bincount(groups)
+    sizes = sizes[sizes > 0]
+    mean: Array = np.add.reduceat(values, sizes.cumsum() - sizes, axis=-1, dtype=np.float64) / sizes
+    return mean
 
 
 def score_probes(
@@ -333,9 +280,8 @@ def score_probes(
         G, P = X[lookup.gallery], X[lookup.probes]
         scores, scorer = np.empty((len(dimensions), len(P))), make_scorer(lookup)
         for part, rows, order in _order_by_dimension(G, P, dimensions, metric):
-            columns = lookup.left_out[rows]
-            hidden = np.flatnonzero(columns >= 0)
-            order[:, hidden, columns[hidden]] = np.inf
+            hidden, columns = places(lookup.left_out[rows])
+            order[:, hidden, columns] = np.inf
             scores[part, rows] = scorer(order, rows)
         yield lookup, scores
 
@@ -357,40 +303,7 @@ def _precisions(lookup: Lookup) -> ProbeScorer:
     return score
 
 
-def _one_shot_scorer(n_draws: int, random_state: RandomState) -> ScorerFactory:
-    if n_draws < 1:
-        raise ValueError(f"n_draws must be 1 or more, got {n_draws!r}.")
-    return partial(_one_shot_hits, n_draws=n_draws, random=check_random_state(random_state))
-
-
-def _one_shot_hits(lookup: Lookup, n_draws: int, random: np.random.RandomState) -> ProbeScorer:
-    """Mean over draws of one gallery sample per class of whether the nearest drawn sample has the class of the probe.
-
-    A probe whose counterpart is drawn scores 0 if its view has another of its class, and the others weigh more.
-    """
-    classes, members = members_by_class(lookup.g)
-    sizes = np.count_nonzero(members >= 0, axis=1)
-    shares = random.uniform(size=(n_draws if sizes.max() > 1 else 1, len(classes)))
-    drawn = np.sort(members[np.arange(len(classes)), (shares * sizes).astype(np.intp)], axis=1)
-    is_drawn = np.zeros((len(drawn), len(lookup.g)), dtype=bool)
-    np.put_along_axis(is_drawn, drawn, True, axis=1)
-    skipped = is_drawn[:, lookup.own] & (lookup.own >= 0) & (lookup.counts[lookup.views, lookup.p] > 1)
-    asked = (~skipped).astype(np.float64)
-    shares_asked = np.repeat(lookup.mean_by_view(asked), np.unique(lookup.views, return_counts=True)[1], axis=1)
-    weights = asked.T / shares_asked.T / len(drawn)
-    labels, draws = lookup.g[drawn], np.arange(len(drawn))
-
-    def score(order: Array, rows: slice) -> Array:
-        nearest = order.take(drawn, axis=2).argmin(axis=3)
-        found = labels[draws, nearest] == lookup.p[rows, None]
-        return np.asarray(np.einsum("dpt,pt->dp", found, weights[rows]))
-
-    return score
-
-
-def _score_pairs(
-    latents: ViewInput, y: ArrayLike, metric: str, make_scorer: ScorerFactory, counterparts: bool
-) -> Array:
+def score_pairs(latents: ViewInput, y: ArrayLike, metric: str, make_scorer: ScorerFactory, counterparts: bool) -> Array:
     """Score of every ordered pair of views, (n, n); nan where there is no probe to score."""
     views = Views(latents)
     if make_scorer is hits and is_tensor(views.arrays[0]):
@@ -413,7 +326,7 @@ def _hits_of_tensors(views: Views, y: ArrayLike, metric: str, counterparts: bool
         yield lookup, (lookup.g[first] == lookup.p)[None].astype(float)
 
 
-def _mean_by_dimension(
+def mean_by_dimension(
     latents: ViewInput,
     y: ArrayLike,
     dimensions: Sequence[int],
@@ -467,7 +380,7 @@ def _order_by_dimension(
             yield part, rows, order
 
 
-def _mean_over_pairs(scores: Array) -> float:
+def mean_over_pairs(scores: Array) -> float:
     """Mean over the ordered pairs of views that have a score."""
     there = scores[~np.isnan(scores)]
     if not len(there):

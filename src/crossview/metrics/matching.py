@@ -97,7 +97,7 @@ def roc(
         raise ValueError("verification needs pairs of one class and pairs of two classes between gallery and probes.")
     genuine.sort()
     thresholds = np.unique(evenly(genuine, max_points))
-    counts = count_pairs(G, g, P, p, thresholds, np.zeros(len(P), dtype=np.intp), 1, metric)
+    counts = count_pairs(G, g, P, p, thresholds, np.zeros(len(P), dtype=np.intp), 1, metric, np.full(len(P), -1))
     true, false = (count[0] / count[0, -1] for count in counts)
     return false, true, np.append(thresholds, np.inf)
 
@@ -156,17 +156,35 @@ def average_precision(
 
 
 def count_pairs(
-    G: Array, g: Labels, P: Array, p: Labels, thresholds: Array, units: Indices, n_units: int, metric: str
+    G: Array,
+    g: Labels,
+    P: Array,
+    p: Labels,
+    thresholds: Array,
+    units: Indices,
+    n_units: int,
+    metric: str,
+    left_out: Indices,
 ) -> tuple[Array, Array]:
-    """Pairs of one class, and of two, within every threshold and at any distance, by the unit of the probe."""
+    """Pairs of one class, and of two, within every threshold and at any distance, by the unit of the probe.
+
+    `left_out` is the place of a gallery sample that is not compared with the probe, or -1.
+    """
     n_bins = len(thresholds) + 1
     counts = np.zeros((2, n_units, n_bins))
     for rows, distances in distances_in_chunks(G, P, metric):
         bins = np.searchsorted(thresholds, distances)
         bins += n_bins * (units[rows][:, None] + n_units * (g != p[rows][:, None]))
         np.add.at(counts.reshape(-1), bins.reshape(-1), 1.0)
+        np.subtract.at(counts.reshape(-1), bins[places(left_out[rows])], 1.0)
     of_one, of_two = np.cumsum(counts, axis=2)
     return of_one, of_two
+
+
+def places(columns: Indices) -> tuple[Indices, Indices]:
+    """Rows that have a column, which is not -1, and their columns."""
+    rows = np.flatnonzero(columns >= 0)
+    return rows, columns[rows]
 
 
 def members_by_class(g: Labels) -> tuple[Labels, Indices]:

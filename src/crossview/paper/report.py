@@ -30,6 +30,7 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
         "Multi-view Hybrid Embedding: the paper's experiments",
         "Tables and figures of J. Xu et al., Multi-view Hybrid Embedding: A Divide-and-Conquer Approach, IEEE "
         "Transactions on Cybernetics, measured next to published. Splits are random and differ from the paper's. "
+        "As in the paper, the gallery holds each probe's counterpart, the same sample in the other view. "
         "Parameters were chosen on training classes only, except for the PCA dimension where a table says so. Results "
         "with few repeats or draws are uncertain: means over the splits of two seeds can differ by several points.",
         sections,

@@ -12,6 +12,7 @@ from crossview.paper.timing import time_cell, time_literal_cell
 from crossview.recognition.search import EmbeddingSearchCV
 
 _DIMENSION_STEP = 5
+_ACCURACY = {False: "accuracy", True: "accuracy_with_counterparts"}
 
 SENSITIVITY: Mapping[str, Mapping[str, Sequence[float]]] = {
     "weights": {
@@ -47,7 +48,9 @@ def _by_dimension(tuned: Tuned) -> dict[str, Any]:
     estimator = search.pipeline({**search.best_params_, f"{_prefix(search)}n_components": most})
     latents = tuned.latents(estimator.fit(views[tuned.train], tuned.labels[tuned.train]))
     tried = list(range(_DIMENSION_STEP, most + 1, _DIMENSION_STEP)) or [most]
-    scores = accuracy_by_dimension(latents, tuned.tested, tried, _best_single_metric(search))
+    scores = accuracy_by_dimension(
+        latents, tuned.tested, tried, _best_single_metric(search), counterparts=tuned.counterparts
+    )
     return {"dimensions": tried, "by_dimension": [float(score) for score in scores]}
 
 
@@ -64,7 +67,8 @@ def _by_parameters(tuned: Tuned) -> dict[str, Any]:
     for group, values in SENSITIVITY.items():
         grid = {prefix + name: list(tried) for name, tried in values.items()}
         metrics, split = [_best_single_metric(search)], [(tuned.train, tuned.test)]
-        varied = EmbeddingSearchCV(search.pipeline(search.best_params_), grid, metrics=metrics, cv=split, refit=False)
+        best, scoring = search.pipeline(search.best_params_), _ACCURACY[tuned.counterparts]
+        varied = EmbeddingSearchCV(best, grid, metrics=metrics, cv=split, scoring=scoring, refit=False)
         results = varied.fit(tuned.views, tuned.labels).cv_results_
         found[group] = [
             {**{name: row[prefix + name] for name in values}, "score": float(score)}

@@ -1,8 +1,9 @@
 """Fit the candidates of a search, each step once for all that share its parameters, and score them on its folds."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -14,13 +15,18 @@ from sklearn.exceptions import FitFailedWarning
 from crossview._progress import Advance, silent
 from crossview._types import Array
 from crossview.exceptions import NotApplicableError
-from crossview.metrics import accuracy_by_dimension, precision_by_dimension
+from crossview.metrics import accuracy_by_dimension, one_shot_by_dimension, precision_by_dimension
 from crossview.recognition.score_file import Score, ScoreFile
 from crossview.views import Views
 
 Params = dict[str, Any]
 
-SCORERS = {"accuracy": accuracy_by_dimension, "average_precision": precision_by_dimension}
+SCORERS: dict[str, Callable[..., Array]] = {
+    "accuracy": accuracy_by_dimension,
+    "one_shot_accuracy": one_shot_by_dimension,
+    "average_precision": precision_by_dimension,
+    "accuracy_with_counterparts": partial(accuracy_by_dimension, counterparts=True),
+}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import to_numpy
@@ -17,6 +17,7 @@ from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
+from crossview.metrics.one_shot import N_DRAWS, draw_galleries
 from crossview.metrics.open_set import identification_curve, place_of_class
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.recognition.probes import labelled_samples
@@ -49,9 +50,9 @@ def evaluate(
 ) -> Evaluation:
     """Score a fitted model on test samples: every view is looked up in every other.
 
-    As in the paper, the gallery is all samples of a view, including each probe's counterpart: the same row in the other
-    view. If classes have several samples, the accuracy without it is given too. Use that to predict how well new
-    samples of enrolled classes are recognised.
+    The gallery is all samples of a view, except the probe's counterpart, the same row in that view, if its class has
+    another sample there. Accuracies with one enrolled sample per class, and with the counterparts, as in the paper, are
+    given too.
 
     Intervals are percentiles of the bootstrap. It draws probes, always with all their views, while galleries stay as
     they are: an interval tells how much a score would vary with other probes of this kind.
@@ -79,7 +80,7 @@ def evaluate(
         `false_negative_rates`, and false match rates (FMR) of verification for `true_match_rates`. Of n searches or
         comparisons, rates below 3 / n have no score.
     random_state : int
-        Seed of the draws.
+        Seed of the draws, of probes and of galleries with one sample per class.
     progress : bool
         Whether to show progress on stderr.
 
@@ -258,7 +259,6 @@ class _Scored(NamedTuple):
     statistics: dict[str, Array]  # of the data, then of every draw, each of shape (1 + draws, k)
     n_classes: int
     n_units: int  # with a mated probe
-    n_other_units: int  # with a probe that is scored without its counterpart
     probes: Counter[str]  # by class
     confusions: Counter[tuple[str, str]]
     at_threshold: ThresholdScores | None
@@ -281,20 +281,22 @@ def _evaluate(
         resample = "classes" if len(names) >= _MANY_CLASSES else "samples"
     if resample == "samples":
         units = np.arange(len(classes))
-    done = []
+    random, drawn, done = check_random_state(settings.random_state), dict[str, Indices](), []
     with show_progress("Evaluating", 2 * len(pairs), settings.progress) as advance:
         for gallery, probes, rows, counterparts in pairs:
             advance(0, f"{probes[0]} in {gallery[0]}")
-            found = search(gallery, probes, units[rows], int(units.max()) + 1, settings.metric, counterparts)
+            if gallery[0] not in drawn:
+                drawn[gallery[0]] = draw_galleries(gallery[2], N_DRAWS, random)
+            n_units, draws = int(units.max()) + 1, drawn[gallery[0]]
+            found = search(gallery, probes, units[rows], n_units, settings.metric, draws, counterparts)
             advance(1, f"intervals of {probes[0]} in {gallery[0]}")
             done.append(_score(found, settings, threshold))
             advance(1)
     mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
     chance = float(np.mean([one.direction.scores.chance for one in done]))
     n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
-    n_other_units = min((one.n_other_units for one in done if one.n_other_units), default=0)
     return Evaluation(
-        mean=_scores(mean, chance, n_classes, n_units, n_other_units, settings),
+        mean=_scores(mean, chance, n_classes, n_units, settings),
         directions=tuple(one.direction for one in done),
         metric=settings.metric,
         n_samples=len(classes),
@@ -319,10 +321,11 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         gallery=found.gallery,
         probe=found.probe,
         n_gallery=found.n_gallery,
+        n_gallery_classes=found.n_classes,
         n_probes=n_probes,
         n_skipped=len(found.own) - n_probes,
         n_nonmated=found.n_nonmated,
-        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, found.n_other_units, settings),
+        scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, settings),
         roc=_curve(false, true, np.append(found.thresholds, np.inf)) if n_probes else nothing,
         identification=(
             _curve(*identification_curve(found.own, found.other, _POINTS)) if n_probes and found.n_nonmated else nothing
@@ -333,7 +336,6 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         statistics,
         found.n_classes,
         found.n_mated_units,
-        found.n_other_units,
         Counter(_texts(found.labels[found.mated])),
         Counter(zip(_texts(found.labels[missed]), _texts(found.nearest[missed]), strict=True)),
         None if threshold is None else _threshold_scores(found, statistics, threshold, settings),
@@ -355,10 +357,9 @@ def _scores(
     chance: float,
     n_classes: int,
     n_units: int,
-    n_other_units: int,
     settings: _Settings,
 ) -> Scores:
-    def single(name: str, n_units: int = n_units) -> Estimate | None:
+    def single(name: str) -> Estimate | None:
         return settings.estimate(statistics[name][:, 0], n_units)
 
     def at_rates(name: str) -> dict[float, Estimate | None]:
@@ -373,9 +374,9 @@ def _scores(
     return Scores(
         chance=chance,
         accuracy=single("accuracy"),
+        one_shot_accuracy=single("one_shot_accuracy"),
         average_precision=single("average_precision"),
-        counterpart_first=single("counterpart_first"),
-        accuracy_without_counterpart=single("accuracy_without_counterpart", n_other_units),
+        accuracy_with_counterparts=single("accuracy_with_counterparts"),
         cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True)),
         equal_error_rate=single("equal_error_rate"),
         true_match_rates=at_rates("true_match_rates"),

@@ -31,15 +31,13 @@ class Scores:
     chance: float
     """Expected accuracy of random matches; nan if there are only strangers."""
     accuracy: Estimate | None
-    """Share of probes whose nearest gallery sample has their class."""
+    """Share of probes whose nearest gallery sample has their class, without the probe's counterpart."""
+    one_shot_accuracy: Estimate | None
+    """Accuracy with one enrolled sample per class; see `crossview.metrics.one_shot_accuracy`."""
     average_precision: Estimate | None
     """Mean average precision."""
-    counterpart_first: Estimate | None
-    """Share of probes whose nearest gallery sample is their counterpart, the same sample in the other view."""
-    accuracy_without_counterpart: Estimate | None
-    """Accuracy in the gallery without the counterpart; None if no class has another gallery sample.
-
-    Probes whose class has no other gallery sample are left out."""
+    accuracy_with_counterparts: Estimate | None
+    """Accuracy with each probe's counterpart in the gallery, as in the paper; None for probes of a matcher."""
     cmc: tuple[Estimate, ...]
     """Shares of probes whose class is among the 1, 2, … nearest classes."""
     equal_error_rate: Estimate | None
@@ -57,6 +55,7 @@ class Direction:
     gallery: str
     probe: str
     n_gallery: int
+    n_gallery_classes: int
     n_probes: int
     """Number of probes whose class is in the gallery."""
     n_skipped: int
@@ -103,8 +102,8 @@ class Evaluation:
     Parameters
     ----------
     mean : Scores
-        Means over the directions: ``accuracy``, ``average_precision``, ``counterpart_first``,
-        ``accuracy_without_counterpart`` and ``equal_error_rate``, each with ``value``, ``low`` and ``high``, or None
+        Means over the directions: ``accuracy``, ``one_shot_accuracy``, ``average_precision``,
+        ``accuracy_with_counterparts`` and ``equal_error_rate``, each with ``value``, ``low`` and ``high``, or None
         where they cannot be measured; ``cmc``, a tuple of these; ``true_match_rates`` and ``false_negative_rates`` by
         the share of false positives; and ``chance``, the expected accuracy of random matches.
     directions : tuple of Direction

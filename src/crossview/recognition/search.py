@@ -22,7 +22,6 @@ from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_labels, check_lazy, check_weight, label_array
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
-from crossview.metrics import mean_accuracy
 from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits, steps
 from crossview.recognition.committee import Committee
 from crossview.recognition.score_file import Score, ScoreFile, fingerprint
@@ -58,8 +57,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         parameters, if listed, are always tried.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
-    scoring : {"accuracy", "average_precision"}
-        Score of a fold: mACC, or the mean average precision over ordered pairs of views.
+    scoring : {"accuracy", "one_shot_accuracy", "average_precision", "accuracy_with_counterparts"}
+        Score of a fold: `metrics.mean_accuracy`, `metrics.one_shot_accuracy`, `metrics.mean_average_precision`, or the
+        paper's accuracy, with each probe's counterpart in the gallery.
     members : int
         If more than 1, the best estimator is a `Committee` of that many of the best different settings, unless the best
         single setting has a higher score.
@@ -263,14 +263,17 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return names
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
-        """Return the mean cross-view accuracy (mACC) of the best estimator with the best distance.
+        """Return the score that `scoring` names of the best estimator with the best distance.
+
+        Like `metrics.mean_accuracy`, it leaves each probe's counterpart out of the gallery, unless `scoring` says
+        otherwise.
 
         Parameters
         ----------
         views, y
             As in `fit`.
         """
-        return mean_accuracy(self.transform(views), y, self.best_metric_)
+        return float(SCORERS[self.scoring](self.transform(views), y, [_ALL_COMPONENTS], self.best_metric_)[0])
 
     def _check_params(self) -> None:
         if not self.metrics:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from crossview._types import Array, Indices, Labels, Mask
 from crossview.distances import distances_in_chunks
-from crossview.metrics.matching import count_pairs, members_by_class, probe_precision
+from crossview.metrics.matching import count_pairs, members_by_class, places, probe_precision
+from crossview.metrics.one_shot import one_shot_scores, probe_weights
 from crossview.metrics.open_set import false_negative_rate, place_of_class, split_by_class
 
 Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
@@ -41,6 +42,7 @@ class Searches:
     labels: Labels  # of the probes
     nearest: Labels  # the class of the nearest gallery sample
     scores: Array  # (units, 6 + ranks): see `_sum_scores`
+    has_counterparts: bool
     thresholds: Array
     genuine: Array  # (units, thresholds + 1): pairs of one class within each threshold, and all
     impostor: Array  # the same of pairs of two classes
@@ -56,34 +58,29 @@ class Searches:
         return int(np.count_nonzero(self.scores[:, 0]))
 
     @property
-    def n_other_units(self) -> int:
-        """Number of units with a probe that is scored without its counterpart."""
-        return int(np.count_nonzero(self.scores[:, 4]))
-
-    @property
     def n_nonmated(self) -> int:
         """Number of non-mated searches."""
         return int(np.isfinite(self.other).sum())
 
     def statistics(self, weights: Array, rates: Sequence[float], threshold: float | None) -> dict[str, Array]:
         """Scores for every row of weights of the units, (b, units), each of shape (b, k); nan where there is none."""
-        mated, hits, precision, first, others, other_hits, cmc = np.split(
+        mated, hits, precision, all_hits, one_shot, asked, cmc = np.split(
             weights @ self.scores, [1, 2, 3, 4, 5, 6], axis=1
         )
         false, true = self.match_rates(weights)
         drawn = weights[:, self.units]
         with np.errstate(invalid="ignore"):
-            accuracy, precision, cmc, first = (sums / mated for sums in (hits, precision, cmc, first))
-            without = other_hits / others
+            accuracy, precision, cmc, all_hits = (sums / mated for sums in (hits, precision, cmc, all_hits))
             at_threshold = {
                 name: (drawn @ (some & among) / (drawn @ among))[:, None]
                 for name, (some, among) in self.shares_at(threshold).items()
             }
+            one_shot = one_shot / asked
         return {
             "accuracy": accuracy,
+            "one_shot_accuracy": one_shot,
             "average_precision": precision,
-            "counterpart_first": first if self.n_other_units else np.full_like(first, np.nan),
-            "accuracy_without_counterpart": without,
+            "accuracy_with_counterparts": all_hits if self.has_counterparts else np.full_like(all_hits, np.nan),
             "cmc": cmc,
             "equal_error_rate": _equal_error_rate(false, true)[:, None],
             "true_match_rates": self._true_match_rates(false, true, rates),
@@ -141,24 +138,38 @@ def _equal_error_rate(false: Array, true: Array) -> Array:
 
 
 def search(
-    gallery: Side, probes: Side, units: Indices, n_units: int, metric: str, counterparts: Indices | None = None
+    gallery: Side,
+    probes: Side,
+    units: Indices,
+    n_units: int,
+    metric: str,
+    drawn: Indices,
+    counterparts: Indices | None = None,
 ) -> Searches:
     """Compare all probes with all of a gallery, a part of them at a time; `units` are those of the probes.
 
-    `counterparts` are the places in the gallery of the probes' own samples, -1 for a probe that has none there.
+    `drawn` are galleries of one sample per class, as of `draw_galleries`, and `counterparts` the places in the gallery
+    of the probes' own samples, -1 for a probe that has none there.
     """
     (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers
-    found, genuine = _compare(G, g, P, p, metric, np.full(len(P), -1) if counterparts is None else counterparts)
+    own = np.full(len(P), -1) if counterparts is None else counterparts
+    left_out = np.where((p >= 0) & (counts[p] > 1), own, -1)
+    mated, n_out = p >= 0, left_out >= 0
+    weights = np.zeros((len(P), len(drawn)))
+    if mated.any():
+        has_other = np.bincount(p[mated])[p[mated]] > 1
+        weights[mated] = probe_weights(drawn, p[mated], own[mated], has_other, np.zeros_like(p[mated]))
+    found, genuine = _compare(G, g, P, p, metric, left_out, drawn, weights)
     thresholds = _thresholds(genuine)
-    of_one, of_two = count_pairs(G, g, P, p, thresholds, units, n_units, metric)
+    of_one, of_two = count_pairs(G, g, P, p, thresholds, units, n_units, metric, left_out)
     return Searches(
         gallery=gallery_name,
         probe=probe_name,
         n_gallery=len(G),
         n_classes=len(classes),
-        chance=float(counts[p[p >= 0]].mean() / len(G)) if (p >= 0).any() else np.nan,
+        chance=float(((counts[p] - n_out) / (len(G) - n_out))[mated].mean()) if mated.any() else np.nan,
         units=units,
         own=found["own"],
         other=found["other"],
@@ -166,6 +177,7 @@ def search(
         labels=labels,
         nearest=classes[found["nearest"]],
         scores=_sum_scores(found, p, units, n_units, min(len(classes), _MAX_RANK)),
+        has_counterparts=counterparts is not None,
         thresholds=thresholds,
         genuine=of_one,
         impostor=of_two,
@@ -173,52 +185,51 @@ def search(
 
 
 def _compare(
-    G: Array, g: Indices, P: Array, p: Indices, metric: str, counterparts: Indices
+    G: Array, g: Indices, P: Array, p: Indices, metric: str, left_out: Indices, drawn: Indices, weights: Array
 ) -> tuple[dict[str, NDArray[Any]], Array]:
-    """What every probe finds, and the distances of all pairs of one class, ascending."""
+    """What every probe finds without the sample that is left out, and the distances of all pairs of one class."""
     order = np.argsort(g, kind="stable")
     starts = np.flatnonzero(np.diff(g[order], prepend=-1))
-    counts, paired = np.bincount(g), counterparts >= 0
     _, members = members_by_class(g)
     genuine, parts = [], []
     for rows, distances in distances_in_chunks(G, P, metric):
+        nearest_of_all = distances.argmin(axis=1)
+        one_shot = one_shot_scores(distances, drawn, g, p[rows], weights[rows])
+        distances[places(left_out[rows])] = np.inf
         by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
         own, other = split_by_class(by_class, p[rows])
         mated, precision = p[rows] >= 0, np.zeros(len(own))
         wanted = members[p[rows][mated]]
         precision[mated] = probe_precision(distances[mated], wanted)
-        genuine.append(np.take_along_axis(distances[mated], wanted, axis=1)[wanted >= 0])
-        nearest = distances.argmin(axis=1)
-        distances[paired[rows], counterparts[rows][paired[rows]]] = np.inf
+        compared = np.take_along_axis(distances[mated], wanted, axis=1)
+        genuine.append(compared[(wanted >= 0) & np.isfinite(compared)])
         parts.append(
             {
                 "own": own,
                 "other": other,
-                "nearest": g[nearest],
-                "counterpart_first": nearest == counterparts[rows],
-                "nearest_other": g[distances.argmin(axis=1)],
+                "nearest": g[distances.argmin(axis=1)],
+                "nearest_of_all": g[nearest_of_all],
+                "one_shot": one_shot,
+                "one_shot_weight": weights[rows].sum(axis=1),
                 "precision": precision,
                 "rank": (by_class <= own[:, None]).sum(axis=1),
             }
         )
     pairs = np.concatenate(genuine)
     pairs.sort()
-    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    # Without any counterpart, there is nothing to leave out.
-    found["has_other"] = (p >= 0) & (counts[p] > paired) & paired.any()
-    return found, pairs
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, pairs
 
 
 def _sum_scores(found: dict[str, NDArray[Any]], p: Indices, units: Indices, n_units: int, n_ranks: int) -> Array:
     """Sums over the mated probes of every unit, (units, 6 + ranks).
 
-    Their number, hits, average precision, how often the counterpart is the first match, the number of probes whose
-    class has a gallery sample other than the counterpart, their hits without it, and found up to each rank.
+    Their number, hits, average precision, hits with the counterparts, weighted hits in galleries of one sample per
+    class, the weights, and found up to each rank.
     """
-    mated, other = p >= 0, found["has_other"]
+    mated = p >= 0
     of = units[mated]
-    columns = [np.ones(len(p)), found["nearest"] == p, found["precision"]]
-    columns += [found["counterpart_first"], other, other & (found["nearest_other"] == p)]
+    columns = [np.ones(len(p)), found["nearest"] == p, found["precision"], found["nearest_of_all"] == p]
+    columns += [found["one_shot"], found["one_shot_weight"]]
     sums = np.column_stack([np.bincount(of, weights=column[mated], minlength=n_units) for column in columns])
     ranks = np.minimum(found["rank"][mated], n_ranks + 1) - 1
     at_rank = np.bincount(of * (n_ranks + 1) + ranks, minlength=n_units * (n_ranks + 1)).reshape(n_units, -1)

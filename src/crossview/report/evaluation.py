@@ -21,7 +21,7 @@ _MEAN = "mean"
 _RANKS = (1, 5, 10)
 _MOST_RANKS = 20  # of a curve
 _STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
-_WITHOUT = "accuracy without own counterpart"
+_ONE_SHOT, _WITH = "one enrolled sample per class", "with own counterpart"
 _BY_DIRECTION = "A row is a direction: probes of one view in a gallery of another."
 
 
@@ -81,7 +81,7 @@ def evaluation_summary(evaluation: Evaluation) -> str:
         sentences = [f"{samples}, none of which is enrolled.", found, intervals]
     else:
         matched = f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."
-        sentences = [matched, *_accuracy_sentences(evaluation), intervals, *_counterpart_sentences(evaluation)]
+        sentences = [matched, *_accuracy_sentences(evaluation), intervals, *_gallery_sentences(evaluation)]
     if evaluation.n_unlabelled:
         were = "was" if evaluation.n_unlabelled == 1 else "were"
         sentences.append(f"{counted(evaluation.n_unlabelled, 'sample')} without a label {were} left out.")
@@ -103,15 +103,23 @@ def _accuracy_sentences(evaluation: Evaluation) -> list[str]:
     return sentences
 
 
-def _counterpart_sentences(evaluation: Evaluation) -> list[str]:
-    """What the counterparts of the probes do to accuracy; empty if they are the only right matches."""
-    first, without = evaluation.mean.counterpart_first, evaluation.mean.accuracy_without_counterpart
-    if first is None or without is None:
+def _gallery_sentences(evaluation: Evaluation) -> list[str]:
+    """What accuracy is in other galleries; empty if they have one sample per class."""
+    one_shot, counterparts = evaluation.mean.one_shot_accuracy, evaluation.mean.accuracy_with_counterparts
+    if one_shot is None or not _several_per_class(evaluation):
         return []
-    return [
-        "The gallery holds each probe's own counterpart, as in the paper; it is the first match of "
-        f"{100 * first.value:.1f} % of probes. Without it, accuracy is {_percent(without)}."
-    ]
+    sentences = [f"With one enrolled sample per class, accuracy is {_percent(one_shot)}."]
+    if counterparts is not None:
+        sentences.append(
+            "The gallery leaves out each probe's own counterpart, the same sample in the other view. With it, as in "
+            f"the paper, accuracy is {_percent(counterparts)}."
+        )
+    return sentences
+
+
+def _several_per_class(evaluation: Evaluation) -> bool:
+    """Whether a gallery has several samples of a class."""
+    return any(one.n_gallery > one.n_gallery_classes for one in evaluation.directions)
 
 
 def evaluation_notes(evaluation: Evaluation) -> list[str]:
@@ -130,19 +138,28 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     """
     if evaluation.mean.accuracy is None:
         return _threshold_table(evaluation)
-    has_others = evaluation.mean.accuracy_without_counterpart is not None
-    explained = (
-        "Without own counterpart: the accuracy if the gallery lacks the sample of the probe's own row. Probes whose "
-        "class has no other gallery sample are left out. "
-    )
+    several = _several_per_class(evaluation)
+    has_counterparts = several and evaluation.mean.accuracy_with_counterparts is not None
     caption = (
         "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
-        f"counts the ranks of the other samples of the class. {explained * has_others}{_BY_DIRECTION}"
+        "counts the ranks of the other samples of the class. "
     )
+    if several:
+        caption += "One enrolled sample per class: the accuracy in galleries of one random sample per class. "
+    if has_counterparts:
+        caption += (
+            "The gallery leaves out the probe's own counterpart, the same sample in the other view, if its class has "
+            "another. With own counterpart: the accuracy if it stays, as in the paper. "
+        )
+    caption += _BY_DIRECTION
 
     def accuracy(scores: Scores) -> dict[str, Estimate | None]:
-        without = {_WITHOUT: scores.accuracy_without_counterpart} if has_others else {}
-        return {"accuracy": scores.accuracy, **without, "mean average precision": scores.average_precision}
+        return {
+            "accuracy": scores.accuracy,
+            **({_ONE_SHOT: scores.one_shot_accuracy} if several else {}),
+            "mean average precision": scores.average_precision,
+            **({_WITH: scores.accuracy_with_counterparts} if has_counterparts else {}),
+        }
 
     def ranks(scores: Scores) -> dict[str, Estimate | None]:
         # Up to the number of classes, everything is found.
