@@ -243,6 +243,8 @@ class Embedding(MultiViewTransformer):
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
     ) -> Callable[[Mapping[str, Any]], Self]:
         """Prepare the data once. Settings that only differ in the whitening share a solution if they are neighbours."""
+        if not self._refits:
+            return super()._refitter(views, y, settings)
         unfitted: Self = clone(self)
 
         def with_params(setting: Mapping[str, Any]) -> Any:

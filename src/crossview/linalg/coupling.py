@@ -67,7 +67,8 @@ class CoupledNorm:
         """``T U``: the stacked maps."""
         if self._one_map:
             n = len(self.widths)
-            return np.concatenate([U] * n) / np.sqrt(n)
+            stacked: Array = np.concatenate([U] * n) / np.sqrt(n)
+            return stacked
         if self._basis is not None:
             maps: Array = self._basis @ U
             return maps
