@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import zarr
 from distributed import Client, LocalCluster
-from methods import ALL, make
+from methods import ALL, COUPLED, make
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -34,13 +34,12 @@ def in_this_thread():
 
 SUPPORTED = [model for model in ALL if model._instead_of_lazy() is None]
 MORE = [
-    cv.PCA(2),
-    cv.LDA(2),
-    cv.DLA(2),
+    *COUPLED,
+    cv.PCA(2, whitening=0.5),
+    cv.CCA(2, coupling=4.0, whitening=0.5),
+    cv.MULDA(2, coupling=4.0),
     cv.MvHE(2, n_patches=30),
-    cv.MvDLA(2),
     cv.MvDLA(center=False),
-    cv.LPP(2),
     cv.LPP(2, t=0.5, center=False),
     cv.LPP(2, n_neighbors=200),
 ]
@@ -61,7 +60,16 @@ PREPROCESSING = [
 ]
 
 
-BLOCKWISE = [cv.MvHE(2), cv.DLA(2, pooled=False), cv.MvDLA(2), cv.LPP(2), cv.MvDA(2), cv.ViewPCA(2), KERNELS[0]]
+BLOCKWISE = [
+    cv.MvHE(2),
+    cv.DLA(2),
+    cv.MvDLA(2),
+    cv.MvHE(2, coupling=4.0, whitening=0.5),
+    cv.LPP(2),
+    cv.MvDA(2),
+    cv.ViewPCA(2),
+    KERNELS[0],
+]
 
 
 def name_of(model):
@@ -159,7 +167,18 @@ def test_large_blocks(n_classes):
     assert difference(expected.projections_, found.projections_) < 1e-8
 
 
-@pytest.mark.parametrize("model", [cv.MvHE(2), cv.PCA(2, pooled=False), cv.ViewPCA(0.9), cv.ViewPCA(None)], ids=name_of)
+@pytest.mark.parametrize(
+    "model",
+    [
+        cv.MvHE(2),
+        cv.MvHE(2, coupling=4.0),
+        cv.MvHE(2, coupling=np.inf, whitening=0.5),
+        cv.PCA(2),
+        cv.ViewPCA(0.9),
+        cv.ViewPCA(None),
+    ],
+    ids=name_of,
+)
 def test_more_features_than_samples(model):
     arrays, y = make(m=60, sizes=(100, 100))
     expected, found = clone(model).fit(arrays, y).transform(arrays), clone(model).fit(lazy(arrays), y).transform(arrays)
@@ -203,6 +222,8 @@ def test_mask_and_rows_of_views():
     [
         cv.MvHE(2, n_patches=20),
         cv.MvDA(2),
+        cv.MvDA(2, coupling=4.0, whitening=0.5),
+        cv.MvHE(2, n_patches=20, coupling=np.inf, whitening=0.5),
         cv.PCA(2),
         cv.ViewPCA(2),
         cv.KMvHE(2, gamma=1.0, n_landmarks=8, n_patches=20),

@@ -35,7 +35,13 @@ MODELS = {
     "KMvHE, polynomial": cv.KMvHE(4, kernel="poly", n_landmarks=30),
     "KMvHE, a kernel that torch has not": cv.KMvHE(4, kernel="chi2", gamma=0.1, n_landmarks=30),
     "LPP": cv.LPP(4),
-    "PCA per view": cv.PCA(4, pooled=False),
+    "PCA, whitened": cv.PCA(4, whitening=0.5),
+    **{
+        f"{cls.__name__}, coupling {c}, whitening {reg}": cls(4, coupling=c, whitening=reg)
+        for cls in (cv.MvHE, cv.MvDA, cv.MvDLA, cv.LDA)
+        for c in (0.0, 4.0, np.inf)
+        for reg in (None, 0.5)
+    },
     "MvHE, sampled patches": cv.MvHE(4, n_patches=50),
     "pipeline": make_pipeline(cv.ViewScaler(), cv.ViewPCA(6), cv.MvHE(4)),
     "scaled by view": make_pipeline(cv.ViewScaler(by="view"), cv.ViewPCA(0.9, pooled=False), cv.MvDA(4)),

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from methods import ALL, OPPONENTS, make
+from methods import ALL, COUPLED, OPPONENTS, make, make_for
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -49,9 +49,10 @@ def assert_same_latents(model, arrays, folder, tolerance=1e-5):
         np.testing.assert_allclose(latent, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("model", [*ALL, *OPPONENTS], ids=repr)
+@pytest.mark.parametrize("model", [*ALL, *COUPLED, *OPPONENTS], ids=repr)
 def test_every_method(model, tmp_path):
-    assert_same_latents(clone(model).fit(ARRAYS, Y), ARRAYS, tmp_path)
+    arrays, y = make_for(model)
+    assert_same_latents(clone(model).fit(arrays, y), arrays, tmp_path)
 
 
 @pytest.mark.parametrize("method", cv.METHODS)
@@ -223,7 +224,7 @@ def test_what_cannot_be_exported(tmp_path):
     with pytest.raises(ValueError, match="no embedding to export"):
         export_onnx(cv.ViewScaler(pooled=False).fit(ARRAYS), 0, path)
     with pytest.raises(ValueError, match="PCA cannot be exported as a step before the embedding"):
-        export_onnx(make_pipeline(cv.PCA(3, pooled=False), cv.MvHE(2)).fit(ARRAYS, Y), 0, path)
+        export_onnx(make_pipeline(cv.PCA(3), cv.MvHE(2)).fit(SAME_SIZES, Y), 0, path)
     alone = cv.MvHE(2)
     search, committee = cv.EmbeddingSearchCV(alone, {}), cv.Committee([alone])
     for model in (alone, make_pipeline(cv.ViewScaler(), alone), search, committee, cv.CrossViewClassifier(alone)):

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from fuzz_models import MEMORY, SECONDS, forge, load_confined, run, seal, split, unforge
-from methods import ALL, OPPONENTS, make
+from methods import ALL, COUPLED, OPPONENTS, make, make_for
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
@@ -87,13 +87,24 @@ SEARCH = cv.EmbeddingSearchCV(PIPELINE, GRID, n_folds=2)
 # What can be saved.
 
 
-@pytest.mark.parametrize("model", [*ALL, *OPPONENTS], ids=repr)
+@pytest.mark.parametrize("model", [*ALL, *COUPLED, *OPPONENTS], ids=repr)
 def test_fitted_models(model, tmp_path):
-    model = clone(model).fit(cv.Views(ARRAYS, names=["photo", "sketch"]), Y)
+    arrays, _ = make_for(model)
+    model = clone(model).fit(cv.Views(arrays, names=["photo", "sketch"]), Y)
     again = through_a_file(model, tmp_path)
     assert_same(model, again)
-    assert_same_latents(model, again, ARRAYS)
-    assert again.score(ARRAYS, Y) == model.score(ARRAYS, Y)
+    assert_same_latents(model, again, arrays)
+    assert again.score(arrays, Y) == model.score(arrays, Y)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_search_over_couplings(members, tmp_path):
+    grid = {"mvhe__coupling": [0.0, 4.0, np.inf], "mvhe__whitening": [None, 0.5], "mvhe__n_components": [2]}
+    pipeline = make_pipeline(cv.ViewScaler(), cv.MvHE())
+    search = cv.EmbeddingSearchCV(pipeline, grid, n_folds=2, members=members).fit(SAME_SIZES, Y)
+    again = through_a_file(search, tmp_path)
+    assert_same(search, again)
+    assert_same_latents(search, again, SAME_SIZES)
 
 
 @pytest.mark.parametrize("method", cv.METHODS)
@@ -110,7 +121,16 @@ def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path)
 
 @pytest.mark.parametrize(
     "model",
-    [*ALL, *OPPONENTS, cv.ViewScaler(), cv.ViewPCA(3, False), cv.ViewKernel(), cv.Committee([cv.MvHE(2)]), SEARCH],
+    [
+        *ALL,
+        *COUPLED,
+        *OPPONENTS,
+        cv.ViewScaler(),
+        cv.ViewPCA(3, False),
+        cv.ViewKernel(),
+        cv.Committee([cv.MvHE(2)]),
+        SEARCH,
+    ],
     ids=repr,
 )
 def test_unfitted_models(model, tmp_path):

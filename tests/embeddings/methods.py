@@ -7,8 +7,11 @@ import numpy as np
 import crossview as cv
 
 ALL = [
-    cv.LDA(2, pooled=False),
-    cv.DLA(2, pooled=False),
+    cv.LDA(2),
+    cv.LDA(2, coupling=0.0),
+    cv.DLA(2),
+    cv.DLA(2, n_within=40, coupling=0.0),
+    cv.MvDLA(2),
     cv.GMA(2),
     cv.MULDA(2),
     cv.MvDA(2),
@@ -16,19 +19,25 @@ ALL = [
     cv.MvMDA(2),
     cv.MvHE(2),
     cv.KMvHE(2),
-    cv.PCA(2, pooled=False),
-    cv.LPP(2, pooled=False),
+    cv.PCA(2),
+    cv.LPP(2),
     cv.MCCA(2),
     cv.CCA(2),
     cv.PLS(2),
     cv.KCCA(2),
+]
+COUPLED = [
+    cls(2, coupling=c, whitening=reg)
+    for cls in (cv.MvHE, cv.MvDA, cv.MvDLA, cv.LDA)
+    for c in (0.0, 4.0, np.inf)
+    for reg in (None, 0.5)
 ]
 OPPONENTS = [
     cv.Contrastive(4, learning_rate=0.05, max_epochs=20),
     cv.Contrastive(3, hidden=4, learning_rate=0.05, max_epochs=10, validation=None),
     cv.SemanticMatching(),
     cv.SemanticMatching(log=True, cca_components=2),
-    cv.NCA(2, pooled=False, max_iter=5),
+    cv.NCA(2, max_iter=5),
 ]
 SUPERVISED = [model for model in ALL if model._needs_labels]
 UNSUPERVISED = [model for model in ALL if not model._needs_labels]
@@ -42,6 +51,15 @@ def make(m=60, sizes=(6, 4), n_classes=6, seed=0):
     y = np.arange(m) % n_classes
     z = rng.normal(size=(n_classes, 4))[y] + 0.4 * rng.normal(size=(m, 4))
     return [np.tanh(z @ rng.normal(size=(4, D))) + 0.1 * rng.normal(size=(m, D)) for D in sizes], y
+
+
+def make_for(model, sizes=(6, 4), **options):
+    """`make`, with views of equal width if the model needs them."""
+    return make(sizes=sizes[:1] * len(sizes) if needs_equal_widths(model) else sizes, **options)
+
+
+def needs_equal_widths(model):
+    return model._needs_equal_widths or model.coupling > 0
 
 
 def improves(value, W, normalise, seed, size, n_trials=200):

@@ -321,3 +321,32 @@ def test_coupled_kernel_is_the_coupled_method_on_pooled_kernel_features(c):
     for Z, E in zip(piped.fit(arrays, y).transform(arrays), model.fit(arrays, y).transform(arrays), strict=True):
         signs = np.sign((Z * E).sum(axis=0))
         np.testing.assert_allclose(Z * signs, E, atol=1e-6 * np.abs(E).max())
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        (cv.MvDA(3), {"reg": -1.0}),
+        (cv.MvDLA(3), {"beta": -1.0}),
+        (cv.MvHE(3), {"whitening": -1.0}),
+        (cv.MvHE(3), {"n_within": -1}),
+        (cv.CCA(3), {"coupling": -1.0}),
+        (cv.PCA(3), {"whitening": "yes"}),
+    ],
+    ids=str,
+)
+def test_refits_refuse_what_fits_refuse_and_leave_others_alone(model, wrong):
+    views, right = cv.Views(make(n=2)), {"whitening": 0.3}
+    for settings in ([wrong, right], [right, wrong]):
+        refit = clone(model)._refitter(views, CLASSES, settings)
+        assert refit(right).projections_[0].shape == (4, 3)
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            refit(wrong)
+
+
+def test_methods_without_refits_are_fitted_again():
+    views = cv.Views(make(n=2))
+    for model, setting in ((cv.SemanticMatching(), {"C": 2.0}), (cv.LPP(3), {"n_components": 2})):
+        expected = clone(model).set_params(**setting).fit(views, CLASSES).transform(views)
+        found = model._refitter(views, CLASSES, [setting])(setting).transform(views)
+        np.testing.assert_array_equal(found.arrays[0], expected.arrays[0])

@@ -103,7 +103,7 @@ def test_the_order_of_options_and_numpy_types_do_not_change_the_key():
 
 
 def test_what_is_equal_in_python_but_not_in_json_is_not_equal():
-    a, b = (dataclasses.replace(CELL, parameters={"pooled": value}) for value in (False, 0))
+    a, b = (dataclasses.replace(CELL, parameters={"center": value}) for value in (False, 0))
     assert a != b
     assert key(a, "f", WIDE) != key(b, "f", WIDE)
 
@@ -175,7 +175,7 @@ def test_a_cell_comes_back_from_json():
         ({"repeat": 10}, "choose 0 to 9"),
         ({"outliers": 1.5}, "share from 0 to 1"),
         ({"options": {"case": float("nan")}}, "options\\['case'\\] must be a finite number"),
-        ({"options": {"views": {"a": 1}}}, "must be a finite number, a string"),
+        ({"options": {"views": {"a": 1}}}, "must be a finite number, infinity, a string"),
         ({"options": "case"}, "must map names to values"),
         ({"parameters": {1: 2}}, "must be strings"),
         ({"data": ""}, "name of a data set"),

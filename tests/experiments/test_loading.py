@@ -88,8 +88,11 @@ def test_methods_that_cannot_be_applied_are_known_in_advance():
     assert "CCA takes 2 views, got 3" in reason("CCA", three)
     assert reason("MCCA", three) is None
     assert "MvDLA needs views of equal width, got 9, 5" in reason("MvDLA", uneven)
-    assert "use LDA(pooled=False)" in reason("LDA", uneven)
-    assert reason("LDA", uneven, parameters={"pooled": False}) is None
+    assert "coupling=inf needs views of equal width, with the same features, got 9, 5" in reason("LDA", uneven)
+    assert "coupling=4 needs views of equal width" in reason("MvDA", uneven, parameters={"coupling": 4.0})
+    assert reason("LDA", uneven, parameters={"coupling": 0.0}) is None
+    assert reason("LDA", uneven, search={"grid": {"coupling": ["inf", 0.0]}}) is None
+    assert "PCA needs views of equal width" in reason("PCA", uneven)
     assert reason("MvDA", uneven) is None
     # A PCA can make them equal.
     assert reason("MvDLA", uneven, search={"pca": [5]}) is None

@@ -71,7 +71,7 @@ def test_one_is_singular(evaluation):
 
 def test_counterparts_are_not_mentioned_if_they_are_the_only_matches():
     views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
-    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, np.arange(3), n_bootstrap=100)
+    found = cv.evaluate(cv.PCA(n_components=2).fit(views), views, np.arange(3), n_bootstrap=100)
     assert "counterpart" not in evaluation_summary(found)
     assert evaluation_tables(found)[0].columns == ["accuracy", "mean average precision"]
     assert "counterpart" not in " ".join(evaluation_tables(found)[0].columns) + evaluation_tables(found)[0].caption
@@ -102,7 +102,7 @@ def test_sizes_of_directions(page):
 
 def test_ranks_are_below_the_number_of_classes():
     views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
-    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, np.arange(3), n_bootstrap=100)
+    found = cv.evaluate(cv.PCA(n_components=2).fit(views), views, np.arange(3), n_bootstrap=100)
     assert evaluation_tables(found)[1].columns == ["rank 1"]
 
 
@@ -147,7 +147,7 @@ def report_on(evaluation, y):
 
 def test_a_model_without_errors_and_tiny_test_sets_have_a_page():
     views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
-    model = cv.PCA(n_components=2, pooled=True).fit(views)
+    model = cv.PCA(n_components=2).fit(views)
     perfect = cv.evaluate(model, views, np.arange(3), n_bootstrap=100)
     assert perfect.mean.accuracy.value == 1.0
     assert perfect.mean.equal_error_rate.value == 0.0
@@ -158,7 +158,7 @@ def test_a_model_without_errors_and_tiny_test_sets_have_a_page():
 
 def test_a_gallery_and_probes_of_one_class_have_a_page():
     views = cv.Views([np.eye(3), np.eye(3)], ["a", "b"])
-    matcher = cv.CrossViewClassifier(cv.PCA(n_components=2, pooled=True)).fit(views, np.arange(3))
+    matcher = cv.CrossViewClassifier(cv.PCA(n_components=2)).fit(views, np.arange(3))
     matcher.enroll(np.eye(3)[:1], [0], "a", replace=True)
     page = report_on(cv.evaluate_probes(matcher, np.eye(3)[:1], [0], "b", n_bootstrap=100), np.zeros(1))
     assert {"roc", "det", "open-set"}.isdisjoint(item.key for item in page.items)
@@ -168,7 +168,7 @@ def test_a_gallery_and_probes_of_one_class_have_a_page():
 def test_accuracy_at_chance_is_marked():
     rng = np.random.default_rng(0)
     views = {name: rng.normal(size=(120, 8)) for name in "ab"}
-    found = cv.evaluate(cv.PCA(n_components=2, pooled=True).fit(views), views, Y, n_bootstrap=100)
+    found = cv.evaluate(cv.PCA(n_components=2).fit(views), views, Y, n_bootstrap=100)
     assert ", no better than chance; random matches would score" in evaluation_summary(found)
     rows = evaluation_tables(found)[0].rows
     assert {row: entries[0].note for row, entries in rows.items()} == dict.fromkeys(

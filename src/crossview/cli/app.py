@@ -85,7 +85,7 @@ def tell(facts: Mapping[str, Any], text: str, as_json: bool) -> None:
 
 
 def jsonable(value: Any) -> Any:
-    """A value for JSON, which has no NaN; the text of what it lacks otherwise."""
+    """A value for JSON, which has no NaN and no infinity; the text of what it lacks otherwise."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -93,5 +93,5 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [jsonable(one) for one in value]
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if math.isfinite(value) else "inf" if value > 0 else None
     return value if value is None or isinstance(value, int | str) else repr(value)

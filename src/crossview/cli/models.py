@@ -279,7 +279,7 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
         try:
             parameters[name] = json.loads(value)
         except json.JSONDecodeError:
-            parameters[name] = {"None": None, "True": True, "False": False}.get(value, value)
+            parameters[name] = {"None": None, "True": True, "False": False, "inf": np.inf}.get(value, value)
     return parameters
 
 

@@ -161,8 +161,6 @@ class Embedding(MultiViewTransformer):
         check_flag(self.center, "center")
         check_device(self.device)
         check_flag(self.progress, "progress")
-        for name in self._nonnegative:
-            check_weight(getattr(self, name), name)
         checked = check_views(views, self)
         if checked._lazy:
             check_lazy(self, self.device, self._instead_of_lazy())
@@ -170,10 +168,7 @@ class Embedding(MultiViewTransformer):
             check_two_views(checked, self)
         if self._needs_equal_widths:
             check_equal_widths(checked, self)
-        check_coupling(self.coupling, checked)
-        if self.whitening is not None:
-            check_weight(self.whitening, "whitening")
-        self._check_params(checked.shape[1])
+        self._check_settings(checked)
         classes = check_labels(y, checked, self) if self._uses_labels else None
         if not checked._lazy and not get_tags(self).input_tags.pairwise:
             used = np.flatnonzero(checked.mask.any(axis=1))
@@ -200,6 +195,15 @@ class Embedding(MultiViewTransformer):
     def _capped_components(self, data: TrainingData) -> int:
         """Number of components to solve for: those requested, capped at the number available."""
         return min(self._requested_components(), self._max_components(data))
+
+    def _check_settings(self, views: Views) -> None:
+        """Refuse parameters that are invalid, or invalid for the views."""
+        for name in self._nonnegative:
+            check_weight(getattr(self, name), name)
+        check_coupling(self.coupling, views)
+        if self.whitening is not None:
+            check_weight(self.whitening, "whitening")
+        self._check_params(views.shape[1])
 
     def _check_params(self, n_views: int) -> None:
         """Refuse invalid parameters."""
@@ -244,6 +248,8 @@ class Embedding(MultiViewTransformer):
         self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
     ) -> Callable[[Mapping[str, Any]], Self]:
         """Prepare the data once. Settings that only differ in the whitening share a solution if they are neighbours."""
+        if not self._refits:
+            return super()._refitter(views, y, settings)
         unfitted: Self = clone(self)
 
         def with_params(setting: Mapping[str, Any]) -> Any:
@@ -257,8 +263,7 @@ class Embedding(MultiViewTransformer):
 
         def refit(setting: Mapping[str, Any]) -> Any:
             model = with_params(setting)
-            check_coupling(model.coupling, data.views)
-            model._check_params(data.views.shape[1])
+            model._check_settings(data.views)
             rest = {name: value for name, value in setting.items() if name != "whitening"}
             if not last or last[0] != rest:
                 last[:] = rest, solve(model, data, model._capped_components(data))
@@ -273,8 +278,9 @@ class Embedding(MultiViewTransformer):
         model = copy(self)
         # Coordinates that views share serve every coupling, and whitening needs labels.
         if len(set(views.n_features)) == 1:
-            model.coupling = max((one.coupling for one in models if isinstance(one.coupling, Real)), default=0.0)
-        model.whitening = next((one.whitening for one in models if one.whitening is not None), self.whitening)
+            couplings = [one.coupling for one in models if isinstance(one.coupling, Real) and one.coupling >= 0]
+            model.coupling = max(couplings, default=0.0)
+        model.whitening = None if all(one.whitening is None for one in models) else 0.0
         return model._prepare(views, y), type(self)._solve
 
     def _couples_views(self) -> bool:

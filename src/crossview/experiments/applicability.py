@@ -1,6 +1,6 @@
 """Which methods cannot be applied to some data, known before anything is computed."""
 
-from crossview._validation import check_equal_widths, check_two_views
+from crossview._validation import check_coupling, check_equal_widths, check_two_views
 from crossview._version import __version__
 from crossview.embeddings.methods import ALL_METHODS
 from crossview.exceptions import NotApplicableError
@@ -15,18 +15,18 @@ def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | No
     try:
         if method._needs_two_views:
             check_two_views(views, method)
-        if (method._needs_equal_widths or getattr(method, "pooled", False)) and not _may_get_equal(
-            cell, views, n_train
-        ):
-            check_equal_widths(views, method)
+        tried = space(cell, views.n_features)
+        if not _may_get_equal(tried["viewpca__n_components"], views, n_train):
+            if method._needs_equal_widths:
+                check_equal_widths(views, method)
+            check_coupling(min(tried.get(f"{type(method).__name__.lower()}__coupling", [method.coupling])), views)
     except NotApplicableError as error:
         reason = {"type": type(error).__name__, "message": str(error), "traceback": ""}
         return Record("", cell.to_dict(), "failed", None, reason, 0.0, 0.0, __version__, {})
     return None
 
 
-def _may_get_equal(cell: Cell, views: Views, n_train: int) -> bool:
+def _may_get_equal(tried: list[float | None], views: Views, n_train: int) -> bool:
     """Whether views may have equal widths after the PCA: as many components as asked for, features or samples."""
     narrowest = min(views.n_features)
-    tried = space(cell, views.n_features)["viewpca__n_components"]
     return n_train <= narrowest or any(k is not None and k <= narrowest for k in tried)

@@ -34,7 +34,7 @@ class _Described:
         """A dict that JSON can hold; `from_dict` is the inverse."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
         values |= {name: dict(values[name]) for name in _NAMED if values.get(name) is not None}
-        content: dict[str, Any] = json.loads(json.dumps(values, default=_Described.to_dict))
+        content: dict[str, Any] = json.loads(json.dumps(encoded(values), default=_Described.to_dict))
         return content
 
     @classmethod
@@ -199,7 +199,7 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int], size: tuple[int
     The values that it tries depend on the widths of the views and on its `training_size`.
     """
     revision = ALL_METHODS[cell.method]._revision
-    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features, size), fingerprint]
+    content = [_FORMAT, revision, cell.to_dict(), encoded(space(cell, n_features, size)), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
@@ -246,18 +246,32 @@ def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]
 
 
 def _frozen(value: Any, where: str) -> Any:
-    value = plain(value)
+    value = decoded(plain(value))
     if isinstance(value, list | tuple):
         return tuple(_frozen(item, where) for item in value)
-    if value is None or isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)):
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and -np.inf < value):
         return value
-    kinds = "a finite number, a string, True, False, None, or a sequence of these"
+    kinds = "a finite number, infinity, a string, True, False, None, or a sequence of these"
     raise ValueError(f"{where} must be {kinds}, got {value!r}.")
 
 
 def plain(value: Any) -> Any:
     """A value without numpy's types."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def encoded(value: Any) -> Any:
+    """A value for JSON, which has no infinity: ``"inf"`` stands for it, such as a coupling that leaves one map."""
+    if isinstance(value, Mapping):
+        return {name: encoded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [encoded(one) for one in value]
+    return "inf" if isinstance(value, float) and value == np.inf else value
+
+
+def decoded(value: Any) -> Any:
+    """The inverse of `encoded`, for one value."""
+    return np.inf if isinstance(value, str) and value == "inf" else value
 
 
 def _canonical(value: Any) -> str:

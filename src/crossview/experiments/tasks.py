@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
-from crossview.experiments.cells import Cell, plain, space, training_size
+from crossview.experiments.cells import Cell, encoded, plain, space, training_size
 from crossview.metrics.cross_view import Lookup, ProbeScorer, hits, score_probes
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
@@ -210,7 +210,7 @@ def sample_scores(latents: Views, y: NDArray[Any], metric: str, counterparts: bo
 
 def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:
     """The parameters of a row of a search's results, ready for JSON."""
-    return {name: plain(value) for name, value in search.cv_results_["params"][row].items()}
+    return {name: encoded(plain(value)) for name, value in search.cv_results_["params"][row].items()}
 
 
 def _rows_by_pca(search: EmbeddingSearchCV) -> list[list[int]]:

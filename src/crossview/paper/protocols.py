@@ -192,15 +192,12 @@ def _comparison(
 ) -> Experiment:
     """All methods in several settings."""
     available, missing = _available(settings, lacks, effort.cases)
-    rows: dict[str, tuple[str, dict[str, Any]]] = {method: (method, {}) for method in METHODS}
-    # The paper does not say how it applied these to several views.
-    rows |= {f"{method} per view": (method, {"pooled": False}) for method in ("LDA", "DLA")}
     places: list[Place] = []
-    for row, (method, fixed) in rows.items():
+    for method in METHODS:
         for setting in available:
             column = str(setting) if kind == "pairs" else f"case {setting.case}"
             if method in _methods(setting, effort):
-                places += _places(row, column, setting, method, effort, parameters=fixed)
+                places += _places(method, column, setting, method, effort)
     places.sort(key=lambda place: bool(place.part))
     return Experiment(name, title, (Panel(name, title, kind, tuple(places)),), missing)
 

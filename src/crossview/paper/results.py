@@ -210,7 +210,7 @@ def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]], *, loss: bool = Fa
 def _published(table: str, row: str, column: str) -> dict[str, float | None]:
     """The published figures of an entry, if any."""
     known = published().get(table, {"rows": {}, "columns": []})
-    figures = known["rows"].get(row.partition(" × ")[0].removesuffix(" per view"))
+    figures = known["rows"].get(row.partition(" × ")[0])
     heads = [head.lower() for head in known["columns"]]
     if figures is None or column.lower() not in heads or (found := figures[heads.index(column.lower())]) is None:
         return {}

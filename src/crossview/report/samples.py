@@ -13,6 +13,7 @@ from sklearn.decomposition import PCA
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.distances import distances_in_chunks, nearest
+from crossview.experiments.cells import decoded
 from crossview.experiments.plans import Place
 from crossview.recognition.committee import Committee
 from crossview.recognition.splits import permute_labels
@@ -41,7 +42,10 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
     train, test = cell.split.rows(y, cell.repeat)
     labels = permute_labels(y[train], cell.outliers, random_state=cell.seed)
     settings = result[place.part]["members"] if place.part else [result["best_params"]]
-    members = [standard_pipeline(cell.method).set_params(**params) for params in settings]
+    members = [
+        standard_pipeline(cell.method).set_params(**{name: decoded(value) for name, value in params.items()})
+        for params in settings
+    ]
     model = Committee(members) if place.part else members[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings were recorded with the result
