@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from fuzz_models import MEMORY, SECONDS, forge, load_confined, run, seal, split, unforge
-from methods import ALL, OPPONENTS, make
+from methods import ALL, ALTERNATIVES, make
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
@@ -87,7 +87,7 @@ SEARCH = cv.EmbeddingSearchCV(PIPELINE, GRID, n_folds=2)
 # What can be saved.
 
 
-@pytest.mark.parametrize("model", [*ALL, *OPPONENTS], ids=repr)
+@pytest.mark.parametrize("model", [*ALL, *ALTERNATIVES], ids=repr)
 def test_fitted_models(model, tmp_path):
     model = clone(model).fit(cv.Views(ARRAYS, names=["photo", "sketch"]), Y)
     again = through_a_file(model, tmp_path)
@@ -110,7 +110,7 @@ def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path)
 
 @pytest.mark.parametrize(
     "model",
-    [*ALL, *OPPONENTS, cv.ViewScaler(), cv.ViewPCA(3, False), cv.ViewKernel(), cv.Committee([cv.MvHE(2)]), SEARCH],
+    [*ALL, *ALTERNATIVES, cv.ViewScaler(), cv.ViewPCA(3, False), cv.ViewKernel(), cv.Committee([cv.MvHE(2)]), SEARCH],
     ids=repr,
 )
 def test_unfitted_models(model, tmp_path):

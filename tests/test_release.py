@@ -15,8 +15,8 @@ import crossview as cv
 
 ROOT = Path(__file__).parents[1]
 MODULES = {"datasets", "exceptions", "metrics", "plot"}
-NOT_DESCRIBED = {"METHODS", "OPPONENTS", "SEARCH_SPACES"}  # dictionaries
-METHODS = cv.METHODS | cv.OPPONENTS
+NOT_DESCRIBED = {"METHODS", "BASELINES", "SEARCH_SPACES"}  # dictionaries
+METHODS = cv.METHODS | cv.BASELINES
 
 
 def read(name):

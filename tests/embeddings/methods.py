@@ -23,7 +23,7 @@ ALL = [
     cv.PLS(2),
     cv.KCCA(2),
 ]
-OPPONENTS = [
+ALTERNATIVES = [
     cv.Contrastive(4, learning_rate=0.05, max_epochs=20),
     cv.Contrastive(3, hidden=4, learning_rate=0.05, max_epochs=10, validation=None),
     cv.SemanticMatching(),

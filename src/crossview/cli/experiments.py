@@ -47,7 +47,7 @@ ComparedOption = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,…",
-        help=f"Methods to run: {', '.join(cv.METHODS)}, by default all of these; or {', '.join(cv.OPPONENTS)}.",
+        help=f"Methods to run: {', '.join(cv.METHODS)}, by default all of these; or {', '.join(cv.BASELINES)}.",
     ),
 ]
 MembersOption = Annotated[

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
+from crossview.embeddings.raw import RawFeatures
 from crossview.feature_maps import KernelTransformer
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.search import EmbeddingSearchCV, Grid
@@ -58,6 +59,9 @@ def search_space(
     dropped = pca is None or len(numbers) < len(pca)
     if None not in numbers and dropped and (widest <= _MAX_WIDTH_WITHOUT_PCA or not numbers):
         numbers.insert(0, None)
+    if ALL_METHODS[method] is RawFeatures:  # all features cost little; components of unlike views cannot be compared
+        numbers = [None, *(k for k in numbers if k is not None and len(set(n_features)) == 1)]
+        scaling = tuple(dict.fromkeys((None, *scaling)))
     name = ALL_METHODS[method].__name__.lower()
     values = SEARCH_SPACES[method] if own is None else own
     grid: dict[str, list[Any]] = {
@@ -91,7 +95,7 @@ def tune(
     Parameters
     ----------
     method : str
-        A name in `crossview.METHODS` or `crossview.OPPONENTS`; case and hyphens do not matter.
+        A name in `crossview.METHODS` or `crossview.BASELINES`; case and hyphens do not matter.
     views, y
         As in `EmbeddingSearchCV.fit`.
     param_grid : dict or list of dict, optional
