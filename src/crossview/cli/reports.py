@@ -71,9 +71,14 @@ def is_given(context: typer.Context, name: str) -> bool:
 
 def command_line(context: typer.Context) -> str:
     """The command as it was given."""
-    words: list[str] = ["crossview", str(context.info_name)]
+    return shlex.join(["crossview", str(context.info_name), *given_words(context)])
+
+
+def given_words(context: typer.Context, only: Sequence[str] | None = None) -> list[str]:
+    """Arguments and options as they were given, or only some of them, by parameter name."""
+    words: list[str] = []
     for parameter in context.command.params:
-        if not is_given(context, parameter.name or ""):
+        if not is_given(context, parameter.name or "") or (only is not None and parameter.name not in only):
             continue
         value = context.params[parameter.name]
         if parameter.param_type_name == "argument":
@@ -82,7 +87,7 @@ def command_line(context: typer.Context) -> str:
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
         else:
             words += [parameter.opts[0], str(value)]
-    return shlex.join(words)
+    return words
 
 
 def print_results(
