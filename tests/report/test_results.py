@@ -34,6 +34,8 @@ def result(score, euclidean=None, **more):
         "accuracy": [[None, score], [score + 0.1, None]],
         "cmc": [score, 1.0],
         "average_precision": score / 2,
+        "one_shot": score / 2,
+        "with_counterparts": score,
         "best_params": {},
         "metric": "cosine",
         "best_score": score,
@@ -274,7 +276,17 @@ def test_a_comparison_is_reported_whole(compared):
     assert by_direction.columns[:2] == ["V2 in V1", "V3 in V1"]
     matrix = [results[p.cell].result["accuracy"][0][1] for p in panel.places if p.row == "MvDA"]
     assert by_direction.rows["MvDA"][0].mean == pytest.approx(100 * np.mean(matrix))
-    assert table.columns[:2] == ["accuracy", "mean average precision"]
+    columns = {"accuracy": "score", "one-shot": "one_shot", "mean average precision": "average_precision"}
+    columns |= {"with counterparts": "with_counterparts", "in validation": "best_score"}
+    assert table.columns == list(columns)
+    for row, part in (("MvDA", "metric"), ("MvDA × 2", "committee")):
+        found = [results[p.cell].result for p in panel.places if p.row == row]
+        for entry, name in zip(table.rows[row], columns.values(), strict=True):
+            values = [(one[part] if part == "committee" else one)[name] for one in found]
+            assert entry.mean == pytest.approx(100 * np.mean(values))
+    assert report.next_command == ""
+    tune = "crossview tune turntable"
+    assert comparison_report(panel, results, data, "", tune=tune).next_command.startswith(f"{tune} --method ")
 
 
 def test_results_at_chance_are_called_so(compared):
@@ -359,7 +371,7 @@ def test_methods_that_did_not_run_are_not_counted():
     assert summary.startswith("The best of 2 methods (1 not applicable, 1 failed) is MvDA, with 90.0 %.")
     assert "With fewer than 5 splits, differences may be noise." in summary
     assert "in 2 random splits. A remark. Parameters" in summary
-    assert "the gallery holds each probe's own counterpart" in summary
+    assert "A probe's own counterpart, the same sample in the other view, is left out of the gallery" in summary
     assert "over folds of classes, although the test is on new samples" in summary
     facts = comparison_facts(panel, results)
     assert facts["not_applicable"] == {"CCA": "CCA takes 2 views, got 3"}
