@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview.recognition.tuning import search_space
 
 ARRAYS, Y = make(sizes=(5, 5, 5))
 MASK = np.random.default_rng(0).random((60, 3)) < 0.8
@@ -78,18 +79,19 @@ def test_views_need_equal_widths():
     with pytest.raises(cv.exceptions.NotApplicableError, match=match):
         cv.RawFeatures().fit(arrays)
     with pytest.raises(cv.exceptions.NotApplicableError, match=match):
-        cv.tune("RawFeatures", arrays, y)  # also if a PCA of each view would make them equal
+        cv.tune("RawFeatures", arrays, y)
 
 
 def test_search():
     search = cv.tune("RawFeatures", ARRAYS, Y, n_folds=2)
-    tried = {(p["viewscaler__by"], p["viewpca__n_components"]) for p in search.cv_results_["params"]}
-    assert tried == {(by, None) for by in (None, "feature", "view")}
-    assert isinstance(search.best_estimator_[-1], cv.RawFeatures)
-    wide, y = make(sizes=(400, 400))
-    search = cv.tune("RawFeatures", wide, y, n_folds=2)
-    numbers = {params["viewpca__n_components"] for params in search.cv_results_["params"]}
-    assert numbers == {None, 20, 40, 80, 160}  # features as they are also if they are many
+    assert {tuple(params.items()) for params in search.cv_results_["params"]} == {
+        (("viewscaler__by", by),) for by in (None, "feature", "view")
+    }
+    assert [*search.best_estimator_.named_steps] == ["viewscaler", "rawfeatures"]  # a PCA would learn
+    assert search_space("RawFeatures", [5, 5], own={"center": [False]}, pca=[3], scaling=["view"]) == {
+        "viewscaler__by": [None, "view"],
+        "rawfeatures__center": [False],
+    }
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,13 @@ _LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
 
 
 def standard_pipeline(method: str) -> Pipeline:
-    """Return a scaler, a PCA and a method, all with default parameters.
+    """Return a scaler, a PCA and a method, all with default parameters; for `RawFeatures` no PCA, which learns.
 
     >>> [name for name, _ in standard_pipeline("MvDA-VC").steps]
     ['viewscaler', 'viewpca', 'mvdavc']
     """
-    return make_pipeline(ViewScaler(), ViewPCA(), ALL_METHODS[method_name(method)]())
+    cls = ALL_METHODS[method_name(method)]
+    return make_pipeline(ViewScaler(), cls()) if cls is RawFeatures else make_pipeline(ViewScaler(), ViewPCA(), cls())
 
 
 def search_space(
@@ -59,16 +60,12 @@ def search_space(
     dropped = pca is None or len(numbers) < len(pca)
     if None not in numbers and dropped and (widest <= _MAX_WIDTH_WITHOUT_PCA or not numbers):
         numbers.insert(0, None)
-    if ALL_METHODS[method] is RawFeatures:  # all features cost little; components of unlike views cannot be compared
-        numbers = [None, *(k for k in numbers if k is not None and len(set(n_features)) == 1)]
-        scaling = tuple(dict.fromkeys((None, *scaling)))
-    name = ALL_METHODS[method].__name__.lower()
+    cls = ALL_METHODS[method]
     values = SEARCH_SPACES[method] if own is None else own
-    grid: dict[str, list[Any]] = {
-        "viewscaler__by": list(scaling),
-        "viewpca__n_components": numbers,
-        **{f"{name}__{parameter}": list(choices) for parameter, choices in values.items()},
-    }
+    of_method = {f"{cls.__name__.lower()}__{parameter}": list(choices) for parameter, choices in values.items()}
+    if cls is RawFeatures:
+        return {"viewscaler__by": list(dict.fromkeys((None, *scaling))), **of_method}
+    grid: dict[str, list[Any]] = {"viewscaler__by": list(scaling), "viewpca__n_components": numbers, **of_method}
     return grid | {key: value for key, value in _landmarks(method, size).items() if key not in grid}
 
 
