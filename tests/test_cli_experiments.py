@@ -76,7 +76,8 @@ def test_compare_for_machines(data, tmp_path):
 
 def test_the_recommended_model_is_made_by_the_command(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    few = (*SMALL[2:], "--methods", "RawFeatures,MvDA,MvHE", "--seed", 3, "--split", "samples", "--train", 2)
+    few = (*SMALL[2:], "--methods", "RawFeatures,MvDA,MvHE", "--seed", 3, "--scoring", "average_precision")
+    few = (*few, "--split", "samples", "--train", 2)
     found = json.loads(run("compare", data, "-o", "out", *few, "--json").stdout)
     columns = ["accuracy", "one-shot", "mean average precision", "with counterparts", "in validation"]
     entries = [entry for entry in found["entries"] if entry["table"] == "comparison"]
@@ -86,8 +87,8 @@ def test_the_recommended_model_is_made_by_the_command(data, tmp_path, monkeypatc
     row, validation, command = (found["recommended"][name] for name in ("row", "validation", "command"))
     assert means[row, "in validation"] == pytest.approx(100 * validation)
     assert row != "RawFeatures"  # coordinates have nothing in common
-    method = row.replace(" × ", " --members ")
-    assert command == f"crossview tune {data} --folds-of samples --draws 2 --seed 3 --method {method} -o my.model"
+    options, method = "--draws 2 --scoring average_precision --seed 3", row.replace(" × ", " --members ")
+    assert command == f"crossview tune {data} --folds-of samples {options} --method {method} -o my.model"
     assert f"Recommended by validation scores alone: {row}" in found["summary"]
     told = run("compare", data, "-o", "out", *few).stdout.splitlines()
     assert told[told.index("To make this model, run:") + 1] == command
@@ -294,14 +295,16 @@ def test_what_methods_need_of_views_is_told(tmp_path):
     few = ("--repeats", 1, "--draws", 1, "--pca", "6", "--no-static", "--json")
     found = json.loads(run("compare", path, "-o", tmp_path / "out", *few).stdout)
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
-    assert list(notes)[0] == "RawFeatures"
+    assert next(iter(notes)) == "RawFeatures"
     assert notes.keys() == {"RawFeatures", *cv.METHODS, "MvHE × 8", "KMvHE × 8"}
     assert {row for row, note in notes.items() if "takes 2 views, got 3" in note} == {"CCA", "KCCA", "PLS"}
     result = run("compare", path, "-o", tmp_path / "none", *few, "--methods", "PLS,CCA", status=1)
     assert "error: no method can be applied to these data. PLS: PLS takes 2 views, got 3" in result.stderr
     assert not (tmp_path / "none").exists()
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1][:, :5], y=Y)
-    found = json.loads(run("compare", path, "-o", tmp_path / "uneven", *few, "--methods", "MvDLA,LDA,MvDA,RawFeatures").stdout)
+    found = json.loads(
+        run("compare", path, "-o", tmp_path / "uneven", *few, "--methods", "MvDLA,LDA,MvDA,RawFeatures").stdout
+    )
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert "needs views of equal width" in notes["MvDLA"]
     assert "needs views of equal width" in notes["LDA"]

@@ -188,7 +188,7 @@ def compare(
 
 def _words_for_tune(context: typer.Context) -> list[str]:
     """Options that `tune` also has, as they were given."""
-    return reports.given_words(context, ("folder", "case", "size", "pair_by", "draws", "seed"))
+    return reports.given_words(context, ("folder", "case", "size", "pair_by", "draws", "scoring", "seed"))
 
 
 def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
