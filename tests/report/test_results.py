@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -248,13 +249,28 @@ def test_matches_are_ranked_by_distance(compared):
     assert len(browser.probes) == 6
     assert browser.images.dtype == np.uint8
     assert browser.images.shape[1:] == (12, 12)
-    (name, probes), *_ = browser.probes.items()
-    assert name == "MvDA: V2 looked up in V1"
-    right = [probe.matches[0].label == probe.label for probe in probes]
-    assert np.mean(right) == results[place.cell].result["accuracy"][0][1]
-    for probe in probes:
-        distances = [match.distance for match in probe.matches]
-        assert distances == sorted(distances)
+    assert next(iter(browser.probes)) == "MvDA: V2 looked up in V1"
+    accuracy = results[place.cell].result["accuracy"]
+    for (g, p), probes in zip(permutations(range(3), 2), browser.probes.values(), strict=True):
+        right = [probe.matches[0].label == probe.label for probe in probes]
+        assert np.mean(right) == accuracy[g][p]
+        for probe in probes:
+            distances = [match.distance for match in probe.matches]
+            assert distances == sorted(distances)
+            assert len(distances) == 8
+
+
+@pytest.mark.parametrize("counterparts", [False, True])
+def test_matches_leave_out_a_counterpart_unless_its_class_has_no_other_sample(counterparts):
+    images = np.array([[0.0], [0.1], [0.5], [0.6]])
+    views = cv.Views([images, images], image_shape=(1, 1))
+    data = cv.datasets.Dataset(views, np.array([0, 0, 1, 2]), ["0", "1", "2"])
+    mapped = MappedSamples(views, np.arange(4), "euclidean", counterparts)
+    (probes, _) = matches("matches", "Matches", {"A": mapped}, data).probes.values()
+    nearest = [(probe.matches[0].label, round(probe.matches[0].distance, 3)) for probe in probes]
+    own = [("0", 0.0), ("0", 0.0)] if counterparts else [("0", 0.1), ("0", 0.1)]
+    assert nearest == [*own, ("1", 0.0), ("2", 0.0)]
+    assert [len(probe.matches) for probe in probes] == [4 if counterparts else 3] * 2 + [4] * 2
 
 
 def test_matches_need_images(compared):
