@@ -60,6 +60,7 @@ def models():
         cv.Committee([cv.MvDA(1), make_pipeline(cv.ViewScaler(), cv.KCCA(1, n_landmarks=3))]),
         cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1, 1.0]}, n_folds=2, cv="samples"),
         cv.SemanticMatching(),
+        cv.RawFeatures(),
         cv.CrossViewClassifier(cv.MvHE(1)),
     ]
     for model in fitted:

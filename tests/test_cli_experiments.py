@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import os
@@ -45,7 +46,7 @@ def test_compare_writes_a_report_and_prints_a_table(data, tmp_path):
     assert "MvHE" in result.stdout
     assert "±" in result.stdout
     assert "MvHE × 8 is a committee of the 8 best settings of the search; here of 2" in result.stdout
-    assert "the gallery holds each probe's own counterpart" in result.stdout
+    assert "A probe's own counterpart, the same sample in the other view, is left out" in result.stdout
     page = re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())
     assert f"crossview compare {data} --output" in page
     assert {path.name for path in (tmp_path / "out" / "tables").iterdir()} >= {"comparison.csv", "comparison.tex"}
@@ -71,6 +72,50 @@ def test_compare_for_machines(data, tmp_path):
     assert "over folds of classes" in found["summary"]
     best = {entry["row"]: entry["mean"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert best["MvHE"] > best["PCA"]
+
+
+def test_the_recommended_model_is_made_by_the_command(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = (*SMALL[2:], "--methods", "RawFeatures,MvDA,MvHE", "--seed", 3, "--scoring", "average_precision")
+    few = (*few, "--split", "samples", "--train", 2)
+    found = json.loads(run("compare", data, "-o", "out", *few, "--json").stdout)
+    columns = ["accuracy", "one-shot", "mean average precision", "with counterparts", "in validation"]
+    entries = [entry for entry in found["entries"] if entry["table"] == "comparison"]
+    assert list(dict.fromkeys(entry["column"] for entry in entries)) == columns
+    assert entries[0]["row"] == "RawFeatures"
+    means = {(entry["row"], entry["column"]): entry["mean"] for entry in entries}
+    row, validation, command = (found["recommended"][name] for name in ("row", "validation", "command"))
+    assert means[row, "in validation"] == pytest.approx(100 * validation)
+    assert row != "RawFeatures"  # coordinates have nothing in common
+    options, method = "--draws 2 --scoring average_precision --seed 3", row.replace(" × ", " --members ")
+    assert command == f"crossview tune {data} --folds-of samples {options} --method {method} -o my.model"
+    assert f"Recommended by validation scores alone: {row}" in found["summary"]
+    told = run("compare", data, "-o", "out", *few).stdout.splitlines()
+    assert told[told.index("To make this model, run:") + 1] == command
+    assert f"\n```\n{command}\n```\n" in (tmp_path / "out" / "report.md").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert command in re.sub("<[^>]+>", "", page)
+    with open(tmp_path / "out" / "tables" / "comparison.csv", newline="") as file:
+        assert {line["column"] for line in csv.DictReader(file)} == set(columns)
+    run(*command.split()[1:])
+    assert cv.load(tmp_path / "my.model").folds_of_ == "samples"
+
+
+def test_doing_nothing_is_recommended_if_learning_does_not_help(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    same = rng.normal(size=(24, 8))[Y]  # what views have in common, as they are; the rest is noise
+    for name, rows in (("train", slice(0, 72)), ("test", slice(72, 96))):
+        arrays = {view: (same + 0.5 * rng.normal(size=(96, 8)))[rows] for view in ("photo", "sketch")}
+        np.savez(tmp_path / f"{name}.npz", **arrays, y=Y[rows])
+    few = ("--draws", 4, "--pca", "4", "--workers", 1, "--no-static", "-o", "out", "--methods", "RawFeatures,PCA")
+    result = run("compare", "--train-data", "train.npz", "--test-data", "test.npz", *few)
+    assert "Learning does not help here: match the features as they are." in result.stdout
+    command = "crossview tune train.npz --folds-of samples --draws 4 --method RawFeatures -o my.model"
+    assert command in result.stdout.splitlines()
+    run(*command.split()[1:])
+    assert isinstance(cv.load("my.model").best_estimator_[-1], cv.RawFeatures)
+    assert "accuracy" in run("evaluate", "my.model", "test.npz", "--no-static", "-o", "judged").stdout
 
 
 def test_the_same_command_computes_nothing_twice(data, tmp_path):
@@ -250,16 +295,20 @@ def test_what_methods_need_of_views_is_told(tmp_path):
     few = ("--repeats", 1, "--draws", 1, "--pca", "6", "--no-static", "--json")
     found = json.loads(run("compare", path, "-o", tmp_path / "out", *few).stdout)
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
-    assert notes.keys() == {*cv.METHODS, "MvHE × 8", "KMvHE × 8"}
+    assert next(iter(notes)) == "RawFeatures"
+    assert notes.keys() == {"RawFeatures", *cv.METHODS, "MvHE × 8", "KMvHE × 8"}
     assert {row for row, note in notes.items() if "takes 2 views, got 3" in note} == {"CCA", "KCCA", "PLS"}
     result = run("compare", path, "-o", tmp_path / "none", *few, "--methods", "PLS,CCA", status=1)
     assert "error: no method can be applied to these data. PLS: PLS takes 2 views, got 3" in result.stderr
     assert not (tmp_path / "none").exists()
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1][:, :5], y=Y)
-    found = json.loads(run("compare", path, "-o", tmp_path / "uneven", *few, "--methods", "MvDLA,LDA,MvDA").stdout)
+    found = json.loads(
+        run("compare", path, "-o", tmp_path / "uneven", *few, "--methods", "MvDLA,LDA,MvDA,RawFeatures").stdout
+    )
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert "needs views of equal width" in notes["MvDLA"]
     assert "needs views of equal width" in notes["LDA"]
+    assert "needs views of equal width" in notes["RawFeatures"]
     assert notes["MvDA"] == ""
 
 

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from methods import ALL, COUPLED, OPPONENTS, make, make_for
+from methods import ALL, ALTERNATIVES, COUPLED, make, make_for
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -49,7 +49,7 @@ def assert_same_latents(model, arrays, folder, tolerance=1e-5):
         np.testing.assert_allclose(latent, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("model", [*ALL, *COUPLED, *OPPONENTS], ids=repr)
+@pytest.mark.parametrize("model", [*ALL, *COUPLED, *ALTERNATIVES], ids=repr)
 def test_every_method(model, tmp_path):
     arrays, y = make_for(model)
     assert_same_latents(clone(model).fit(arrays, y), arrays, tmp_path)
@@ -70,7 +70,7 @@ def test_kernels(cls, kernel, n_landmarks, tmp_path):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
-@pytest.mark.parametrize("model", [cv.MvDA(2), cv.MvHE(2), *OPPONENTS[1:4]], ids=repr)
+@pytest.mark.parametrize("model", [cv.MvDA(2), cv.MvHE(2), *ALTERNATIVES[1:4]], ids=repr)
 def test_linear_methods_behind_a_kernel(kernel, model, tmp_path):
     pipeline = make_pipeline(cv.ViewScaler(), cv.ViewKernel(kernel), clone(model)).fit(ARRAYS, Y)
     assert_same_latents(pipeline, ARRAYS, tmp_path)

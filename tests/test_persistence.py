@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from fuzz_models import MEMORY, SECONDS, forge, load_confined, run, seal, split, unforge
-from methods import ALL, COUPLED, OPPONENTS, make, make_for
+from methods import ALL, ALTERNATIVES, COUPLED, make, make_for
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
@@ -87,7 +87,7 @@ SEARCH = cv.EmbeddingSearchCV(PIPELINE, GRID, n_folds=2)
 # What can be saved.
 
 
-@pytest.mark.parametrize("model", [*ALL, *COUPLED, *OPPONENTS], ids=repr)
+@pytest.mark.parametrize("model", [*ALL, *COUPLED, *ALTERNATIVES], ids=repr)
 def test_fitted_models(model, tmp_path):
     arrays, _ = make_for(model)
     model = clone(model).fit(cv.Views(arrays, names=["photo", "sketch"]), Y)
@@ -124,7 +124,7 @@ def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path)
     [
         *ALL,
         *COUPLED,
-        *OPPONENTS,
+        *ALTERNATIVES,
         cv.ViewScaler(),
         cv.ViewPCA(3, False),
         cv.ViewKernel(),

@@ -15,8 +15,8 @@ import crossview as cv
 
 ROOT = Path(__file__).parents[1]
 MODULES = {"datasets", "exceptions", "metrics", "plot"}
-NOT_DESCRIBED = {"METHODS", "OPPONENTS", "SEARCH_SPACES"}  # dictionaries
-METHODS = cv.METHODS | cv.OPPONENTS
+NOT_DESCRIBED = {"METHODS", "BASELINES", "SEARCH_SPACES"}  # dictionaries
+METHODS = cv.METHODS | cv.BASELINES
 
 
 def read(name):
@@ -123,7 +123,7 @@ def test_docstrings_are_complete(name):
     assert found[""].strip()
     assert ">>> " in found.get("Examples", ""), "Examples"
     assert described_parameters(found.get("Parameters", "")) == parameters(thing)
-    if thing in METHODS.values():
+    if thing in METHODS.values() and thing is not cv.RawFeatures:  # which nobody published
         assert ".. [1] " in found.get("References", ""), "References"
         assert "[1]_" in inspect.getdoc(thing), "a citation"
         assert re.search(r"\.\. math::|:math:", found[""]), "an equation"

@@ -11,6 +11,7 @@ from crossview import datasets, exceptions, metrics, plot
 from crossview._onnx import export_onnx
 from crossview._transformer import transform_view
 from crossview._version import __version__
+from crossview.embeddings.baselines import BASELINES
 from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
@@ -18,8 +19,8 @@ from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, LPP, MvDLA
 from crossview.embeddings.methods import METHODS, SEARCH_SPACES
 from crossview.embeddings.neighbourhood import NCA
-from crossview.embeddings.opponents import OPPONENTS
 from crossview.embeddings.projection import PCA
+from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
 from crossview.persistence import load, save
@@ -33,6 +34,7 @@ from crossview.recognition.tuning import tune
 from crossview.views import Views
 
 __all__ = [
+    "BASELINES",
     "CCA",
     "DLA",
     "GMA",
@@ -43,7 +45,6 @@ __all__ = [
     "METHODS",
     "MULDA",
     "NCA",
-    "OPPONENTS",
     "PCA",
     "PLS",
     "SEARCH_SPACES",
@@ -59,6 +60,7 @@ __all__ = [
     "MvDLA",
     "MvHE",
     "MvMDA",
+    "RawFeatures",
     "SampleSplit",
     "SemanticMatching",
     "ViewKernel",

@@ -18,6 +18,7 @@ from crossview._version import __version__
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._kernel import KernelEmbedding
 from crossview.embeddings.contrastive import Contrastive
+from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
 from crossview.kernels import Kernel, KernelMap
@@ -151,6 +152,8 @@ def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
         return graph.node("LogSoftmax" if embedding.log else "Softmax", logits, axis=1)
     if isinstance(embedding, Contrastive):
         return _head(graph, steps, v)
+    if isinstance(embedding, RawFeatures):
+        return _projected(graph, steps, np.ones(embedding.n_features_[v]), v)
     if type(embedding)._map not in (Embedding._map, KernelEmbedding._map):
         raise ValueError(f"{type(embedding).__name__} has its own map, which cannot be exported.")
     return _projected(graph, steps, embedding.projections_[v], v)
@@ -169,16 +172,20 @@ def _head(graph: _Graph, steps: list[Any], v: int) -> str:
 
 
 def _projected(graph: _Graph, steps: list[Any], W: Array, v: int) -> str:
-    """Add the product of a matrix with the samples that an embedding gets, less their means, to a graph."""
+    """Add the product of a matrix with the samples that an embedding gets, less their means, to a graph.
+
+    A vector stands for a diagonal matrix.
+    """
     *before, embedding = steps
     if isinstance(embedding, KernelEmbedding):
         kernel, landmarks, offset = embedding.kernels_[v], embedding.landmarks_[v], embedding.offsets_[v]
     elif before and isinstance(before[-1], ViewKernel):
+        W = np.diag(W) if W.ndim == 1 else W
         step, offset = before.pop(), embedding.means_[v] @ W
         kernel, landmarks = step.kernels_[v], step.landmarks_[v]
         W = KernelMap.coefficients(step.factors_[v], W)
     else:
-        kernel, landmarks, offset = None, None, np.zeros(W.shape[1])
+        kernel, landmarks, offset = None, None, np.zeros(W.shape[-1])
     D = steps[0].n_features_[v]
     affine = _Affine(np.zeros((1, D)), np.ones(D), np.ones(D))
     for step in before:

@@ -32,7 +32,7 @@ COUPLED = [
     for c in (0.0, 4.0, np.inf)
     for reg in (None, 0.5)
 ]
-OPPONENTS = [
+ALTERNATIVES = [
     cv.Contrastive(4, learning_rate=0.05, max_epochs=20),
     cv.Contrastive(3, hidden=4, learning_rate=0.05, max_epochs=10, validation=None),
     cv.SemanticMatching(),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -34,6 +35,8 @@ def result(score, euclidean=None, **more):
         "accuracy": [[None, score], [score + 0.1, None]],
         "cmc": [score, 1.0],
         "average_precision": score / 2,
+        "one_shot": score / 2,
+        "with_counterparts": score,
         "best_params": {},
         "metric": "cosine",
         "best_score": score,
@@ -246,13 +249,28 @@ def test_matches_are_ranked_by_distance(compared):
     assert len(browser.probes) == 6
     assert browser.images.dtype == np.uint8
     assert browser.images.shape[1:] == (12, 12)
-    (name, probes), *_ = browser.probes.items()
-    assert name == "MvDA: V2 looked up in V1"
-    right = [probe.matches[0].label == probe.label for probe in probes]
-    assert np.mean(right) == results[place.cell].result["accuracy"][0][1]
-    for probe in probes:
-        distances = [match.distance for match in probe.matches]
-        assert distances == sorted(distances)
+    assert next(iter(browser.probes)) == "MvDA: V2 looked up in V1"
+    accuracy = results[place.cell].result["accuracy"]
+    for (g, p), probes in zip(permutations(range(3), 2), browser.probes.values(), strict=True):
+        right = [probe.matches[0].label == probe.label for probe in probes]
+        assert np.mean(right) == accuracy[g][p]
+        for probe in probes:
+            distances = [match.distance for match in probe.matches]
+            assert distances == sorted(distances)
+            assert len(distances) == 8
+
+
+@pytest.mark.parametrize("counterparts", [False, True])
+def test_matches_leave_out_a_counterpart_unless_its_class_has_no_other_sample(counterparts):
+    images = np.array([[0.0], [0.1], [0.5], [0.6]])
+    views = cv.Views([images, images], image_shape=(1, 1))
+    data = cv.datasets.Dataset(views, np.array([0, 0, 1, 2]), ["0", "1", "2"])
+    mapped = MappedSamples(views, np.arange(4), "euclidean", counterparts)
+    (probes, _) = matches("matches", "Matches", {"A": mapped}, data).probes.values()
+    nearest = [(probe.matches[0].label, round(probe.matches[0].distance, 3)) for probe in probes]
+    own = [("0", 0.0), ("0", 0.0)] if counterparts else [("0", 0.1), ("0", 0.1)]
+    assert nearest == [*own, ("1", 0.0), ("2", 0.0)]
+    assert [len(probe.matches) for probe in probes] == [4 if counterparts else 3] * 2 + [4] * 2
 
 
 def test_matches_need_images(compared):
@@ -274,7 +292,17 @@ def test_a_comparison_is_reported_whole(compared):
     assert by_direction.columns[:2] == ["V2 in V1", "V3 in V1"]
     matrix = [results[p.cell].result["accuracy"][0][1] for p in panel.places if p.row == "MvDA"]
     assert by_direction.rows["MvDA"][0].mean == pytest.approx(100 * np.mean(matrix))
-    assert table.columns[:2] == ["accuracy", "mean average precision"]
+    columns = {"accuracy": "score", "one-shot": "one_shot", "mean average precision": "average_precision"}
+    columns |= {"with counterparts": "with_counterparts", "in validation": "best_score"}
+    assert table.columns == list(columns)
+    for row, part in (("MvDA", "metric"), ("MvDA × 2", "committee")):
+        found = [results[p.cell].result for p in panel.places if p.row == row]
+        for entry, name in zip(table.rows[row], columns.values(), strict=True):
+            values = [(one[part] if part == "committee" else one)[name] for one in found]
+            assert entry.mean == pytest.approx(100 * np.mean(values))
+    assert report.next_command == ""
+    tune = "crossview tune turntable"
+    assert comparison_report(panel, results, data, "", tune=tune).next_command.startswith(f"{tune} --method ")
 
 
 def test_results_at_chance_are_called_so(compared):
@@ -359,7 +387,7 @@ def test_methods_that_did_not_run_are_not_counted():
     assert summary.startswith("The best of 2 methods (1 not applicable, 1 failed) is MvDA, with 90.0 %.")
     assert "With fewer than 5 splits, differences may be noise." in summary
     assert "in 2 random splits. A remark. Parameters" in summary
-    assert "the gallery holds each probe's own counterpart" in summary
+    assert "A probe's own counterpart, the same sample in the other view, is left out of the gallery" in summary
     assert "over folds of classes, although the test is on new samples" in summary
     facts = comparison_facts(panel, results)
     assert facts["not_applicable"] == {"CCA": "CCA takes 2 views, got 3"}

@@ -36,6 +36,13 @@ class SplitData:
     remark: str = ""  # for the report
     warning: str = ""  # also told before the work
 
+    def folds_option(self) -> list[str]:
+        """Option with which `tune` makes folds like those here, if it would not by default."""
+        y = np.asarray(self.data.y)
+        train, _ = self.split.rows(y, 0)
+        kind, tuned = matching_folds(self.split.tests_on(y), y[train]), train if self.split.kind == "given" else ...
+        return [] if folds("auto", y[tuned], Search().n_folds, 0)[1] == kind else ["--folds-of", kind]
+
 
 def random_splits(name: str, how: DataOptions, kind: str, train: float | None, repeats: int, seed: int) -> SplitData:
     """Data to be split at random."""

@@ -1,7 +1,8 @@
 """Commands that run experiments: `compare` and `reproduce`."""
 
 import logging
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,10 +36,12 @@ from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, repro
 from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import listed
+from crossview.report.recommendation import RAW
 from crossview.report.results import not_applicable
 from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 
 _CORES = int(cpu_count())
+_COMPARED = (RAW, *cv.METHODS)  # by default
 
 MethodsOption = Annotated[
     str | None, typer.Option(metavar="A,B,…", help=f"Methods to run: {', '.join(cv.METHODS)}; by default all.")
@@ -47,7 +50,8 @@ ComparedOption = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,…",
-        help=f"Methods to run: {', '.join(cv.METHODS)}, by default all of these; or {', '.join(cv.OPPONENTS)}.",
+        help=f"Methods to run: {', '.join(_COMPARED)}, by default all of these; or "
+        f"{', '.join(name for name in cv.BASELINES if name not in _COMPARED)}.",
     ),
 ]
 MembersOption = Annotated[
@@ -133,12 +137,13 @@ def compare(
     pair_by: opt.PairBy = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Tune all methods on a data set, compare them, and write a report.
+    """Tune all methods on a data set, compare them with doing nothing, recommend one, and write a report.
 
-    Splits DATA at random, or trains on --train-data and tests on --test-data. If interrupted, run the same command
-    again to resume. Methods computed later with the same settings are added to the report.
+    Splits DATA at random, or trains on --train-data and tests on --test-data. The recommended method is the best in
+    validation; test scores do not count. If interrupted, run the same command again to resume. Methods computed later
+    with the same settings are added to the report.
     """
-    chosen = _methods(methods)
+    chosen = _methods(methods, default=_COMPARED)
     tried = None if pca is None else _dimensions(pca)
     search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members)
     shown_together = chosen if committees.lower() == "all" else _methods(committees, "--committees")
@@ -171,13 +176,19 @@ def compare(
     earlier = [method for method in shown.methods if method not in wanted.methods]
     added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
     remark = " ".join(filter(None, [problem.remark, added]))
-    report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark)
+    tune = shlex.join(["crossview", "tune", problem.name, *problem.folds_option(), *_words_for_tune(context)])
+    report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark, tune)
     page = reports.write_page(report, output, static)
     shown.save(output)
-    summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results)
+    summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results, tune)
     _finish(
         comparison_tables(panel, results), results, page, as_json, summary, facts, note=committee_note(panel, results)
     )
+
+
+def _words_for_tune(context: typer.Context) -> list[str]:
+    """Options that `tune` also has, as they were given."""
+    return reports.given_words(context, ("folder", "case", "size", "pair_by", "draws", "scoring", "seed"))
 
 
 def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
@@ -271,8 +282,8 @@ def _effort(quick: bool, repeats: int | None, draws: int | None, methods: str | 
     return effort if draws is None else replace(effort, draws=draws or None)
 
 
-def _methods(given: str | None, option: str = "--methods") -> list[str]:
-    chosen = list(cv.METHODS) if given is None else dict.fromkeys(map(method_name, _parts(given)))
+def _methods(given: str | None, option: str = "--methods", default: Iterable[str] = cv.METHODS) -> list[str]:
+    chosen = list(default) if given is None else dict.fromkeys(map(method_name, _parts(given)))
     if not chosen:
         raise ValueError(f"{option} is empty: use one or more of {', '.join(ALL_METHODS)}.")
     return list(chosen)
@@ -377,6 +388,8 @@ def _finish(
         print_json({"report": str(page), "failed": len(failed), "summary": summary, **known, "entries": rows})
     else:
         lines = [note, summary]
+        if recommended := known.get("recommended"):
+            lines += ["To make this model, run:", recommended["command"]]
         if not summary or len(unfinished) < len(results):  # otherwise the summary has the reasons
             absent = reasons(record for record in unfinished if record not in failed)
             lines += [f"Not applicable: {reason}" for reason in absent]

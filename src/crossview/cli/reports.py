@@ -71,9 +71,14 @@ def is_given(context: typer.Context, name: str) -> bool:
 
 def command_line(context: typer.Context) -> str:
     """The command as it was given."""
-    words: list[str] = ["crossview", str(context.info_name)]
+    return shlex.join(["crossview", str(context.info_name), *given_words(context)])
+
+
+def given_words(context: typer.Context, only: Sequence[str] | None = None) -> list[str]:
+    """Arguments and options as they were given, or only some of them, by parameter name."""
+    words: list[str] = []
     for parameter in context.command.params:
-        if not is_given(context, parameter.name or ""):
+        if not is_given(context, parameter.name or "") or (only is not None and parameter.name not in only):
             continue
         value = context.params[parameter.name]
         if parameter.param_type_name == "argument":
@@ -82,7 +87,7 @@ def command_line(context: typer.Context) -> str:
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
         else:
             words += [parameter.opts[0], str(value)]
-    return shlex.join(words)
+    return words
 
 
 def print_results(
@@ -112,10 +117,10 @@ def console_tables(
 
 
 def _fitting(table: ResultTable) -> Iterator[Table]:
-    """A table, with wrapped heads if it is wider than the terminal, or several with some of its columns each."""
+    """A table, with wrapped heads and no edge if it is wider than the terminal, or several with some columns each."""
     n, unlimited = len(table.columns), out.options.update(max_width=_ANY_WIDTH)
-    for wrap_heads in (False, True):
-        shown = _table(table, wrap_heads)
+    for wrap_heads, has_edge in ((False, True), (True, True), (True, False)):
+        shown = _table(table, wrap_heads, has_edge)
         if Measurement.get(out, unlimited, shown).maximum <= out.width or (wrap_heads and n == 1):
             yield shown
             return
@@ -124,9 +129,10 @@ def _fitting(table: ResultTable) -> Iterator[Table]:
         yield from _fitting(replace(table, columns=table.columns[part], rows=rows))
 
 
-def _table(table: ResultTable, wrap_heads: bool) -> Table:
-    box = SIMPLE if table.has("low") else HEAVY_HEAD  # intervals need room
-    shown = Table(title=escape(table.title), caption=f"± {table.spread}" if table.spread else None, box=box)
+def _table(table: ResultTable, wrap_heads: bool, has_edge: bool) -> Table:
+    box = SIMPLE if table.has("low") or not has_edge else HEAVY_HEAD  # intervals need room
+    caption = f"± {table.spread}" if table.spread else None
+    shown = Table(title=escape(table.title), caption=caption, box=box, show_edge=has_edge, pad_edge=has_edge)
     shown.add_column(table.row_head)
     best = best_two(table)
     cells = {row: [_cell(entry, table, best[k].get(row)) for k, entry in enumerate(e)] for row, e in table.rows.items()}

@@ -1,13 +1,13 @@
-"""All methods by name: those that the paper compares, and opponents; their search spaces."""
+"""All methods by name: those that the paper compares, and baselines; their search spaces."""
 
 from typing import Any
 
 from crossview.embeddings._base import Embedding
+from crossview.embeddings.baselines import BASELINES
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, MvDLA
-from crossview.embeddings.opponents import OPPONENTS
 from crossview.embeddings.projection import PCA
 
 __all__ = ["ALL_METHODS", "METHODS", "SEARCH_SPACES", "method_name"]
@@ -31,7 +31,7 @@ METHODS: dict[str, type[Embedding]] = {
 }
 """Name → class, in the order of the tables in the paper."""
 
-ALL_METHODS: dict[str, type[Embedding]] = METHODS | OPPONENTS
+ALL_METHODS: dict[str, type[Embedding]] = METHODS | BASELINES
 """Name → class of everything that can be tuned and compared by name."""
 
 SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {

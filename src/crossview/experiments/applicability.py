@@ -28,5 +28,7 @@ def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | No
 
 def _may_get_equal(tried: list[float | None], views: Views, n_train: int) -> bool:
     """Whether views may have equal widths after the PCA: as many components as asked for, features or samples."""
+    if cell.method == "RawFeatures":
+        return False
     narrowest = min(views.n_features)
     return n_train <= narrowest or any(k is not None and k <= narrowest for k in tried)

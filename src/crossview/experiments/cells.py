@@ -158,7 +158,7 @@ class Cell(_Described):
     """
 
     data: str  # for the function that loads it
-    method: str  # a name in `crossview.METHODS` or `crossview.OPPONENTS`
+    method: str  # a name in `crossview.METHODS` or `crossview.BASELINES`
     options: Options = ()  # for loading the data
     split: Split = field(default_factory=Split)
     repeat: int = 0  # which of the splits to use

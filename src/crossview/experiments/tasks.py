@@ -215,7 +215,7 @@ def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:
 
 def _rows_by_pca(search: EmbeddingSearchCV) -> list[list[int]]:
     """The best row for each number of components that was drawn, and the best with the Euclidean distance."""
-    numbers = dict.fromkeys(params["viewpca__n_components"] for params in search.cv_results_["params"])
+    numbers = dict.fromkeys(search.cv_results_.get("param_viewpca__n_components", ()))
     found = []
     for k in sorted(numbers, key=lambda k: np.inf if k is None else k):
         rows = [_best_with(search, viewpca__n_components=k)]

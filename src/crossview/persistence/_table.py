@@ -28,6 +28,7 @@ from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.locality import LPP
 from crossview.embeddings.methods import METHODS
 from crossview.embeddings.neighbourhood import NCA
+from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
 from crossview.graphs.approximate import check_state
@@ -114,6 +115,10 @@ def _image_shape(value: Any, sizes: Sizes) -> bool:
 
 def _last_layer(value: Any, sizes: Sizes) -> bool:
     return _has_shape(value, ["h" if "h" in sizes else "D", "d"], sizes)
+
+
+def _equal_means(value: Any, sizes: Sizes) -> bool:
+    return _has_shape(value, ["D"], sizes) and _has_shape(value, ["d"], sizes)
 
 
 def _kernel(value: Any, sizes: Sizes) -> bool:
@@ -260,6 +265,7 @@ def _method(params: Mapping[str, Any]) -> dict[str, Any]:
 _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: _method(signature(cls).parameters) for cls in (*METHODS.values(), LPP, NCA)},
     Contrastive: _HEADS,
+    RawFeatures: {**_VIEWS, "means_": [_equal_means]},
     SemanticMatching: {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "intercepts_": ["d"]},
     ViewScaler: {**_VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool},
     ViewPCA: {**_VIEWS, "means_": ["D"], "components_": ["k D"], "explained_variance_ratio_": ["k"], "pooled_": bool},

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
+from crossview.embeddings.raw import RawFeatures
 from crossview.feature_maps import KernelTransformer
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.search import EmbeddingSearchCV, Grid
@@ -24,12 +25,13 @@ _LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
 
 
 def standard_pipeline(method: str) -> Pipeline:
-    """Return a scaler, a PCA and a method, all with default parameters.
+    """Return a scaler, a PCA and a method, all with default parameters; for `RawFeatures` no PCA, which learns.
 
     >>> [name for name, _ in standard_pipeline("MvDA-VC").steps]
     ['viewscaler', 'viewpca', 'mvdavc']
     """
-    return make_pipeline(ViewScaler(), ViewPCA(), ALL_METHODS[method_name(method)]())
+    cls = ALL_METHODS[method_name(method)]
+    return make_pipeline(ViewScaler(), cls()) if cls is RawFeatures else make_pipeline(ViewScaler(), ViewPCA(), cls())
 
 
 def search_space(
@@ -58,13 +60,12 @@ def search_space(
     dropped = pca is None or len(numbers) < len(pca)
     if None not in numbers and dropped and (widest <= _MAX_WIDTH_WITHOUT_PCA or not numbers):
         numbers.insert(0, None)
-    name = ALL_METHODS[method].__name__.lower()
+    cls = ALL_METHODS[method]
     values = SEARCH_SPACES[method] if own is None else own
-    grid: dict[str, list[Any]] = {
-        "viewscaler__by": list(scaling),
-        "viewpca__n_components": numbers,
-        **{f"{name}__{parameter}": list(choices) for parameter, choices in values.items()},
-    }
+    of_method = {f"{cls.__name__.lower()}__{parameter}": list(choices) for parameter, choices in values.items()}
+    if cls is RawFeatures:
+        return {"viewscaler__by": list(dict.fromkeys((None, *scaling))), **of_method}
+    grid: dict[str, list[Any]] = {"viewscaler__by": list(scaling), "viewpca__n_components": numbers, **of_method}
     return grid | {key: value for key, value in _landmarks(method, size).items() if key not in grid}
 
 
@@ -91,7 +92,7 @@ def tune(
     Parameters
     ----------
     method : str
-        A name in `crossview.METHODS` or `crossview.OPPONENTS`; case and hyphens do not matter.
+        A name in `crossview.METHODS` or `crossview.BASELINES`; case and hyphens do not matter.
     views, y
         As in `EmbeddingSearchCV.fit`.
     param_grid : dict or list of dict, optional

@@ -15,6 +15,7 @@ from crossview.experiments.plans import Panel, Place
 from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
 from crossview.report.formatting import listed
+from crossview.report.recommendation import recommend
 from crossview.report.results import (
     RANDOM_SPLITS,
     Results,
@@ -22,7 +23,6 @@ from crossview.report.results import (
     cmc_curves,
     direction_maps,
     directions,
-    euclidean,
     records,
     tabulate,
 )
@@ -37,10 +37,15 @@ AT_CHANCE = "no better than chance"
 """Note on a result that random matches would have reached."""
 
 
-def comparison_report(panel: Panel, results: Results, data: Dataset, command: str, remark: str = "") -> Report:
-    """The comparison of methods on some data; `remark` joins the summary."""
+def comparison_report(
+    panel: Panel, results: Results, data: Dataset, command: str, remark: str = "", tune: str = ""
+) -> Report:
+    """The comparison of methods on some data.
+
+    `remark` joins the summary; `tune` is the start of the command that trains what is recommended.
+    """
     first = first_places(panel, results)
-    summary = comparison_summary(panel, results, remark)
+    summary, chosen = comparison_summary(panel, results, remark, data.description), recommend(panel, results, tune)
     environment = environment_section([place.cell for place in panel.places], data)
     title = f"Comparison on {panel.columns[0]}"
     if not first:
@@ -69,24 +74,26 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
         browser = matches("matches", "Match browser", {row: mapped[row] for row in best}, data, caption)
         sections.append(Section("Matches", [browser]))
     sections += [_time_section(panel, results), _parameters_section(first, results, where), environment]
-    return Report(title, f"{summary}\n\n{data.description}".strip(), sections, command)
+    return Report(title, summary, sections, command, chosen.command if chosen else "")
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
     """Accuracy of every method on one data set, altogether and by direction."""
     values = {
         "accuracy": lambda r: r["score"],
+        "one-shot": lambda r: r["one_shot"],
         "mean average precision": lambda r: r["average_precision"],
-        "among 5 nearest classes": lambda r: r["cmc"][min(4, len(r["cmc"]) - 1)],
-        "Euclidean only": euclidean,
+        "with counterparts": lambda r: r["with_counterparts"],
         "in validation": lambda r: r["best_score"],
     }
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
-        "ordered pairs of views. All parameters, including the distance, were "
+        "ordered pairs of views. A probe's own counterpart, the same sample in the other view, is left out if its "
+        "class has another sample there. One-shot: the accuracy with one enrolled sample per class. With counterparts: "
+        "the accuracy if counterparts are left in, as in the paper. All parameters, including the distance, were "
         "chosen on training samples only, by their score in cross-validation (last column). That score ranks "
-        "parameters but does not predict accuracy, since folds have fewer samples to match with. Euclidean only: the "
-        f"accuracy with that distance. {committee_note(panel, results)}"
+        "parameters and methods but does not predict accuracy, since folds have fewer samples to match with. "
+        f"{committee_note(panel, results)}"
     ).strip()
     over = (
         RANDOM_SPLITS if panel.places[0].cell.split.n_repeats > 1 else standing(panel, results, panel.columns[0]).over

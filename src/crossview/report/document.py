@@ -200,12 +200,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A page: a title, a summary of a few sentences, sections, and the command that made it."""
+    """A page: a title, a summary of a few sentences, sections, the command that made it, and the one to run next."""
 
     title: str
     summary: str
     sections: Sequence[Section] = ()
     command: str = ""
+    next_command: str = ""
 
     @property
     def items(self) -> list[Item]:

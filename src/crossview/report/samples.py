@@ -33,6 +33,7 @@ class MappedSamples:
     latents: Views
     rows: NDArray[np.intp]  # of the data
     metric: str
+    counterparts: bool = False  # whether the gallery keeps each probe's counterpart
 
 
 def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSamples:
@@ -50,7 +51,7 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings were recorded with the result
         latents: Views = model.fit(data.views[train], labels).transform(data.views[test])
-    return MappedSamples(latents, test, "euclidean" if place.part else result["metric"])
+    return MappedSamples(latents, test, "euclidean" if place.part else result["metric"], cell.counterparts)
 
 
 def embeddings(
@@ -102,11 +103,13 @@ def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], i
         return numbers.setdefault((view, sample), len(numbers)), _class_name(data, data.y[sample])
 
     G, P = one.latents.arrays[g][gallery], one.latents.arrays[p][probes]
-    distances, columns = nearest(distances_in_chunks(G, P, one.metric), min(_RANKS, len(gallery)))
-    ranked = [
-        [Match(*shown(g, gallery[k]), float(d)) for k, d in zip(*line, strict=True)]
-        for line in zip(columns, distances, strict=True)
-    ]
+    distances, columns = nearest(distances_in_chunks(G, P, one.metric), min(_RANKS + 1, len(gallery)))
+    labels = np.asarray(data.y)[one.rows]
+    ranked = []
+    for probe, ranks, of_ranks in zip(probes, gallery[columns], distances, strict=True):
+        others = (labels[gallery] == labels[probe]) & (gallery != probe)
+        kept = np.flatnonzero((ranks != probe) | one.counterparts | ~others.any())[:_RANKS]
+        ranked.append([Match(*shown(g, int(ranks[k])), float(of_ranks[k])) for k in kept])
     return [Probe(*shown(p, int(probe)), matches) for probe, matches in zip(probes, ranked, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Which methods are the best of a comparison, which are tied with them, and how uncertain an accuracy is."""
+"""Which methods are the best of a comparison, which are tied with them, and how uncertain a score is."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ _DIGITS = 1  # of an accuracy in per cent: rows that print the same are equally 
 
 
 class Standing(NamedTuple):
-    """The rows with the highest printed accuracy, those tied with one of them, and what standard errors are over."""
+    """The rows with the highest printed score, those tied with one of them, and what standard errors are over."""
 
     best: list[str]
     tied: list[str]
@@ -42,8 +42,10 @@ class Observations(NamedTuple):
         return float(np.sqrt(n / (n - 1) * np.sum(sums**2)) / len(self.values)) if n > 1 else np.nan
 
 
-def observations(found: Sequence[Record]) -> Observations | None:
+def observations(found: Sequence[Record], score: str = "score") -> Observations | None:
     """The scores of several splits or, if there is a single one, of its test samples; None if any is missing.
+
+    Only accuracy, ``"score"``, is known of test samples.
 
     Test classes that were not trained on stand for others like them, so their samples form groups; test samples of
     known classes stand for further samples.
@@ -51,9 +53,9 @@ def observations(found: Sequence[Record]) -> Observations | None:
     done = finished(found)
     if not done or len(done) < len(found):
         return None
-    if len(done) > 1 or "sample_scores" not in done[0]:
+    if len(done) > 1 or score != "score" or "sample_scores" not in done[0]:
         over = "splits" if len(done) >= _ENOUGH else ""
-        return Observations(np.array([result["score"] for result in done]), None, over)
+        return Observations(np.array([result[score] for result in done]), None, over)
     scores = np.array(done[0]["sample_scores"], dtype=np.float64)
     known = ~np.isnan(scores)
     if done[0]["tests_on"] == "classes" and done[0]["n_test_classes"] >= _ENOUGH:
@@ -61,15 +63,35 @@ def observations(found: Sequence[Record]) -> Observations | None:
     return Observations(scores[known], None, "test samples")
 
 
-def standing(panel: Panel, results: Results, column: str) -> Standing:
+def standing(panel: Panel, results: Results, column: str, score: str = "score") -> Standing:
     """The best rows of a column, and those whose difference from one of them is within two standard errors."""
-    found = {row: observations(records(panel, results, row, column)) for row in panel.rows}
-    known = {row: scores for row, scores in found.items() if scores is not None}
+    known = known_scores(panel, results, column, score)
     printed = {row: round(100 * float(scores.values.mean()), _DIGITS) for row, scores in known.items()}
     order = sorted(printed, key=lambda row: -known[row].values.mean())
     best = [row for row in order if printed[row] == printed[order[0]]]
     tied = [row for row in order if row not in best and any(_tied(known[one], known[row]) for one in best)]
     return Standing(best, tied, known[best[0]].over if best else "")
+
+
+def leaders(panel: Panel, results: Results, column: str, score: str = "score") -> dict[str, float]:
+    """The best rows by a score and those tied with them, with their means, best first.
+
+    With too few splits to tell ties, rows are tied within two standard errors of a share of the test samples.
+    """
+    best, tied, over = standing(panel, results, column, score)
+    means = {row: float(one.values.mean()) for row, one in known_scores(panel, results, column, score).items()}
+    if best and not over:
+        top = means[best[0]]
+        n_test = np.mean([result["n_test"] for result in finished(records(panel, results, best[0], column))])
+        least = top - 2 * np.sqrt(max(top * (1 - top), 0.0) / n_test)
+        tied = [row for row in sorted(means, key=lambda row: -means[row]) if row not in best and means[row] >= least]
+    return {row: means[row] for row in (*best, *tied)}
+
+
+def known_scores(panel: Panel, results: Results, column: str, score: str = "score") -> dict[str, Observations]:
+    """The scores of the rows that have a result in every split."""
+    found = {row: observations(records(panel, results, row, column), score) for row in panel.rows}
+    return {row: scores for row, scores in found.items() if scores is not None}
 
 
 def standard_error(found: Sequence[Record]) -> float | None:

@@ -6,12 +6,13 @@ from typing import Any
 from crossview._text import counted
 from crossview.experiments.plans import Panel, method_of
 from crossview.report.formatting import listed
+from crossview.report.recommendation import advice, recommend
 from crossview.report.results import Results, finished, not_applicable, records
-from crossview.report.standing import standing
+from crossview.report.standing import known_scores, leaders, standing
 
 
-def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
-    """Which methods are the best and, in a second paragraph with `remark`, what they were compared with."""
+def comparison_summary(panel: Panel, results: Results, remark: str = "", about: str = "") -> str:
+    """Which methods are the best; what they were compared with, and `remark`; `about` the data; and what to use."""
     result = _first(panel, results)
     if result is None:
         reasons = [f"{method}: {reason}" for method, reason in failures(panel, results).items()]
@@ -20,14 +21,15 @@ def comparison_summary(panel: Panel, results: Results, remark: str = "") -> str:
     protocol.append(f"Random matches would score {100 * result['chance']:.1f} %.")
     if result["n_test"] > result["n_test_classes"]:
         protocol.append(
-            "As in the paper, the gallery holds each probe's own counterpart, the same sample in the other view; "
-            "evaluate also measures accuracy without it."
+            "A probe's own counterpart, the same sample in the other view, is left out of the gallery if its class has "
+            "another sample there."
         )
     if result["skipped"]:
         where = "" if panel.places[0].cell.split.n_repeats == 1 else " in the first split"
         skipped = f"{counted(result['skipped'], 'probe')} of {result['probes']}"
         protocol.append(f"Not scored{where}: {skipped}, whose class the gallery lacks.")
-    return "\n\n".join([" ".join(_best(panel, results)), " ".join(filter(None, protocol))])
+    best = " ".join([*_best(panel, results), *_other_orders(panel, results)])
+    return "\n\n".join(filter(None, [best, " ".join(filter(None, protocol)), about, advice(panel, results)]))
 
 
 def committee_note(panel: Panel, results: Results) -> str:
@@ -45,13 +47,16 @@ def committee_note(panel: Panel, results: Results) -> str:
     return f"{note}; here of {had}, as the search found no more."
 
 
-def comparison_facts(panel: Panel, results: Results) -> dict[str, Any]:
-    """The same for machines: data, sizes, split, folds, the best and those tied with it, and what did not run."""
+def comparison_facts(panel: Panel, results: Results, tune: str = "") -> dict[str, Any]:
+    """The same for machines: data, sizes, split, folds, the best and those tied with it, and what did not run.
+
+    `tune` is the start of the command that trains what is recommended.
+    """
     cell, result = panel.places[0].cell, _first(panel, results) or {}
     best, tied, over = standing(panel, results, panel.columns[0])
     parts = ("train", "test") if result else ()
     sizes = {part: {"samples": result[f"n_{part}"], "classes": result[f"n_{part}_classes"]} for part in parts}
-    failed = failures(panel, results)
+    failed, recommended = failures(panel, results), recommend(panel, results, tune)
     absent = {method for method in failed if not_applicable(_of_method(panel, results, method))}
     return {
         "data": {"name": cell.data, **dict(cell.options)},
@@ -62,6 +67,7 @@ def comparison_facts(panel: Panel, results: Results) -> dict[str, Any]:
         "best": best,
         "tied": tied,
         "standard_errors_over": over or None,
+        "recommended": None if recommended is None else recommended._asdict(),
         "not_applicable": {method: reason for method, reason in failed.items() if method in absent},
         "failures": {method: reason for method, reason in failed.items() if method not in absent},
     }
@@ -134,4 +140,27 @@ def _best(panel: Panel, results: Results) -> list[str]:
         sentences.append(f"Ties are differences within two standard errors over the {over}.")
     elif not over and len(done) > 1:
         sentences.append("With fewer than 5 splits, differences may be noise.")
+    return sentences
+
+
+def _other_orders(panel: Panel, results: Results) -> list[str]:
+    """Where the best by accuracy are not among the best by another score, and what that means."""
+    column, sentences = panel.columns[0], []
+    best = standing(panel, results, column).best
+    enrolled = standing(panel, results, column, "with_counterparts").best
+    if not set(enrolled) & set(leaders(panel, results, column)) and best:
+        verb, it = ("leads", "it matches") if len(enrolled) == 1 else ("lead", "they match")
+        sentences.append(
+            f"{listed(enrolled)} {verb} only if each probe's own counterpart is enrolled (with counterparts): {it} the "
+            "moment, not the class."
+        )
+    others = {"one_shot": "With one enrolled sample per class", "average_precision": "By mean average precision"}
+    for score, where in others.items():
+        ahead = leaders(panel, results, column, score)
+        if best and not set(best) & set(ahead):
+            first = next(iter(ahead))
+            own = known_scores(panel, results, column, score)[best[0]].values.mean()
+            sentences.append(
+                f"{where}, {first} is ahead ({100 * ahead[first]:.1f} % against {100 * own:.1f} % for {best[0]})."
+            )
     return sentences

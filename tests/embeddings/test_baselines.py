@@ -11,7 +11,7 @@ import numpy as np
 import oracles
 import pytest
 from commands import run
-from methods import OPPONENTS, make, make_for
+from methods import ALTERNATIVES, make, make_for
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
@@ -27,7 +27,7 @@ training = pytest.importorskip("crossview.embeddings._contrastive")
 Batch, Nodes, Trainer, batch_rows = training.Batch, training.Nodes, training.Trainer, training.batch_rows
 
 ARRAYS, Y = make()
-EVERY = pytest.mark.parametrize("model", OPPONENTS, ids=repr)
+EVERY = pytest.mark.parametrize("model", ALTERNATIVES, ids=repr)
 CPU = torch.device("cpu")
 
 
@@ -391,11 +391,11 @@ def test_nca_needs_equal_widths():
 # By name.
 
 
-def test_names_of_opponents():
-    assert list(cv.OPPONENTS) == ["Contrastive", "SemanticMatching", "NCA"]
+def test_names():
+    assert list(cv.BASELINES) == ["RawFeatures", "Contrastive", "SemanticMatching", "NCA"]
     search = cv.tune("semantic-matching", ARRAYS, Y, n_iter=2, n_folds=2)
     assert isinstance(search.best_estimator_[-1], cv.SemanticMatching)
-    with pytest.raises(ValueError, match=r"unknown method 'SupCon': use one of .*, KMvHE, Contrastive"):
+    with pytest.raises(ValueError, match=r"unknown method 'SupCon': use one of .*, KMvHE, RawFeatures, Contrastive"):
         cv.tune("SupCon", ARRAYS, Y)
 
 

@@ -1,0 +1,220 @@
+"""Which row is recommended, and what is said of it: on records made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crossview.experiments import Record, Search, Split
+from crossview.experiments.plans import comparison
+from crossview.report.recommendation import advice, recommend, recommended_row
+from crossview.report.standing import leaders
+from crossview.report.summary import comparison_facts, comparison_summary
+
+NOISE = np.array([0.02, -0.02, 0.01, -0.01, 0.0])
+
+
+def compared(rows, committees=(), kind="classes", **shared):
+    """A comparison, and its results: row → score → values by split. Scores that are not given are all alike."""
+    scores = ("score", "best_score", "one_shot", "average_precision", "with_counterparts")
+    methods = [row for row in rows if "×" not in row]
+    n = len(next(iter(next(iter(rows.values())).values())))
+    split = Split("given", 100, 1) if kind == "given" else Split(kind, 0.5, n)
+    panel = comparison("faces", {"case": 2}, methods, split, Search(members=8), committees)
+    sizes = {"n_train": 100, "n_train_classes": 10, "n_test": 90, "n_test_classes": 9, "skipped": 0, "probes": 180}
+    common = {**sizes, "views": ["NIR", "VIS"], "folds_of": "classes", "chance": 0.1, **shared}
+
+    def of_row(row, k):
+        found = {name: rows[row][name][k] if name in rows[row] else 0.5 for name in scores}
+        return found | {name: value for name, value in rows[row].items() if name not in scores}
+
+    results = {}
+    for place in panel.places:
+        if place.part:
+            continue
+        result = common | of_row(place.row, place.cell.repeat)
+        if place.row in committees:
+            result["committee"] = of_row(f"{place.row} × 8", place.cell.repeat) | {"members": [{}] * 8}
+        results[place.cell] = Record("", place.cell.to_dict(), "done", result, None, 0.0, 0.0, "", {})
+    return panel, results
+
+
+def around(mean, noise=0.0):
+    return (mean + noise * NOISE).tolist()
+
+
+# The rule.
+
+
+def test_the_highest_mean_wins_if_it_is_clearly_ahead():
+    scores = {"RawFeatures": around(0.5), "MvDA": around(0.6), "KMvHE": around(0.7), "KMvHE × 8": around(0.8)}
+    assert recommended_row(scores) == "KMvHE × 8"
+
+
+@pytest.mark.parametrize("simpler", ["RawFeatures", "MvDA", "KMvHE", "MvHE × 8"])
+def test_of_equal_rows_the_simplest_wins(simpler):
+    """Simple to complex: doing nothing, linear methods, kernel methods, committees."""
+    order = ["RawFeatures", "MvDA", "KMvHE", "MvHE × 8", "KMvHE × 8"]
+    rows = order[order.index(simpler) :]
+    noisy = dict(zip(rows, (around(0.7, k % 2) for k in range(len(rows))), strict=True))
+    noisy["KMvHE × 8"] = (np.array(noisy["KMvHE × 8"]) + 0.001 + 0.2 * NOISE).tolist()
+    assert recommended_row(noisy) == simpler
+    assert recommended_row(dict(reversed(noisy.items()))) == simpler
+
+
+def test_equal_means_within_one_standard_error_of_the_paired_difference():
+    gaps = np.array([0.05, 0.01, -0.01, 0.03, 0.0])
+    error = np.sqrt(np.mean((gaps - gaps.mean()) ** 2) * 5 / 4 / 5)
+    best = np.array([0.9, 0.3, 0.5, 0.7, 0.6])  # splits differ far more than methods do
+    for factor, chosen in ((0.99, "MvDA"), (1.01, "KMvHE")):
+        other = best - gaps + gaps.mean() - factor * error
+        assert recommended_row({"KMvHE": best.tolist(), "MvDA": other.tolist()}) == chosen
+
+
+def test_of_equally_simple_rows_the_better_wins():
+    assert recommended_row({"PCA": around(0.70, 1), "MvDA": around(0.701)}) == "MvDA"
+    assert recommended_row({"MvDA": around(0.701), "PCA": around(0.70, 1)}) == "MvDA"
+
+
+def test_a_single_split_has_no_standard_error():
+    assert recommended_row({"RawFeatures": [0.5], "MvDA": [0.501], "KMvHE": [0.502]}) == "KMvHE"
+    assert recommended_row({"KMvHE": [0.5], "RawFeatures": [0.5]}) == "RawFeatures"
+
+
+def test_a_simpler_row_that_does_not_beat_doing_nothing_is_not_taken():
+    """MvDA may be as good as KMvHE, but is behind RawFeatures, which KMvHE beats in every split."""
+    raw = np.array(around(0.70))
+    scores = {"RawFeatures": raw, "MvDA": raw - 0.005 + 3 * NOISE, "KMvHE": raw + 0.01}
+    assert recommended_row({row: found.tolist() for row, found in scores.items()}) == "KMvHE"
+
+
+# What is said.
+
+
+def test_validation_decides_and_not_the_test():
+    rows = {
+        "RawFeatures": {"best_score": around(0.4), "score": around(0.3)},
+        "MvDA": {"best_score": around(0.8), "score": around(0.5)},
+        "PCA": {"best_score": around(0.6), "score": around(0.9)},
+    }
+    panel, results = compared(rows)
+    facts = comparison_facts(panel, results, "crossview tune faces --case 2")
+    assert facts["best"] == ["PCA"]
+    command = "crossview tune faces --case 2 --method MvDA -o my.model"
+    assert facts["recommended"] == {"row": "MvDA", "validation": pytest.approx(0.8), "command": command}
+    summary = comparison_summary(panel, results)
+    said = (
+        "Recommended by validation scores alone: MvDA, with 80.0 % there. "
+        "RawFeatures, which learns nothing, has 40.0 %."
+    )
+    assert summary.endswith(said)
+    assert comparison_summary(panel, results, about="About the data.").split("\n\n")[2:] == ["About the data.", said]
+
+
+def test_committees_are_rows_of_their_own():
+    rows = {"PCA": {"best_score": around(0.4)}, "MvHE": {"best_score": around(0.6)}}
+    rows["MvHE × 8"] = {"best_score": around(0.7)}
+    panel, results = compared(rows, committees=["MvHE"])
+    found = recommend(panel, results, "crossview tune faces")
+    assert found == ("MvHE × 8", pytest.approx(0.7), "crossview tune faces --method MvHE --members 8 -o my.model")
+    assert "RawFeatures" not in advice(panel, results)  # it did not run
+
+
+@pytest.mark.parametrize("learned", [0.5, 0.699, 0.701])
+def test_learning_that_does_not_help_is_called_so(learned):
+    rows = {"RawFeatures": {"best_score": around(0.7, 1)}, "MvDA": {"best_score": around(learned)}}
+    panel, results = compared(rows)
+    assert "Learning does not help here: match the features as they are." in advice(panel, results)
+    found = recommend(panel, results, "crossview tune faces")
+    assert found.command == "crossview tune faces --method RawFeatures -o my.model"
+    assert ("MvDA has 70.1 %, within one standard error, but RawFeatures is simpler." in advice(panel, results)) == (
+        learned > 0.7
+    )
+
+
+def test_doing_nothing_alone_says_nothing_of_learning():
+    assert advice(*compared({"RawFeatures": {"best_score": around(0.7)}})).endswith("RawFeatures, with 70.0 % there.")
+
+
+@pytest.mark.parametrize(("gap", "warned"), [(0.3, True), (0.012, False), (-0.3, False)])
+@pytest.mark.parametrize("n", [2, 5])
+def test_a_choice_that_fails_the_test_is_warned_of(gap, warned, n):
+    """Two standard errors of the difference are 0.014 with five splits, and 0.04 with the first two."""
+    rows = {
+        "RawFeatures": {"best_score": around(0.4)[:n], "score": around(0.6, 1)[:n]},
+        "MvDA": {"best_score": around(0.8)[:n], "score": around(0.6 - gap)[:n]},
+    }
+    text = advice(*compared(rows))
+    assert ("On the test part, however, RawFeatures is better (60.0 % against 30.0 %)" in text) == warned
+
+
+def test_a_given_test_set_is_judged_sample_by_sample():
+    def rows(own):
+        shared = {"tests_on": "samples", "sample_classes": [0] * 90, "n_new_classes": 0}
+        raw = {"best_score": [0.4], "score": [2 / 3], "sample_scores": [1.0, 0.0, 1.0] * 30}
+        learned = {"best_score": [0.8], "score": [np.mean(own)], "sample_scores": own}
+        return compared({"RawFeatures": raw, "MvDA": learned}, kind="given", **shared)
+
+    assert "however, RawFeatures is better (66.7 % against 33.3 %)" in advice(*rows([1.0, 0.0, 0.0] * 30))
+    assert "however" not in advice(*rows([1.0, 1.0, 0.0] * 30))
+
+
+def test_a_choice_at_chance_is_called_so():
+    panel, results = compared({"RawFeatures": {"best_score": around(0.2), "score": around(0.1)}})
+    assert advice(panel, results).endswith("On the test part, it is no better than chance.")
+
+
+def test_without_a_complete_row_nothing_is_recommended():
+    panel, results = compared({"PCA": {"score": around(0.5)}, "MvDA": {}})
+    failure = {"type": "ValueError", "message": "singular", "traceback": ""}
+    failed = {
+        cell: one if cell.repeat else Record("", one.cell, "failed", None, failure, 0.0, 0.0, "", {})
+        for cell, one in results.items()
+    }
+    assert recommend(panel, failed) is None
+    assert advice(panel, failed) == ""
+    assert comparison_facts(panel, failed)["recommended"] is None
+
+
+# Other scores.
+
+
+def test_the_best_with_counterparts_only_is_called_so():
+    rows = {
+        "LDA": {"score": around(0.7), "with_counterparts": around(0.72)},
+        "MvHE": {"score": around(0.5), "with_counterparts": around(0.9)},
+    }
+    said = (
+        "MvHE leads only if each probe's own counterpart is enrolled (with counterparts): it matches the moment, not "
+        "the class."
+    )
+    assert said in comparison_summary(*compared(rows))
+    rows["MvHE"]["score"] = around(0.69, 1)  # tied
+    assert "moment" not in comparison_summary(*compared(rows))
+    rows["MvHE"]["score"] = around(0.5)
+    rows["KMvHE"] = rows["MvHE"]
+    assert "MvHE and KMvHE lead only if" in comparison_summary(*compared(rows))
+
+
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        ("one_shot", "With one enrolled sample per class, LDA is ahead (53.8 % against 12.2 % for MvHE)."),
+        ("average_precision", "By mean average precision, LDA is ahead (53.8 % against 12.2 % for MvHE)."),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_another_order_by_another_score_is_told(score, said, n):
+    rows = {
+        "LDA": {"score": around(0.7)[:n], score: around(0.538)[:n]},
+        "MvHE": {"score": around(0.72)[:n], score: around(0.122)[:n]},
+    }
+    assert said in comparison_summary(*compared(rows))
+    rows["MvHE"][score] = around(0.53, 1)[:n]  # tied over five splits, and within the noise of 90 samples
+    assert "is ahead" not in comparison_summary(*compared(rows))
+
+
+def test_few_splits_leave_the_noise_of_the_samples():
+    scores = {"PCA": 0.8, "LDA": 0.8 - 1.9 * np.sqrt(0.8 * 0.2 / 90), "MvDA": 0.8 - 2.1 * np.sqrt(0.8 * 0.2 / 90)}
+    panel, results = compared({row: {"one_shot": [value] * 3} for row, value in scores.items()})
+    assert leaders(panel, results, "faces", "one_shot") == pytest.approx({"PCA": 0.8, "LDA": scores["LDA"]})
