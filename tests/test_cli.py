@@ -57,6 +57,19 @@ def test_fit_embeds_as_python_does(model, data, tmp_path):
     assert table.column("z2")[90].as_py() == pytest.approx(expected["sketch"][0, 1])
 
 
+@pytest.mark.parametrize("value", ["inf", "Infinity"])
+def test_infinite_parameters(data, tmp_path, value):
+    path = tmp_path / "a.model"
+    facts = run("fit", data, "-o", path, "--method", "MvDA", "-p", f"coupling={value}", "-p", "whitening=0.5", "--json")
+    json.loads(facts.stdout, parse_constant=pytest.fail)
+    fitted = cv.load(path)[-1]
+    assert (fitted.coupling, fitted.whitening) == (np.inf, 0.5)
+    np.testing.assert_array_equal(*fitted.projections_)
+    told = json.loads(run("inspect", path, "--json").stdout, parse_constant=pytest.fail)
+    assert told["parameters"][-1]["coupling"] == "inf"
+    assert "coupling=inf" in run("inspect", path).stdout
+
+
 def test_cells_are_never_formulas(model, tmp_path):
     names = ["=cmd|'/c calc'!A1", "+1+cmd", "-2+cmd", "@SUM(1)", "\t=1", "＝1", "-5", "a=b"]
     written = ["'" + name if k < 6 else name for k, name in enumerate(names)]
@@ -274,7 +287,13 @@ def test_inspect_a_matcher(data, tmp_path):
     facts = json.loads(run("inspect", path, "--json").stdout)
     assert (facts["model"], facts["steps"]) == ("CrossViewClassifier", ["ViewScaler", "MvDA"])
     assert facts["parameters"][0]["by"] == "view"
-    assert facts["parameters"][1] == {"n_components": 3, "reg": matcher.embedding_[-1].reg, "center": True}
+    assert facts["parameters"][1] == {
+        "n_components": 3,
+        "reg": matcher.embedding_[-1].reg,
+        "coupling": 0.0,
+        "whitening": None,
+        "center": True,
+    }
     assert (facts["components"], facts["distance"], facts["image_shape"]) == (3, "cosine", [2, 4])
     assert (facts["gallery"], facts["classes"]) == ({"view0": 90, "view1": 7}, 18)
     assert (facts["threshold"], facts["temperature"]) == (None, matcher.temperature_)
@@ -390,7 +409,8 @@ def test_warnings_are_one_line(pictures, tmp_path):
 
 def test_json_has_no_nan_and_no_types_of_numpy():
     facts = {"a": np.float64(0.5), "b": float("nan"), 3: (np.int64(1), [True, None]), "c": np.array(["x"]), "d": min}
-    expected = {"a": 0.5, "b": None, "3": [1, [True, None]], "c": ["x"], "d": repr(min)}
+    facts |= {"e": np.inf, "f": -np.inf}
+    expected = {"a": 0.5, "b": None, "3": [1, [True, None]], "c": ["x"], "d": repr(min), "e": "inf", "f": None}
     assert jsonable(facts) == json.loads(json.dumps(jsonable(facts), allow_nan=False)) == expected
 
 
@@ -518,7 +538,7 @@ def test_inspect_in_words(data, tmp_path):
 
 def test_settings_are_shown_without_the_names_of_steps(data, tmp_path):
     told = run("tune", data, "-o", tmp_path / "m", "--method", "MvDA", "--draws", 2, "--folds", 3)
-    assert re.search(r"Best setting: scaling=\w+, pca=\w+, reg=", " ".join(told.stdout.split()))
+    assert re.search(r"Best setting: scaling=\w+, pca=\w+, .*reg=", " ".join(told.stdout.split()))
     assert "__" not in told.output
 
 

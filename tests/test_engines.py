@@ -81,6 +81,16 @@ def test_torch_agrees_with_numpy(name, dtype, tolerance, arrays):
         np.testing.assert_allclose(Z.numpy(), expected, atol=1e-4 * np.nanmax(abs(expected)))
 
 
+@pytest.mark.parametrize("arrays", [ARRAYS, GAPPED], ids=["complete", "incomplete"])
+@pytest.mark.parametrize("name", [name for name in MODELS if "whiten" in name])
+def test_coupled_and_whitened_maps_are_those_of_numpy(name, arrays):
+    expected = clone(MODELS[name]).fit(arrays, Y)
+    found = clone(MODELS[name]).fit(tensors(arrays, torch.float64), Y)
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-8)
+    for W, V in zip(found.projections_, expected.projections_, strict=True):
+        np.testing.assert_allclose(W, V, atol=1e-8 * np.abs(V).max())
+
+
 @pytest.mark.parametrize("name", ["MvHE", "KMvHE, landmarks", "MvDA-VC", "LPP"])
 def test_a_device_takes_and_gives_arrays(name):
     model, other = clone(MODELS[name]).fit(ARRAYS, Y), clone(MODELS[name]).set_params(device="cpu").fit(ARRAYS, Y)

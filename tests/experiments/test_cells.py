@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import crossview as cv
-from crossview.experiments import Cell, Search, Split, fingerprint, key, run_cell
+from crossview.experiments import Cell, Search, Split, fingerprint, key, run, run_cell
 from crossview.experiments.cells import training_size
 from crossview.experiments.runner import _task
 from crossview.experiments.tasks import _mean_cmc, sample_scores
@@ -168,9 +168,39 @@ def test_a_cell_comes_back_from_json():
     assert Cell.from_dict(json.loads(json.dumps(pairs.to_dict()))) == pairs
 
 
+def test_infinity_is_a_value_of_parameters_and_grids():
+    coupled = dataclasses.replace(CELL, parameters={"coupling": np.inf})
+    grid = Search(grid={"coupling": [0.0, np.float64(np.inf)], "whitening": [None, 1.0]})
+    for cell in (coupled, dataclasses.replace(CELL, search=grid)):
+        text = json.dumps(cell.to_dict(), allow_nan=False)
+        again = Cell.from_dict(json.loads(text))
+        assert again == cell
+        assert hash(again) == hash(cell)
+        assert key(again, "f", WIDE) == key(cell, "f", WIDE) != key(CELL, "f", WIDE)
+    assert coupled.to_dict()["parameters"] == {"coupling": "inf"}
+    assert dict(Cell.from_dict(coupled.to_dict()).parameters) == {"coupling": np.inf}
+    assert dict(grid.grid)["coupling"] == dict(Search.from_dict(grid.to_dict()).grid)["coupling"] == (0.0, np.inf)
+    standard = dataclasses.replace(CELL, method="MvHE", parameters={}, search=Search())
+    assert np.inf in cv.SEARCH_SPACES["MvHE"]["coupling"]
+    assert len(key(standard, "f", WIDE)) == 64
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_results_with_infinite_values_are_stored(tmp_path, fixed):
+    grid = {"n_components": [3]} | ({} if fixed else {"coupling": [np.inf]})
+    parameters = {"coupling": np.inf} if fixed else {}
+    cell = small("MvHE", parameters=parameters, search=Search(pca=[8], n_folds=2, grid=grid, members=2))
+    (record,) = run([cell], fakes.load_turntable, tmp_path / "results.db")
+    assert record.error is None
+    assert record.result["best_params"]["mvhe__coupling"] == "inf"
+    assert [member["mvhe__coupling"] for member in record.result["committee"]["members"]] == ["inf"] * 2
+    assert run([cell], fakes.load_turntable, tmp_path / "results.db") == [record]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"parameters": {"coupling": -np.inf}}, "parameters\\['coupling'\\] must be a finite number, infinity"),
         ({"method": "MvXX"}, "method must be one of 'PCA'"),
         ({"repeat": 10}, "choose 0 to 9"),
         ({"outliers": 1.5}, "share from 0 to 1"),

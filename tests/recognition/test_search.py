@@ -61,7 +61,7 @@ def assert_scores_of_grid_search(estimator, grid, views=VIEWS, y=Y, cv_=FOLDS, m
         (cv.GMA(), {"mu": [0.1, 1.0], "n_components": [2, 6, 20]}),
         (cv.MULDA(), {"mu": [0.1, 1.0], "n_components": [2, 6]}),
         (cv.LDA(), {"coupling": [0.0, np.inf], "whitening": [None, 0.5], "n_components": [2, 6]}),
-        (cv.CCA(), {"coupling": [0.0, 4.0, np.inf], "whitening": [None, 0.5], "n_components": [2, 6]}),
+        (cv.MCCA(), {"coupling": [0.0, 4.0, np.inf], "whitening": [None, 0.5], "n_components": [2, 6]}),
         (cv.MvHE(), {"coupling": [0.0, 4.0, np.inf], "whitening": [None, 0.5], "n_components": [2, 4]}),
         (cv.PCA(), {"whitening": [None, 0.5], "n_components": [2, 4]}),
         (cv.MvDLA(), {"n_within": [3, 8], "n_components": [2, 6]}),
@@ -271,13 +271,13 @@ def told(monkeypatch):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_says_what_is_tried(told, n_jobs):
     options = {"n_folds": 3, "members": 2, "progress": True, "n_jobs": n_jobs}
-    cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0], "mvda__n_components": [2, 4]}, **options)
+    cv.tune("MvDA", VIEWS, Y, {"mvda__center": [True, False], "mvda__n_components": [2, 4]}, **options)
     (label, total, unit), *calls = told
     assert (label, total, unit) == ("Searching for MvDA", 3 * 2 + 3 * 2 + 2, "fits")
     assert sum(steps for steps, _, _ in calls) == total
     now = list(dict.fromkeys(now for _, now, _ in calls if now))
     committee = [f"scoring the committee, fold {fold} of 3" for fold in (1, 2, 3)]
-    assert now == ["reg=0.1", "reg=1.0", *committee, "fitting the best to all samples"]
+    assert now == ["center=True", "center=False", *committee, "fitting the best to all samples"]
 
 
 def test_progress_of_a_long_search_is_printed(monkeypatch, capsys):
