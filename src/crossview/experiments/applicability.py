@@ -16,7 +16,7 @@ def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | No
         if method._needs_two_views:
             check_two_views(views, method)
         tried = space(cell, views.n_features)
-        if not _may_get_equal(tried["viewpca__n_components"], views, n_train):
+        if not _may_get_equal(tried.get("viewpca__n_components"), views, n_train):
             if method._needs_equal_widths:
                 check_equal_widths(views, method)
             check_coupling(min(tried.get(f"{type(method).__name__.lower()}__coupling", [method.coupling])), views)
@@ -26,9 +26,9 @@ def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | No
     return None
 
 
-def _may_get_equal(tried: list[float | None], views: Views, n_train: int) -> bool:
+def _may_get_equal(tried: list[float | None] | None, views: Views, n_train: int) -> bool:
     """Whether views may have equal widths after the PCA: as many components as asked for, features or samples."""
-    if cell.method == "RawFeatures":
+    if tried is None:
         return False
     narrowest = min(views.n_features)
     return n_train <= narrowest or any(k is not None and k <= narrowest for k in tried)
