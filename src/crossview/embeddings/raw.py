@@ -32,8 +32,8 @@ class RawFeatures(Embedding):
 
     Notes
     -----
-    Views need equal numbers of features, with the same meaning in every view. `crossview.tune` tries every scaling before
-    it, and no principal components, which are learned.
+    Views need equal numbers of features, with the same meaning in every view. `crossview.tune` tries every scaling
+    before it, and no principal components, which are learned.
 
     Examples
     --------
