@@ -116,6 +116,8 @@ def test_doing_nothing_is_recommended_if_learning_does_not_help(tmp_path, monkey
     run(*command.split()[1:])
     assert isinstance(cv.load("my.model").best_estimator_[-1], cv.RawFeatures)
     assert "accuracy" in run("evaluate", "my.model", "test.npz", "--no-static", "-o", "judged").stdout
+    run("fit", "train.npz", "--method", "RawFeatures", "-o", "fitted.model")
+    assert [*cv.load("fitted.model").named_steps] == ["viewscaler", "rawfeatures"]
 
 
 def test_the_same_command_computes_nothing_twice(data, tmp_path):

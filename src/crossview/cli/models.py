@@ -90,7 +90,8 @@ def fit(
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
     check_several_views(loaded, data)
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
-    pipeline = make_pipeline(scaler, cv.ViewPCA(pca), model.set_params(progress=True)).fit(loaded.views, loaded.y)
+    reducer = [] if pca is None and method == "RawFeatures" else [cv.ViewPCA(pca)]
+    pipeline = make_pipeline(scaler, *reducer, model.set_params(progress=True)).fit(loaded.views, loaded.y)
     cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
     tell(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)

@@ -69,6 +69,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     refine : int
         Maximum number of rounds of refinement. A round tries settings that differ from the best one by one step in one
         parameter, also beyond the ends of its list of values. The search ends with a round that does not improve.
+    max_samples : int, optional
+        Maximum number of samples that settings are fitted to in a fold, drawn at random: whole classes if folds split
+        classes. The best setting is fitted to all samples. Set it for kernel methods, whose time grows with the third
+        power of the number of samples.
     cv : {"auto", "classes", "samples"}, int, iterable or splitter
         How to make the folds. With ``"classes"``, the classes of the test part do not occur in the training part; with
         ``"samples"``, they do. Choose whichever resembles your test data. ``"auto"`` splits classes if there are at
@@ -133,6 +137,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         members: int = 1,
         factor: float = 1.0,
         refine: int = 0,
+        max_samples: int | None = None,
         cv: Any = "auto",
         n_folds: int = 5,
         refit: bool = True,
@@ -149,6 +154,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.members = members
         self.factor = factor
         self.refine = refine
+        self.max_samples = max_samples
         self.cv = cv
         self.n_folds = n_folds
         self.refit = refit
@@ -183,6 +189,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         candidates = self._candidates()
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
         splits = list(splitter.split(checked, labels, labels if self.folds_of_ == "classes" else groups))
+        splits = [(self._some(train, labels), test) for train, test in splits]
         self.n_splits_ = len(splits)
         if any(len(np.unique(labels[test])) < 2 for _, test in splits):
             most = f"at most half as many folds as classes, {len(np.unique(labels)) // 2}"
@@ -283,6 +290,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_choice(self.scoring, "scoring", tuple(SCORERS))
         check_count(self.members, "members", least=1)
         check_count(self.refine, "refine", least=0)
+        if self.max_samples is not None:
+            check_count(self.max_samples, "max_samples", least=2)
         check_weight(self.factor, "factor", positive=True)
         if self.factor < 1:
             raise ValueError(f"factor must be 1 or more, got {self.factor!r}.")
@@ -460,6 +469,22 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             running.popleft()
             if not in_process:
                 advance(len(scores), running[0] if running else None)
+
+    def _some(self, train: Indices, labels: NDArray[Any]) -> Indices:
+        """At most `max_samples` of the training samples of a fold: whole classes, or as many of each."""
+        if self.max_samples is None or len(train) <= self.max_samples:
+            return train
+        random = np.random.RandomState(self.random_state)
+        shuffled = random.permutation(train)
+        _, codes, counts = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
+        if self.folds_of_ == "classes":
+            order = random.permutation(len(counts))
+            n_classes = max(int(np.searchsorted(np.cumsum(counts[order]), self.max_samples, side="right")), 2)
+            return np.sort(shuffled[np.isin(codes, order[:n_classes])])
+        by_class = np.argsort(codes, kind="stable")
+        place = np.empty(len(train), dtype=np.intp)  # of every sample within its class
+        place[by_class] = np.arange(len(train)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.sort(shuffled[np.argsort(place, kind="stable")[: self.max_samples]])
 
     def _parts(self, views: Views, train: Indices, test: Indices) -> tuple[Views, Views]:
         """Training and test samples. Columns of kernel matrices are training samples."""

@@ -17,7 +17,7 @@ from crossview.views import ViewInput, Views
 __all__ = ["search_space", "standard_pipeline", "tune"]
 
 _SCALINGS = ("feature", "view")
-_PCA_DIMENSIONS = (20, 40, 80, 160)
+_PCA_DIMENSIONS = (20, 40, 80, 160, 320)
 _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
 # Landmarks of kernel methods; up to as many samples, all of them. With small classes, every sample counts more, and a
 # fit to 4,000 samples of two views takes a minute (docs/tuning.md).
@@ -62,6 +62,8 @@ def search_space(
         numbers.insert(0, None)
     cls = ALL_METHODS[method]
     values = SEARCH_SPACES[method] if own is None else own
+    if len(set(n_features)) > 1 and own is None:  # views without common coordinates cannot be coupled
+        values = {name: choices for name, choices in values.items() if name != "coupling"}
     of_method = {f"{cls.__name__.lower()}__{parameter}": list(choices) for parameter, choices in values.items()}
     if cls is RawFeatures:
         return {"viewscaler__by": list(dict.fromkeys((None, *scaling))), **of_method}
