@@ -33,6 +33,7 @@ from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import Panel
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
+from crossview.recognition.tuning import FACTOR, REFINE
 from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import listed
@@ -145,7 +146,8 @@ def compare(
     """
     chosen = _methods(methods, default=_COMPARED)
     tried = None if pca is None else _dimensions(pca)
-    search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members)
+    effort = {"factor": FACTOR, "refine": REFINE} if draws else {}
+    search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members, **effort)
     shown_together = chosen if committees.lower() == "all" else _methods(committees, "--committees")
     together = [name for name in shown_together if name in chosen]
     how = DataOptions(folder, case, size, pair_by)
@@ -232,6 +234,9 @@ def reproduce(
         str | None, typer.Option(metavar="1,2,…", help="Cases of tables with several; by default all.")
     ] = None,
     members: MembersOption = 1,
+    coupled: Annotated[
+        bool, typer.Option("--coupled", help="Also search for the coupling and whitening, which the paper lacks.")
+    ] = False,
     scoring: opt.Scoring = opt.ScoringName.accuracy_with_counterparts,
     workers: WorkersOption = _CORES,
     scheduler: SchedulerOption = None,
@@ -248,7 +253,7 @@ def reproduce(
     each choice of names has its own report.
     """
     effort = _effort(quick, repeats, draws, methods, cases)
-    effort = replace(effort, scoring=scoring.value, members=members, seed=seed)
+    effort = replace(effort, scoring=scoring.value, members=members, coupled=coupled, seed=seed)
     load = PaperLoader(folder)
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     experiments = [plan(name, effort, load.lacks) for name in wanted]

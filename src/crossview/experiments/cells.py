@@ -112,6 +112,8 @@ class Search(_Described):
     grid: Options | None = None  # values of parameters to try; by default those in `crossview.SEARCH_SPACES`
     scoring: str = "accuracy"  # of a fold
     members: int = 1  # if above 1, also score a committee of the best settings, of this size
+    factor: float = 1.0  # after every fold, one in so many settings stays
+    refine: int = 0  # rounds of steps from the best setting
 
     def __post_init__(self) -> None:
         if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
@@ -126,6 +128,7 @@ class Search(_Described):
                 check_choice(value, name, known)
         check_count(self.n_folds, "n_folds", least=2)
         check_count(self.members, "members", least=1)
+        check_count(self.refine, "refine", least=0)
         if self.n_iter is not None:
             check_count(self.n_iter, "n_iter", least=1)
             _set(self, n_iter=int(self.n_iter))

@@ -18,7 +18,7 @@ from crossview.experiments.cells import Cell, encoded, plain, space, training_si
 from crossview.metrics.cross_view import Lookup, ProbeScorer, hits, score_probes
 from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.splits import matching_folds, permute_labels
-from crossview.recognition.tuning import standard_pipeline
+from crossview.recognition.tuning import max_samples, standard_pipeline
 from crossview.views import Views
 
 _MAX_RANK = 20
@@ -91,6 +91,9 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
         members=how.members,
         cv=matching_folds(cell.split.tests_on(np.asarray(data.y)), labels[train]) if how.cv == "auto" else how.cv,
         n_folds=how.n_folds,
+        factor=how.factor,
+        refine=how.refine,
+        max_samples=max_samples(cell.method, data.views.shape[1]) if how.factor > 1 else None,
         random_state=cell.seed,
     ).fit(data.views[train], labels[train])
     return Tuned(search, data.views, labels, train, test, cell.counterparts, time.perf_counter() - start)

@@ -88,6 +88,7 @@ class Effort:
     cases: Sequence[int] = ()  # to run in tables that have several; all if empty
     scoring: str = "accuracy_with_counterparts"  # of a fold; the paper does not name it
     members: int = 1  # if more, accuracy tables also show each method as a committee of its best settings
+    coupled: bool = False  # also search for the coupling of the maps, which the paper does not have
     seed: int = 0  # of the splits
 
 
@@ -145,7 +146,10 @@ def _coil(case: int) -> Setting:
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
     """One cell for every repeat. As in the paper, galleries keep the counterparts of the probes."""
     draws = max(1, effort.draws // 3) if effort.draws is not None and method in _SLOW else effort.draws
-    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, grid=_SPACES.get(method))
+    grid = {**METHODS[method].search_space, **_SPACES.get(method, {})}
+    if not effort.coupled:
+        grid = {name: values for name, values in grid.items() if name not in ("coupling", "whitening")}
+    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, grid=grid)
     changed = {
         # A fixed number of splits, so that adding repeats later reuses the cells already computed.
         "split": Split("classes", changes.pop("n_train", setting.n_train), max(effort.repeats, _N_SPLITS), effort.seed),

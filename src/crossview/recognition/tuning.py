@@ -24,6 +24,17 @@ _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensi
 _LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
 
 
+FACTOR, REFINE = 2.0, 6
+"""How a search halves its settings and refines the best, unless it tries all of them."""
+
+_MAX_NODES = 600  # samples in all views that a kernel method is fitted to in a fold
+
+
+def max_samples(method: str, n_views: int) -> int | None:
+    """Number of samples to fit a method's settings to in a fold; None for all."""
+    return _MAX_NODES // n_views if issubclass(ALL_METHODS[method_name(method)], KernelTransformer) else None
+
+
 def standard_pipeline(method: str) -> Pipeline:
     """Return a scaler, a PCA and a method, all with default parameters; for `RawFeatures` no PCA, which learns.
 
@@ -86,7 +97,7 @@ def tune(
     y: ArrayLike,
     param_grid: Grid | None = None,
     *,
-    n_iter: int | None = 30,
+    n_iter: int | None = 40,
     **options: Any,
 ) -> EmbeddingSearchCV:
     """Search for the parameters of a method, of the scaling and PCA before it, and for the distance after it.
@@ -103,7 +114,9 @@ def tune(
         more than 2,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 2,000 landmarks, unless
         ``n_landmarks`` is listed here.
     n_iter : int, optional
-        Number of settings to draw; None tries all.
+        Number of settings to draw; None tries all, on all folds. Otherwise, half of the settings are dropped after
+        every fold, the best one is refined step by step, and kernel methods are fitted to a part of the samples until
+        the best setting is known.
     **options
         Further parameters of `EmbeddingSearchCV`, such as ``cv``, ``members`` and ``progress``.
 
@@ -125,4 +138,7 @@ def tune(
     grid = search_space(name, checked.n_features, size) if param_grid is None else param_grid
     if landmarks := _landmarks(name, size):
         grid = [landmarks | dict(given) for given in ([grid] if isinstance(grid, Mapping) else grid)]
+    if n_iter is not None:
+        effort = {"factor": FACTOR, "refine": REFINE, "max_samples": max_samples(name, checked.shape[1])}
+        options = effort | options
     return EmbeddingSearchCV(standard_pipeline(name), grid, n_iter=n_iter, **options).fit(checked, y)
