@@ -193,7 +193,7 @@ def test_results_with_infinite_values_are_stored(tmp_path, fixed):
     (record,) = run([cell], fakes.load_turntable, tmp_path / "results.db")
     assert record.error is None
     assert record.result["best_params"]["mvhe__coupling"] == "inf"
-    assert [member["mvhe__coupling"] for member in record.result["committee"]["members"]] == ["inf"] * 2
+    assert {member["mvhe__coupling"] for member in record.result["committee"]["members"]} == {"inf"}
     assert run([cell], fakes.load_turntable, tmp_path / "results.db") == [record]
 
 
