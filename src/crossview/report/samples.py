@@ -47,11 +47,12 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
         standard_pipeline(cell.method).set_params(**{name: decoded(value) for name, value in params.items()})
         for params in settings
     ]
-    model = Committee(members) if place.part else members[0]
+    several = len(members) > 1  # the search keeps the best setting alone where a committee is no better
+    model = Committee(members) if several else members[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings were recorded with the result
         latents: Views = model.fit(data.views[train], labels).transform(data.views[test])
-    return MappedSamples(latents, test, "euclidean" if place.part else result["metric"], cell.counterparts)
+    return MappedSamples(latents, test, "euclidean" if several else result["metric"], cell.counterparts)
 
 
 def embeddings(
