@@ -146,8 +146,9 @@ def compare(
     """
     chosen = _methods(methods, default=_COMPARED)
     tried = None if pca is None else _dimensions(pca)
-    effort = {"factor": FACTOR, "refine": REFINE} if draws else {}
-    search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members, **effort)
+    search = Search(tried, _scalings(scaling), draws or None, scoring=scoring.value, members=members)
+    if draws:
+        search = replace(search, factor=FACTOR, refine=REFINE)
     shown_together = chosen if committees.lower() == "all" else _methods(committees, "--committees")
     together = [name for name in shown_together if name in chosen]
     how = DataOptions(folder, case, size, pair_by)
