@@ -111,8 +111,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         One row per setting, number of components and distance: ``params``, ``param_*``, ``metric``,
         ``split*_test_score``, ``mean_test_score``, ``std_test_score`` and ``rank_test_score``. Settings that cannot be
         fitted, or that were dropped after a fold, score nan.
-    extended_ : dict of str to value
-        Best values that lie beyond the listed ones.
 
     Examples
     --------
@@ -196,6 +194,15 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"a fold tests a single class, where every match is correct: use {most}.")
         self._search(checked, labels, splits, candidates)
         return self
+
+    @property
+    def extended_(self) -> Params:
+        """Best parameters whose values lie beyond the listed ones, by name."""
+        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
+        listed: dict[str, list[Any]] = {}
+        for name, values in (item for grid in grids for item in grid.items() if not hasattr(item[1], "rvs")):
+            listed[name] = [*listed.get(name, []), *values]
+        return {name: value for name, value in self.best_params_.items() if value not in listed.get(name, [value])}
 
     def pipeline(self, params: Mapping[str, Any]) -> Any:
         """Return an unfitted copy of the estimator with the given parameters.
@@ -530,11 +537,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
         self.best_index_ = int(comparable.argmax())
         self.best_params_ = params[self.best_index_]
-        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
-        listed = {name: list(grid[name]) for grid in grids for name in grid if not hasattr(grid[name], "rvs")}
-        self.extended_ = {
-            name: value for name, value in self.best_params_.items() if value not in listed.get(name, [value])
-        }
         return np.array([number for number, _, _ in rows])
 
     def _choose_members(self, candidate_of_row: Indices) -> list[int]:
