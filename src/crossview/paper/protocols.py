@@ -16,6 +16,7 @@ from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Panel, Place, committee_name
 from crossview.paper.timing import PAPER_CASES
+from crossview.recognition.tuning import FACTOR, REFINE
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Planner: TypeAlias = "Callable[[str, Effort, Lacks], Experiment]"
@@ -88,7 +89,7 @@ class Effort:
     cases: Sequence[int] = ()  # to run in tables that have several; all if empty
     scoring: str = "accuracy_with_counterparts"  # of a fold; the paper does not name it
     members: int = 1  # if more, accuracy tables also show each method as a committee of its best settings
-    coupled: bool = False  # also search for the coupling of the maps, which the paper does not have
+    coupled: bool = False  # also search for coupling and whitening, as `crossview.tune` does; the paper has neither
     seed: int = 0  # of the splits
 
 
@@ -146,10 +147,13 @@ def _coil(case: int) -> Setting:
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
     """One cell for every repeat. As in the paper, galleries keep the counterparts of the probes."""
     draws = max(1, effort.draws // 3) if effort.draws is not None and method in _SLOW else effort.draws
-    grid = {**METHODS[method].search_space, **_SPACES.get(method, {})}
-    if not effort.coupled:
-        grid = {name: values for name, values in grid.items() if name not in ("coupling", "whitening")}
-    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, grid=grid)
+    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring)
+    if effort.coupled:
+        search = replace(search, factor=FACTOR, refine=REFINE)
+    else:
+        published = _SPACES.get(method, METHODS[method].search_space)
+        grid = {name: values for name, values in published.items() if name not in ("coupling", "whitening")}
+        search = replace(search, grid=grid)
     changed = {
         # A fixed number of splits, so that adding repeats later reuses the cells already computed.
         "split": Split("classes", changes.pop("n_train", setting.n_train), max(effort.repeats, _N_SPLITS), effort.seed),
