@@ -11,6 +11,7 @@ import numpy as np
 from crossview._backend import column_sums, concatenate, fill_missing, product, shift, to_numpy
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.kernels import KernelMap
+from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.eigen import component_signs, leading_entries
 from crossview.linalg.samples import Samples, view_sums
 from crossview.linalg.scatter import graph_scatter
@@ -96,6 +97,15 @@ class TrainingData(Samples):
         bases = self.pooled().row_spaces() * len(self.n_features) if common else self.row_spaces()
         data = replace(self.in_coordinates(bases), bases=bases)
         return replace(data, spans=data.row_spaces()) if common else data
+
+    def through(self, norm: CoupledNorm) -> TrainingData:
+        """The samples in coordinates of maps that are restricted to what they determine, in which all views share a map.
+
+        Dask arrays stay as they are, and so do others if maps are not restricted.
+        """
+        if norm.basis is None or self.views._lazy:
+            return self
+        return replace(self.in_coordinates(self.split(norm.basis)), one_map=True)
 
     def stacked(self) -> Samples:
         """The present samples of all views as one set, to be projected by the map of their view each."""

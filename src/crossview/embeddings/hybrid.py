@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from crossview.embeddings._kernel import KernelEmbedding
 from crossview.embeddings._parts import HybridProblem, HybridWeights
 from crossview.graphs.search import check_neighbours
 from crossview.linalg.classes import grams
+from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import factor_blocks, ridge, unwhiten, whiten
 from crossview.views import Views
@@ -227,7 +229,7 @@ class MvHE(Embedding):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
-            S = HybridProblem(data).scatter(self._hybrid_weights())
+            S = HybridProblem(data.through(self._norm(data))).scatter(self._hybrid_weights())
         return self._components(S, data, d)
 
     def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
@@ -259,10 +261,22 @@ class MvHE(Embedding):
         largest.n_within, largest.n_between = max(within, default=0), max(between, default=0)
         data, _ = super(MvHE, largest)._shared_solver(models, views, y)
         problem = HybridProblem(data)
-        # One scatter costs about as much as one part, so parts only pay off for many settings.
-        many = len(weights) > 1 + 2 * (len(within) + len(between))
-        scatter = problem.parts(within, between).combine if many else problem.scatter
-        return data, lambda model, data, d: model._components(scatter(model._hybrid_weights()), data, d)
+        # One scatter costs about as much as one part, so parts only pay off for many settings; where maps are
+        # restricted, they would be larger than what remains.
+        restricted = any(span is not None for span in data.spans) and not data.views._lazy
+        many = len(weights) > 1 + 2 * (len(within) + len(between)) and not restricted
+        parts = problem.parts(within, between) if many else None
+
+        @lru_cache
+        def of(coupling: float) -> HybridProblem:
+            return HybridProblem(data.through(CoupledNorm(coupling, data.n_features, data.spans)))
+
+        def solve(model: Self, data: TrainingData, d: int) -> tuple[Array, Array]:
+            weights = model._hybrid_weights()
+            S = of(model.coupling).scatter(weights) if parts is None else parts.combine(weights)
+            return model._components(S, data, d)
+
+        return data, solve
 
 
 class KMvHE(KernelEmbedding, MvHE):

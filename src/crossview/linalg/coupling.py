@@ -61,14 +61,14 @@ class CoupledNorm:
         """Number of columns of T."""
         if self._one_map:
             return self.widths[0]
-        return sum(self.widths) if self._basis is None else self._basis.shape[1]
+        return sum(self.widths) if self.basis is None else self.basis.shape[1]
 
     def restrict(self, S: Array) -> Array:
         """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled.
 
-        With one map, S may also be the sum of its blocks.
+        With one map, S may also be the sum of its blocks; with a `basis`, it may be the scatter in its coordinates.
         """
-        if not self.coupling and self._basis is None:
+        if (not self.coupling and self.basis is None) or (self.basis is not None and len(S) == self.order):
             return S
         if self._one_map and len(S) == self.widths[0]:
             return S / len(self.widths)
@@ -77,8 +77,8 @@ class CoupledNorm:
             n, D = len(self.widths), self.widths[0]
             folded: Array = S.reshape(n, D, n, D).sum(axis=(0, 2)) / n
             return folded
-        if self._basis is not None:
-            restricted: Array = self._basis.T @ S @ self._basis
+        if self.basis is not None:
+            restricted: Array = self.basis.T @ S @ self.basis
             return restricted
         rooted: Array = self._root(self._root(S).T)
         return rooted
@@ -89,8 +89,8 @@ class CoupledNorm:
             n = len(self.widths)
             tiled: Array = np.concatenate([U] * n) / np.sqrt(n)
             return tiled
-        if self._basis is not None:
-            maps: Array = self._basis @ U
+        if self.basis is not None:
+            maps: Array = self.basis @ U
             return maps
         return self._root(U)
 
@@ -99,7 +99,7 @@ class CoupledNorm:
         return bool(np.isinf(self.coupling))
 
     @cached_property
-    def _basis(self) -> Array | None:
+    def basis(self) -> Array | None:
         """T as a matrix, if maps are restricted; otherwise T is M^(-1/2)."""
         if self._one_map or all(B is None for B in self.spans):
             return None

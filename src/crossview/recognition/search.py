@@ -34,6 +34,8 @@ Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Splits: TypeAlias = Sequence[tuple[Indices, Indices]]
 
 _LEAST_KEPT = 8  # settings that are scored on every fold
+_STARTS = 3  # best settings from which a refinement steps
+_LEAD = 0.05  # of the best setting after no fold; steps from it that are further behind are dropped
 _ALL_COMPONENTS = sys.maxsize  # the number to score where it is not searched for; scores cap it
 
 
@@ -67,8 +69,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Successive halving over the folds: after every fold, only the best settings stay, one in `factor`, but at least
         8. 1 scores all settings on all folds.
     refine : int
-        Maximum number of rounds of refinement. A round tries settings that differ from the best one by one step in one
-        parameter, also beyond the ends of its list of values. The search ends with a round that does not improve.
+        Maximum number of rounds of refinement. A round tries settings that differ from one of the three best by one
+        step in one parameter, also beyond the ends of its list of values, until there are no others.
     max_samples : int, optional
         Maximum number of samples that settings are fitted to in a fold, drawn at random: whole classes if folds split
         classes. The best setting is fitted to all samples. Set it for kernel methods, whose time grows with the third
@@ -397,11 +399,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 if not (new := self._refined(scorer, found, len(splits))):
                     break
                 best = scorer.leaders(found, len(splits), range(len(candidates) - len(new)))[0]
-                for fold in range(len(splits)):
-                    score(fold, new)
-                    new = [c for c in new if scorer.best(found, fold + 1, c) > scorer.best(found, fold + 1, best)]
-                if not new:
-                    break
+                for k in range(1, len(splits) + 1):
+                    score(k - 1, new)
+                    # The best setting may owe its lead to the first folds.
+                    least = scorer.best(found, k, best) - _LEAD * (1 - k / len(splits))
+                    new = [c for c in new if scorer.best(found, k, c) > least]
             candidate_of_row = self._store_results(scorer.collect(found, len(splits)), candidates)
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
@@ -419,24 +421,24 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 advance(self.members)
 
     def _refined(self, scorer: Scorer, found: Mapping[str, Score], n_folds: int) -> list[int]:
-        """Add candidates that differ from the best one by a step in one parameter; return their numbers."""
-        candidates = scorer.candidates
-        best = candidates[scorer.leaders(found, n_folds, range(len(candidates)))[0]]
+        """Add candidates that differ from one of the best by a step in one parameter; return their numbers."""
+        candidates, free = scorer.candidates, self._whitening_name
         grid = self.param_grid if isinstance(self.param_grid, Mapping) else self.param_grid[0]
         lists = {name: list(values) for name, values in grid.items() if not hasattr(values, "rvs")}
-        known = {settings_text(candidate.params) for candidate in candidates}
-        first = len(candidates)
-        for name, value in best.params.items():
-            if name == self._components_name or name not in lists:
-                continue
-            for other in steps(lists[name], value):
-                whitenings = lists.get(self._whitening_name, [None])
-                free = [{}] if name == self._whitening_name else [{self._whitening_name: w} for w in whitenings]
-                for one in free if self._whitening_name in best.params else [{}]:
-                    candidate = self._candidate({**best.params, **one, name: other})
-                    if (text := settings_text(candidate.params)) not in known:
-                        known.add(text)
-                        candidates.append(candidate)
+        known, first = {settings_text(candidate.params) for candidate in candidates}, len(candidates)
+        starts: dict[str, Params] = {}  # the whitening aside, whose values are all tried
+        for number in scorer.leaders(found, n_folds, range(first)):
+            params = candidates[number].params
+            starts.setdefault(settings_text({name: params[name] for name in params if name != free}), params)
+        for start in list(starts.values())[:_STARTS]:
+            for name in sorted(lists.keys() & start.keys() - {self._components_name}):
+                for other in steps(lists[name], start[name]):
+                    others = lists[free] if free in lists and name != free else [start.get(free)]
+                    for whitening in others:
+                        params = {**start, **({free: whitening} if free in start else {}), name: other}
+                        if (text := settings_text(params)) not in known:
+                            known.add(text)
+                            candidates.append(self._candidate(params))
         return list(range(first, len(candidates)))
 
     def _score_file(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> ScoreFile:
