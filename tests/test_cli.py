@@ -130,7 +130,7 @@ def test_tune_takes_every_score(data, tmp_path, scoring):
 
 def test_tune_makes_committees(data, tmp_path):
     path = tmp_path / "t.model"
-    options = ("--method", "MvDA", "--draws", 6, "--folds", 3, "--members", 4)
+    options = ("--method", "MvDLA", "--draws", 6, "--folds", 3, "--members", 4)
     found = json.loads(run("tune", data, "-o", path, *options, "--json").stdout)
     assert len(found["members"]) == 4
     facts = json.loads(run("inspect", path, "--json").stdout)
@@ -160,8 +160,12 @@ def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
         assert process.wait() == -9
         assert not torn.exists()
     ended = subprocess.run(command(torn), env=environment, check=True, capture_output=True, text=True)
-    resumed = re.search(r"Searching for KMvHE: resuming with (\d+) of 128 fits done", ended.stderr)
-    assert 18 <= int(resumed[1]) < 120
+    resumed = re.findall(r"Searching for KMvHE: resuming with (\d+) of (\d+) fits done", ended.stderr)
+    assert len(resumed) == 1
+    restored, total = map(int, resumed[0])
+    assert 18 <= restored < 120
+    drawn = 40 * len(cv.SEARCH_SPACES["KMvHE"]["whitening"])
+    assert total == drawn + drawn // 2 + drawn // 4 + 3 * 2 + 2
     assert not scores.exists()
     subprocess.run(command(tmp_path / "calm.model"), env=environment, check=True, capture_output=True)
     assert torn.read_bytes() == (tmp_path / "calm.model").read_bytes()

@@ -185,13 +185,14 @@ class Scorer:
         scores = {number: self.best(found, n_folds, number) for number in numbers}
         return sorted((c for c in scores if np.isfinite(scores[c])), key=lambda c: -scores[c])
 
-    def collect(self, found: Mapping[str, Score], n_splits: int) -> list[Array]:
+    def collect(self, found: Mapping[str, Score], n_splits: int, n_given: int) -> list[Array]:
         """Scores of every candidate by fold, number of components and distance; nan without a fit.
 
-        Raises an error if no candidate can be fitted in every fold.
+        Raises an error if no candidate can be fitted in every fold. Failures count for the given candidates, the first
+        ones: values beyond the lists may be impossible.
         """
         table = [[found.get(_name(fold, c)) for c in range(len(self.candidates))] for fold in range(n_splits)]
-        failures = [score for row in table for score in row if isinstance(score, ValueError)]
+        failures = [score for row in table for score in row[:n_given] if isinstance(score, ValueError)]
         scores = [np.full((n_splits, len(c.dimensions), len(self.metrics)), np.nan) for c in self.candidates]
         for fold, row in enumerate(table):
             for of_candidate, score in zip(scores, row, strict=True):
@@ -202,9 +203,9 @@ class Scorer:
                 raise failures[-1]
             raise ValueError(f"no setting can be fitted in every fold: {failures[-1]}")
         if failures:
-            tried = sum(score is not None for row in table for score in row)
+            tried = sum(score is not None for row in table for score in row[:n_given])
             message = f"{len(failures)} of {tried} fits failed; the last: {failures[-1]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=5)  # where fit was called
+            warnings.warn(message, FitFailedWarning, stacklevel=4)  # where fit was called
         return scores
 
     def _score(self, number: int, fitted: Any, test: Views, y: NDArray[Any]) -> Score:

@@ -52,8 +52,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Values to try, by parameter name as in ``set_params``, for example ``mvhe__beta`` in a pipeline made by
         ``make_pipeline``. Values are lists or, if `n_iter` is given, distributions with an ``rvs`` method.
     n_iter : int, optional
-        Number of settings to draw at random; None tries all. The embedding's number of components does not count,
-        because one fit serves all listed values, except for `Contrastive` and `NCA`. The estimator's current
+        Number of settings to draw at random; None tries all. The embedding's number of components and its whitening do
+        not count, because one fit serves all listed values, except for `Contrastive` and `NCA`. The estimator's current
         parameters, if listed, are always tried.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
@@ -95,7 +95,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The estimator with the best parameters, fitted on all samples; a `Committee` if `members` is more than 1.
+        The estimator with the best parameters, or the `Committee` if it is better, fitted on all samples.
     best_params_ : dict
         The best parameters, ready for ``estimator.set_params(**search.best_params_)``.
     best_metric_, best_score_ : str and float
@@ -198,11 +198,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     @property
     def extended_(self) -> Params:
         """Best parameters whose values lie beyond the listed ones, by name."""
-        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
-        listed: dict[str, list[Any]] = {}
-        for name, values in (item for grid in grids for item in grid.items() if not hasattr(item[1], "rvs")):
-            listed[name] = [*listed.get(name, []), *values]
-        return {name: value for name, value in self.best_params_.items() if value not in listed.get(name, [value])}
+        lists = self._lists
+        return {name: value for name, value in self.best_params_.items() if value not in lists.get(name, [value])}
 
     def pipeline(self, params: Mapping[str, Any]) -> Any:
         """Return an unfitted copy of the estimator with the given parameters.
@@ -318,6 +315,15 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return [(f"{name}__", step) for name, step in self.estimator.steps if step not in (None, "passthrough")]
 
     @property
+    def _lists(self) -> dict[str, list[Any]]:
+        """Listed values of all grids, by parameter name."""
+        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
+        lists: dict[str, list[Any]] = {}
+        for name, values in (item for grid in grids for item in grid.items() if not hasattr(item[1], "rvs")):
+            lists[name] = [*lists.get(name, []), *values]
+        return lists
+
+    @property
     def _whitening_name(self) -> str:
         """Full name of the embedding's whitening."""
         return f"{self._steps()[-1][0]}whitening"
@@ -354,7 +360,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Values of the whitening share an eigen-solve, so all are tried with every draw.
         """
-        free = {name: values for name, values in grids[0].items() if name == self._whitening_name}
+        name = self._whitening_name
+        values = grids[0].get(name)
+        is_free = isinstance(values, Sequence) and all(grid.get(name) == values for grid in grids)
+        free = {name: values} if is_free else {}
         rest = [{name: values for name, values in grid.items() if name not in free} for grid in grids]
         if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(rest))):
             return list(ParameterGrid(grids))
@@ -379,20 +388,24 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _search(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> None:
         """Score the candidates, choose, and fit the best."""
         scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
+        n_given, sizes = len(candidates), [len(candidates)]
+        for _ in splits[1:]:
+            sizes.append(min(sizes[-1], self._n_kept(sizes[-1])))
         # A committee counts as its members in every fold, and so does the final fit.
-        total = len(splits) * self.members * (self.members > 1) + self.members * self.refit
+        total = sum(sizes) + len(splits) * self.members * (self.members > 1) + self.members * self.refit
         label = f"Searching for {type(self._steps()[-1][1]).__name__}"
         with progress(label, total, self.progress, unit="fits") as advance:
             found = dict(scorer.kept.known)
+            advance(0, restored=sum("candidate" in name for name in found))
 
-            def score(fold: int, numbers: Sequence[int]) -> None:
+            def score(fold: int, numbers: Sequence[int], expected: int = 0) -> None:
+                advance(0, more=len(numbers) - expected)
                 self._score_fold(scorer, fold, numbers, views, y, splits[fold], found, advance)
 
-            alive = list(range(len(candidates)))
-            for fold in range(len(splits)):
-                score(fold, alive)
-                n_kept = max(round(len(alive) / self.factor), 2 * self.members, _LEAST_KEPT)
-                alive = scorer.leaders(found, fold + 1, alive)[:n_kept]
+            alive = list(range(n_given))
+            for fold, size in enumerate(sizes):
+                score(fold, alive, size)
+                alive = scorer.leaders(found, fold + 1, alive)[: self._n_kept(len(alive))]
             for _ in range(self.refine if alive else 0):
                 if not (new := self._refined(scorer, found, len(splits))):
                     break
@@ -402,7 +415,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                     new = [c for c in new if scorer.best(found, fold + 1, c) > scorer.best(found, fold + 1, best)]
                 if not new:
                     break
-            candidate_of_row = self._store_results(scorer.collect(found, len(splits)), candidates)
+            candidate_of_row = self._store_results(scorer.collect(found, len(splits), n_given), candidates)
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
             self.members_ = self._choose_members(candidate_of_row)
@@ -418,14 +431,16 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 self.best_estimator_ = self._fit_best(views, y)
                 advance(self.members)
 
+    def _n_kept(self, n_settings: int) -> int:
+        """Number of settings to keep after a fold, if so many can be fitted."""
+        return max(round(n_settings / self.factor), 2 * self.members, _LEAST_KEPT)
+
     def _refined(self, scorer: Scorer, found: Mapping[str, Score], n_folds: int) -> list[int]:
         """Add candidates that differ from the best one by a step in one parameter; return their numbers."""
         candidates = scorer.candidates
         best = candidates[scorer.leaders(found, n_folds, range(len(candidates)))[0]]
-        grid = self.param_grid if isinstance(self.param_grid, Mapping) else self.param_grid[0]
-        lists = {name: list(values) for name, values in grid.items() if not hasattr(values, "rvs")}
-        known = {settings_text(candidate.params) for candidate in candidates}
-        first = len(candidates)
+        lists, first = self._lists, len(candidates)
+        known = {settings_text(dict(sorted(candidate.params.items()))) for candidate in candidates}
         for name, value in best.params.items():
             if name == self._components_name or name not in lists:
                 continue
@@ -434,7 +449,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 free = [{}] if name == self._whitening_name else [{self._whitening_name: w} for w in whitenings]
                 for one in free if self._whitening_name in best.params else [{}]:
                     candidate = self._candidate({**best.params, **one, name: other})
-                    if (text := settings_text(candidate.params)) not in known:
+                    if (text := settings_text(dict(sorted(candidate.params.items())))) not in known:
                         known.add(text)
                         candidates.append(candidate)
         return list(range(first, len(candidates)))
@@ -443,7 +458,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The file that keeps the scores of exactly this search, if there is to be one."""
         if self.resume is None:
             return ScoreFile(None)
-        what = [fingerprint(views, y), self._steps(), splits, candidates, self.metrics, self.scoring]
+        # Candidates are kept by number, so all that decides which ones are dropped and added counts.
+        course = [self._lists, self.factor, self._n_kept(0)]
+        what = [fingerprint(views, y), self._steps(), splits, candidates, self.metrics, self.scoring, course]
         return ScoreFile(self.resume, what)
 
     def _score_fold(
@@ -460,7 +477,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Add the scores of candidates on one fold to those found; errors if fits fail."""
         running, in_process = deque[str](), effective_n_jobs(self.n_jobs) == 1
         missing, (train, test) = scorer.missing(fold, numbers), split
-        advance(0, more=len(numbers), restored=len(numbers) - len(missing))
         if not missing:
             return
 
@@ -486,8 +502,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, codes, counts = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
         if self.folds_of_ == "classes":
             order = random.permutation(len(counts))
-            n_classes = max(int(np.searchsorted(np.cumsum(counts[order]), self.max_samples, side="right")), 2)
-            return np.sort(shuffled[np.isin(codes, order[:n_classes])])
+            n_classes = np.searchsorted(np.cumsum(counts[order]), self.max_samples, side="right")
+            if n_classes > 1:
+                return np.sort(shuffled[np.isin(codes, order[:n_classes])])
         by_class = np.argsort(codes, kind="stable")
         place = np.empty(len(train), dtype=np.intp)  # of every sample within its class
         place[by_class] = np.arange(len(train)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -548,7 +565,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         eligible = ~np.isnan(mean) & ((self.cv_results_["metric"] == "cosine") | ("cosine" not in self.metrics))
         order = np.flatnonzero(eligible)[np.argsort(-mean[eligible], kind="stable")]
         _, first = np.unique(candidate_of_row[order], return_index=True)
-        return [int(row) for row in order[np.sort(first)][: self.members]]
+        members = [int(row) for row in order[np.sort(first)][: self.members]]
+        return members if len(members) > 1 else [self.best_index_]
 
     def _committee_score(
         self, kept: ScoreFile, views: Views, y: NDArray[Any], splits: Splits, advance: Advance
