@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from commands import run
-from methods import make
+from methods import make, make_noisy
 from PIL import Image
 from sklearn.pipeline import make_pipeline
 
@@ -115,6 +115,26 @@ def test_tune_saves_the_search(data, tmp_path):
     told = run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3, "--folds-of", "samples").stdout
     assert "over 3 folds of samples" in told
     assert cv.load(path).folds_of_ == "samples"
+
+
+def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
+    monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", ())
+    (photo, sketch), y = make_noisy()
+    np.savez(tmp_path / "noisy.npz", photo=photo, sketch=sketch, y=y)
+    command = ("tune", tmp_path / "noisy.npz", "-o", tmp_path / "t.model", "--method", "MvDA", "--folds", 3)
+    for regs, expected in (([0.001, 0.01], True), ([0.001, 0.01, 0.1, 1.0, 10.0], False)):
+        monkeypatch.setitem(cv.SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": regs})
+        told = run(*command).stdout
+        search = cv.load(tmp_path / "t.model")
+        assert bool(search.extended_) == expected
+        assert ("Beyond the values listed: reg=" in told) == expected
+        if expected:
+            assert f"\nBeyond the values listed: reg={search.best_params_['mvda__reg']}\n" in told
+        found = json.loads(run(*command, "--json").stdout)
+        assert found["extended"] == search.extended_
+        assert found["extended"].items() <= found["parameters"].items()
+    monkeypatch.setitem(cv.SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": [0.001, 0.01]})
+    assert "Beyond" not in run(*command, "--draws", 0).stdout  # tries what is listed, nothing else
 
 
 @pytest.mark.parametrize("scoring", SCORERS)

@@ -120,7 +120,7 @@ def _group(candidates: Sequence[int], params: Mapping[int, Params]) -> list[list
 
 
 def steps(values: Sequence[Any], value: Any) -> list[Any]:
-    """The values next to one in an ascending list, or beyond its ends if it consists of numbers; None comes last.
+    """The values next to one among those listed, or beyond them by the ratio of the last two; None comes last.
 
     >>> steps([0.1, 0.3], 0.3), steps([1, 3], 1), steps(["a", "b", "c"], "a"), steps([0.0, 1.0, float("inf")], 0.0)
     ([0.1, 0.9], [3], ['b', 'c'], [1.0])
@@ -132,8 +132,10 @@ def steps(values: Sequence[Any], value: Any) -> list[Any]:
         return others + numbers[-1:]
     k = numbers.index(value)
     near = numbers[max(k - 1, 0) : k] + numbers[k + 1 : k + 2]
-    if len(near) == 1 and numbers[0] > 0 and np.isfinite(numbers[-1]):
-        beyond = value * value / near[0]
+    listed = [v for v in numbers if v in values]
+    if len(near) == 1 and len(listed) > 1 and numbers[0] > 0 and np.isfinite(numbers[-1]):
+        inner, outer = listed[1::-1] if k == 0 else listed[-2:]
+        beyond = value * outer / inner
         beyond = round(beyond) if all(isinstance(v, Integral) for v in numbers) else float(f"{beyond:.2g}")
         near += [beyond] if beyond > 0 and beyond != value else []
     return near + (others if k == len(numbers) - 1 else [])
