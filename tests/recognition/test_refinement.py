@@ -197,8 +197,8 @@ class TestRefinement:
         values = search.cv_results_["param_viewpca__n_components"]
         assert max(values) > 1
         assert np.isnan(search.cv_results_["mean_test_score"][values > 1]).all()
+        grid["viewpca__n_components"].append(-1.0)
         with pytest.warns(FitFailedWarning, match="1 of 7 fits failed"):
-            grid["viewpca__n_components"].append(-1.0)
             cv.EmbeddingSearchCV(pipeline, grid, cv=FOLDS, refine=3).fit(VIEWS, Y)
 
     @pytest.mark.parametrize("n_iter", [None, 4, 100])
