@@ -158,6 +158,13 @@ def test_tune_makes_committees(data, tmp_path):
     assert facts["components"] == cv.load(path).best_estimator_.n_components_
     run("embed", path, data, "-o", tmp_path / "z.csv")
     assert (tmp_path / "z.csv").exists()
+    assert run("tune", data, "-o", path, *options).stdout.startswith("MvDLA × 4: accuracy ")
+
+
+def test_a_committee_that_is_no_better_is_not_told_of(data, tmp_path):
+    options = ("--method", "MvDA", "--draws", 6, "--folds", 3, "--members", 4)
+    assert run("tune", data, "-o", tmp_path / "t.model", *options).stdout.startswith("MvDA: accuracy ")
+    assert "members" not in json.loads(run("inspect", tmp_path / "t.model", "--json").stdout)
 
 
 def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):

@@ -226,6 +226,24 @@ class TestRefinement:
             assert "reg" not in search.extended_ or isinstance(grid, list)
             assert search.best_score_ == np.nanmax(search.cv_results_["mean_test_score"])
 
+    def test_what_is_drawn_from_a_distribution_is_kept(self):
+        grid = {"reg": [0.01, 0.1, 1.0], "whitening": uniform(0.1, 1.0)}
+        model = cv.MvDA(whitening=0.3)
+        search = cv.EmbeddingSearchCV(model, grid, n_iter=1, cv=FOLDS, refine=3, metrics=["cosine"]).fit(VIEWS, Y)
+        assert len(search.cv_results_["params"]) > 2
+        assert {one["whitening"] for one in search.cv_results_["params"]} == {0.3}
+
+    def test_a_whitening_beyond_the_list_is_tried_with_further_steps(self):
+        """Each round tries the best setting's own whitening, listed or not, with every step of the ridge."""
+        views, y = make_noisy()
+        grid = {"reg": [0.001, 0.01], "whitening": [10.0, 30.0], "n_components": [4]}
+        search = cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=3, refine=10).fit(views, y)
+        assert search.extended_ == {"reg": 1.0, "whitening": 3.3}
+        tried = {(one["reg"], one["whitening"]) for one in search.cv_results_["params"]}
+        reg, whitening = search.best_params_["reg"], search.best_params_["whitening"]
+        for other in steps(grid["reg"], reg):
+            assert {(other, own) for own in (*grid["whitening"], whitening)} <= tried
+
     def test_all_settings_fail(self):
         with pytest.raises(ValueError, match="no setting can be fitted in every fold: reg must be"):
             cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [-1.0, -2.0]}, cv=FOLDS, factor=2, refine=3).fit(VIEWS, Y)

@@ -169,7 +169,7 @@ def tune(
         print_json(found)
         return
     beyond = f"Beyond the values listed: {settings_text(search.extended_)}\n" if search.extended_ else ""
-    who = method if members == 1 else f"{method} × {len(search.members_)}"
+    who = method if len(search.members_) == 1 else f"{method} × {len(search.members_)}"
     out.print(
         f"{who}: {scoring.value.replace('_', ' ')} {search.best_score_:.1%} in cross-validation over "
         f"{search.n_splits_} folds of {search.folds_of_}, {search.best_metric_} distance. Best setting: "

@@ -441,13 +441,15 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         best = candidates[scorer.leaders(found, n_folds, range(len(candidates)))[0]]
         lists, first = self._lists, len(candidates)
         known = {settings_text(dict(sorted(candidate.params.items()))) for candidate in candidates}
+        whitening = self._whitening_name
+        free: list[Params] = [{}]
+        if whitening in best.params:
+            free = [{whitening: one} for one in (*lists.get(whitening, []), best.params[whitening])]
         for name, value in best.params.items():
             if name == self._components_name or name not in lists:
                 continue
             for other in steps(lists[name], value):
-                whitenings = lists.get(self._whitening_name, [None])
-                free = [{}] if name == self._whitening_name else [{self._whitening_name: w} for w in whitenings]
-                for one in free if self._whitening_name in best.params else [{}]:
+                for one in [{}] if name == whitening else free:
                     candidate = self._candidate({**best.params, **one, name: other})
                     if (text := settings_text(dict(sorted(candidate.params.items())))) not in known:
                         known.add(text)
