@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from commands import run
-from methods import make
+from methods import make, make_noisy
 from PIL import Image
 from sklearn.pipeline import make_pipeline
 
@@ -117,6 +117,26 @@ def test_tune_saves_the_search(data, tmp_path):
     assert cv.load(path).folds_of_ == "samples"
 
 
+def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
+    monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", ())
+    (photo, sketch), y = make_noisy()
+    np.savez(tmp_path / "noisy.npz", photo=photo, sketch=sketch, y=y)
+    command = ("tune", tmp_path / "noisy.npz", "-o", tmp_path / "t.model", "--method", "MvDA", "--folds", 3)
+    for regs, expected in (([0.001, 0.01], True), ([0.001, 0.01, 0.1, 1.0, 10.0], False)):
+        monkeypatch.setitem(cv.SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": regs})
+        told = run(*command).stdout
+        search = cv.load(tmp_path / "t.model")
+        assert bool(search.extended_) == expected
+        assert ("Beyond the values listed: reg=" in told) == expected
+        if expected:
+            assert f"\nBeyond the values listed: reg={search.best_params_['mvda__reg']}\n" in told
+        found = json.loads(run(*command, "--json").stdout)
+        assert found["extended"] == search.extended_
+        assert found["extended"].items() <= found["parameters"].items()
+    monkeypatch.setitem(cv.SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": [0.001, 0.01]})
+    assert "Beyond" not in run(*command, "--draws", 0).stdout  # tries what is listed, nothing else
+
+
 @pytest.mark.parametrize("scoring", SCORERS)
 def test_tune_takes_every_score(data, tmp_path, scoring):
     path = tmp_path / "t.model"
@@ -130,7 +150,7 @@ def test_tune_takes_every_score(data, tmp_path, scoring):
 
 def test_tune_makes_committees(data, tmp_path):
     path = tmp_path / "t.model"
-    options = ("--method", "MvDA", "--draws", 6, "--folds", 3, "--members", 4)
+    options = ("--method", "MvDLA", "--draws", 6, "--folds", 3, "--members", 4)
     found = json.loads(run("tune", data, "-o", path, *options, "--json").stdout)
     assert len(found["members"]) == 4
     facts = json.loads(run("inspect", path, "--json").stdout)
@@ -138,6 +158,13 @@ def test_tune_makes_committees(data, tmp_path):
     assert facts["components"] == cv.load(path).best_estimator_.n_components_
     run("embed", path, data, "-o", tmp_path / "z.csv")
     assert (tmp_path / "z.csv").exists()
+    assert run("tune", data, "-o", path, *options).stdout.startswith("MvDLA × 4: accuracy ")
+
+
+def test_a_committee_that_is_no_better_is_not_told_of(data, tmp_path):
+    options = ("--method", "MvDA", "--draws", 6, "--folds", 3, "--members", 4)
+    assert run("tune", data, "-o", tmp_path / "t.model", *options).stdout.startswith("MvDA: accuracy ")
+    assert "members" not in json.loads(run("inspect", tmp_path / "t.model", "--json").stdout)
 
 
 def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
@@ -160,8 +187,12 @@ def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
         assert process.wait() == -9
         assert not torn.exists()
     ended = subprocess.run(command(torn), env=environment, check=True, capture_output=True, text=True)
-    resumed = re.search(r"Searching for KMvHE: resuming with (\d+) of 128 fits done", ended.stderr)
-    assert 18 <= int(resumed[1]) < 120
+    resumed = re.findall(r"Searching for KMvHE: resuming with (\d+) of (\d+) fits done", ended.stderr)
+    assert len(resumed) == 1
+    restored, total = map(int, resumed[0])
+    assert 18 <= restored < 120
+    drawn = 40 * len(cv.SEARCH_SPACES["KMvHE"]["whitening"])
+    assert total == drawn + drawn // 2 + drawn // 4 + 3 * 2 + 2
     assert not scores.exists()
     subprocess.run(command(tmp_path / "calm.model"), env=environment, check=True, capture_output=True)
     assert torn.read_bytes() == (tmp_path / "calm.model").read_bytes()

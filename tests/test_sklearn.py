@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from methods import make
 from scipy.stats import loguniform
 from sklearn import config_context
 from sklearn.base import clone
@@ -346,8 +347,12 @@ def test_names_of_outputs(frames):
         names(list("abc"))
     with pytest.raises(ValueError, match="input_features is not equal to feature_names_ of view 'photo'"):
         pipeline[0].get_feature_names_out(list("bacdefgh"))
-    search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}, members=2).fit(X, y)
-    assert search.get_feature_names_out().tolist() == [f"committee{k}" for k in range(4)]
+    search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}).fit(X, y)
+    assert search.get_feature_names_out().tolist() == ["mvhe0", "mvhe1"]
+    weak = cv.KMvHE(6, n_landmarks=10)  # better together
+    search = cv.EmbeddingSearchCV(weak, {"random_state": [*range(8)]}, members=5, n_folds=3)
+    search.fit(*make(m=90, sizes=(12, 12, 12), n_classes=18))
+    assert search.get_feature_names_out().tolist() == [f"committee{k}" for k in range(30)]
     assert make_pipeline(cv.MvDA(), cv.ViewScaler()).fit(X, y).get_feature_names_out()[0] == "photo__mvda0"
 
 

@@ -53,6 +53,18 @@ def make(m=60, sizes=(6, 4), n_classes=6, seed=0):
     return [np.tanh(z @ rng.normal(size=(4, D))) + 0.1 * rng.normal(size=(m, D)) for D in sizes], y
 
 
+def make_noisy(m=120, D=60, n_classes=12, seed=0):
+    """Views with many features of noise: discriminants of them need a large ridge."""
+    random = np.random.default_rng(seed)
+    y = np.arange(m) % n_classes
+    means = random.normal(size=(n_classes, 4))
+    views = [
+        np.hstack([1.5 * means[y] @ random.normal(size=(4, 4)), np.zeros((m, D - 4))]) + random.normal(size=(m, D))
+        for _ in range(2)
+    ]
+    return views, y
+
+
 def make_for(model, sizes=(6, 4), **options):
     """`make`, with views of equal width if the model needs them."""
     return make(sizes=sizes[:1] * len(sizes) if needs_equal_widths(model) else sizes, **options)

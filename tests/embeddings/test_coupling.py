@@ -162,6 +162,14 @@ def test_views_of_unequal_width_cannot_be_coupled(model):
             clone(model).set_params(coupling=wrong).fit([X, Y], CLASSES)
 
 
+@pytest.mark.parametrize("model", COUPLED, ids=lambda model: type(model).__name__)
+def test_one_map_has_at_most_as_many_components_as_features(model):
+    arrays = make(n=2)
+    fitted = clone(model).set_params(n_components=8, coupling=np.inf).fit(arrays, CLASSES)
+    assert fitted.n_components_ <= 4
+    assert all(W.shape == (4, fitted.n_components_) for W in fitted.projections_)
+
+
 def test_mulda_directions_are_uncorrelated_in_every_view():
     arrays = make()
     model = cv.MULDA(4, reg=1e-9, coupling=3.0).fit(arrays, CLASSES)

@@ -352,19 +352,29 @@ def test_folds_match_the_split(kind, n_train):
 
 
 def test_a_committee_is_scored_beside_the_best_setting(turntable):
-    alone = run_cell(small("MvHE"), turntable)
-    cell = small("MvHE")
+    grid = {"n_landmarks": [6], "random_state": [0, 1, 2, 3], "n_components": [2, 4]}  # weak models, better together
+    cell = small("KMvHE", search=Search(pca=[8, 16], n_folds=2, grid=grid))
+    alone = run_cell(cell, turntable)
     result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
     committee = result.pop("committee")
     assert result["score"] == alone["score"]
     assert result["best_params"] == alone["best_params"]
     assert len(committee["members"]) == 3
+    assert committee["best_score"] > alone["best_score"]
     train, test = cell.split.rows(turntable.y, 0)
-    members = [standard_pipeline("MvHE").set_params(**params) for params in committee["members"]]
+    members = [standard_pipeline("KMvHE").set_params(**params) for params in committee["members"]]
     model = cv.Committee(members).fit(turntable.views[train], turntable.y[train])
     assert committee["score"] == model.score(turntable.views[test], turntable.y[test])
     assert 0 < committee["best_score"] <= 1
     json.dumps(committee, allow_nan=False)
+
+
+def test_a_committee_that_is_no_better_is_the_best_setting(turntable):
+    cell = small("MvHE")
+    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
+    committee = result.pop("committee")
+    assert committee["members"] == [result["best_params"]]
+    assert (committee["score"], committee["best_score"]) == (result["score"], result["best_score"])
 
 
 def test_a_method_that_does_not_suit_the_data_says_so(turntable):

@@ -434,6 +434,15 @@ def test_committees_with_fewer_members_say_so():
     assert "; here of 4 to 6, as" in committee_note(panel, results)
 
 
+def test_committees_that_are_no_better_say_so():
+    note = committee_note(*committees(1))
+    assert note.endswith("search. In 4 of 4 searches, it was no better than the best setting, shown instead.")
+    panel, results = committees(6)
+    cell = panel.places[-1].cell
+    results[cell] = record(cell, result(0.8, committee=result(0.9, members=[{}])))
+    assert "; here of 6, as the search found no more. In 1 of 4 searches, it" in committee_note(panel, results)
+
+
 def test_training_samples_in_one_view_only_are_counted():
     panel = few()
     summary = comparison_summary(panel, recorded(panel, lambda p: result(0.5, n_train_single=3)))

@@ -163,16 +163,18 @@ def tune(
             "folds_of": search.folds_of_,
             "metric": search.best_metric_,
             "parameters": search.best_params_,
+            "extended": search.extended_,
             "members": [search.cv_results_["params"][row] for row in search.members_],
         }
         print_json(found)
         return
-    who = method if members == 1 else f"{method} × {len(search.members_)}"
+    beyond = f"Beyond the values listed: {settings_text(search.extended_)}\n" if search.extended_ else ""
+    who = method if len(search.members_) == 1 else f"{method} × {len(search.members_)}"
     out.print(
         f"{who}: {scoring.value.replace('_', ' ')} {search.best_score_:.1%} in cross-validation over "
         f"{search.n_splits_} folds of {search.folds_of_}, {search.best_metric_} distance. Best setting: "
         f"{settings_text(search.best_params_)}\n"
-        f"saved as {output}",
+        f"{beyond}saved as {output}",
         markup=False,
     )
 

@@ -410,7 +410,7 @@ class GMA(_PairedDiscriminant):
         check_choice(self.constraint, "constraint", ("within", "total"))
 
     def _max_components(self, data: TrainingData) -> int:
-        return sum(data.n_features)
+        return self._norm(data).order
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         if self.constraint == "within":

@@ -120,7 +120,7 @@ def _group(candidates: Sequence[int], params: Mapping[int, Params]) -> list[list
 
 
 def steps(values: Sequence[Any], value: Any) -> list[Any]:
-    """The values next to one in an ascending list, or beyond its ends if it consists of numbers; None comes last.
+    """The values next to one among those listed, or beyond them by the ratio of the last two; None comes last.
 
     >>> steps([0.1, 0.3], 0.3), steps([1, 3], 1), steps(["a", "b", "c"], "a"), steps([0.0, 1.0, float("inf")], 0.0)
     ([0.1, 0.9], [3], ['b', 'c'], [1.0])
@@ -132,8 +132,10 @@ def steps(values: Sequence[Any], value: Any) -> list[Any]:
         return others + numbers[-1:]
     k = numbers.index(value)
     near = numbers[max(k - 1, 0) : k] + numbers[k + 1 : k + 2]
-    if len(near) == 1 and numbers[0] > 0 and np.isfinite(numbers[-1]):
-        beyond = value * value / near[0]
+    listed = [v for v in numbers if v in values]
+    if len(near) == 1 and len(listed) > 1 and numbers[0] > 0 and np.isfinite(numbers[-1]):
+        inner, outer = listed[1::-1] if k == 0 else listed[-2:]
+        beyond = value * outer / inner
         beyond = round(beyond) if all(isinstance(v, Integral) for v in numbers) else float(f"{beyond:.2g}")
         near += [beyond] if beyond > 0 and beyond != value else []
     return near + (others if k == len(numbers) - 1 else [])
@@ -185,13 +187,14 @@ class Scorer:
         scores = {number: self.best(found, n_folds, number) for number in numbers}
         return sorted((c for c in scores if np.isfinite(scores[c])), key=lambda c: -scores[c])
 
-    def collect(self, found: Mapping[str, Score], n_splits: int) -> list[Array]:
+    def collect(self, found: Mapping[str, Score], n_splits: int, n_given: int) -> list[Array]:
         """Scores of every candidate by fold, number of components and distance; nan without a fit.
 
-        Raises an error if no candidate can be fitted in every fold.
+        Raises an error if no candidate can be fitted in every fold. Failures count for the given candidates, the first
+        ones: values beyond the lists may be impossible.
         """
         table = [[found.get(_name(fold, c)) for c in range(len(self.candidates))] for fold in range(n_splits)]
-        failures = [score for row in table for score in row if isinstance(score, ValueError)]
+        failures = [score for row in table for score in row[:n_given] if isinstance(score, ValueError)]
         scores = [np.full((n_splits, len(c.dimensions), len(self.metrics)), np.nan) for c in self.candidates]
         for fold, row in enumerate(table):
             for of_candidate, score in zip(scores, row, strict=True):
@@ -202,9 +205,9 @@ class Scorer:
                 raise failures[-1]
             raise ValueError(f"no setting can be fitted in every fold: {failures[-1]}")
         if failures:
-            tried = sum(score is not None for row in table for score in row)
+            tried = sum(score is not None for row in table for score in row[:n_given])
             message = f"{len(failures)} of {tried} fits failed; the last: {failures[-1]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=5)  # where fit was called
+            warnings.warn(message, FitFailedWarning, stacklevel=4)  # where fit was called
         return scores
 
     def _score(self, number: int, fitted: Any, test: Views, y: NDArray[Any]) -> Score:

@@ -54,8 +54,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Values to try, by parameter name as in ``set_params``, for example ``mvhe__beta`` in a pipeline made by
         ``make_pipeline``. Values are lists or, if `n_iter` is given, distributions with an ``rvs`` method.
     n_iter : int, optional
-        Number of settings to draw at random; None tries all. The embedding's number of components does not count,
-        because one fit serves all listed values, except for `Contrastive` and `NCA`. The estimator's current
+        Number of settings to draw at random; None tries all. The embedding's number of components and its whitening do
+        not count, because one fit serves all listed values, except for `Contrastive` and `NCA`. The estimator's current
         parameters, if listed, are always tried.
     metrics : sequence of {"euclidean", "cosine"}
         Distances to try.
@@ -97,7 +97,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The estimator with the best parameters, fitted on all samples; a `Committee` if `members` is more than 1.
+        The estimator with the best parameters, or the `Committee` if it is better, fitted on all samples.
     best_params_ : dict
         The best parameters, ready for ``estimator.set_params(**search.best_params_)``.
     best_metric_, best_score_ : str and float
@@ -200,11 +200,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     @property
     def extended_(self) -> Params:
         """Best parameters whose values lie beyond the listed ones, by name."""
-        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
-        listed: dict[str, list[Any]] = {}
-        for name, values in (item for grid in grids for item in grid.items() if not hasattr(item[1], "rvs")):
-            listed[name] = [*listed.get(name, []), *values]
-        return {name: value for name, value in self.best_params_.items() if value not in listed.get(name, [value])}
+        lists = self._lists
+        return {name: value for name, value in self.best_params_.items() if value not in lists.get(name, [value])}
 
     def pipeline(self, params: Mapping[str, Any]) -> Any:
         """Return an unfitted copy of the estimator with the given parameters.
@@ -320,6 +317,15 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return [(f"{name}__", step) for name, step in self.estimator.steps if step not in (None, "passthrough")]
 
     @property
+    def _lists(self) -> dict[str, list[Any]]:
+        """Listed values of all grids, by parameter name."""
+        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
+        lists: dict[str, list[Any]] = {}
+        for name, values in (item for grid in grids for item in grid.items() if not hasattr(item[1], "rvs")):
+            lists[name] = [*lists.get(name, []), *values]
+        return lists
+
+    @property
     def _whitening_name(self) -> str:
         """Full name of the embedding's whitening."""
         return f"{self._steps()[-1][0]}whitening"
@@ -356,7 +362,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Values of the whitening share an eigen-solve, so all are tried with every draw.
         """
-        free = {name: values for name, values in grids[0].items() if name == self._whitening_name}
+        name = self._whitening_name
+        values = grids[0].get(name)
+        is_free = isinstance(values, Sequence) and all(grid.get(name) == values for grid in grids)
+        free = {name: values} if is_free else {}
         rest = [{name: values for name, values in grid.items() if name not in free} for grid in grids]
         if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(rest))):
             return list(ParameterGrid(grids))
@@ -381,20 +390,24 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _search(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> None:
         """Score the candidates, choose, and fit the best."""
         scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
+        n_given, sizes = len(candidates), [len(candidates)]
+        for _ in splits[1:]:
+            sizes.append(min(sizes[-1], self._n_kept(sizes[-1])))
         # A committee counts as its members in every fold, and so does the final fit.
-        total = len(splits) * self.members * (self.members > 1) + self.members * self.refit
+        total = sum(sizes) + len(splits) * self.members * (self.members > 1) + self.members * self.refit
         label = f"Searching for {type(self._steps()[-1][1]).__name__}"
         with progress(label, total, self.progress, unit="fits") as advance:
             found = dict(scorer.kept.known)
+            advance(0, restored=sum("candidate" in name for name in found))
 
-            def score(fold: int, numbers: Sequence[int]) -> None:
+            def score(fold: int, numbers: Sequence[int], expected: int = 0) -> None:
+                advance(0, more=len(numbers) - expected)
                 self._score_fold(scorer, fold, numbers, views, y, splits[fold], found, advance)
 
-            alive = list(range(len(candidates)))
-            for fold in range(len(splits)):
-                score(fold, alive)
-                n_kept = max(round(len(alive) / self.factor), 2 * self.members, _LEAST_KEPT)
-                alive = scorer.leaders(found, fold + 1, alive)[:n_kept]
+            alive = list(range(n_given))
+            for fold, size in enumerate(sizes):
+                score(fold, alive, size)
+                alive = scorer.leaders(found, fold + 1, alive)[: self._n_kept(len(alive))]
             for _ in range(self.refine if alive else 0):
                 if not (new := self._refined(scorer, found, len(splits))):
                     break
@@ -404,7 +417,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                     # The best setting may owe its lead to the first folds.
                     least = scorer.best(found, k, best) - _LEAD * (1 - k / len(splits))
                     new = [c for c in new if scorer.best(found, k, c) > least]
-            candidate_of_row = self._store_results(scorer.collect(found, len(splits)), candidates)
+            candidate_of_row = self._store_results(scorer.collect(found, len(splits), n_given), candidates)
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
             self.members_ = self._choose_members(candidate_of_row)
@@ -420,23 +433,27 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 self.best_estimator_ = self._fit_best(views, y)
                 advance(self.members)
 
+    def _n_kept(self, n_settings: int) -> int:
+        """Number of settings to keep after a fold, if so many can be fitted."""
+        return max(round(n_settings / self.factor), 2 * self.members, _LEAST_KEPT)
+
     def _refined(self, scorer: Scorer, found: Mapping[str, Score], n_folds: int) -> list[int]:
         """Add candidates that differ from one of the best by a step in one parameter; return their numbers."""
-        candidates, free = scorer.candidates, self._whitening_name
-        grid = self.param_grid if isinstance(self.param_grid, Mapping) else self.param_grid[0]
-        lists = {name: list(values) for name, values in grid.items() if not hasattr(values, "rvs")}
-        known, first = {settings_text(candidate.params) for candidate in candidates}, len(candidates)
+        candidates, lists, free = scorer.candidates, self._lists, self._whitening_name
+        known, first = {_text(candidate.params) for candidate in candidates}, len(candidates)
         starts: dict[str, Params] = {}  # the whitening aside, whose values are all tried
         for number in scorer.leaders(found, n_folds, range(first)):
             params = candidates[number].params
-            starts.setdefault(settings_text({name: params[name] for name in params if name != free}), params)
+            starts.setdefault(_text({name: params[name] for name in params if name != free}), params)
         for start in list(starts.values())[:_STARTS]:
+            others: list[Params] = [{}]
+            if free in start:
+                others = [{free: one} for one in (*lists.get(free, []), start[free])]
             for name in sorted(lists.keys() & start.keys() - {self._components_name}):
                 for other in steps(lists[name], start[name]):
-                    others = lists[free] if free in lists and name != free else [start.get(free)]
-                    for whitening in others:
-                        params = {**start, **({free: whitening} if free in start else {}), name: other}
-                        if (text := settings_text(params)) not in known:
+                    for one in [{}] if name == free else others:
+                        params = {**start, **one, name: other}
+                        if (text := _text(params)) not in known:
                             known.add(text)
                             candidates.append(self._candidate(params))
         return list(range(first, len(candidates)))
@@ -445,7 +462,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The file that keeps the scores of exactly this search, if there is to be one."""
         if self.resume is None:
             return ScoreFile(None)
-        what = [fingerprint(views, y), self._steps(), splits, candidates, self.metrics, self.scoring]
+        # Candidates are kept by number, so all that decides which ones are dropped and added counts.
+        course = [self._lists, self.factor, self._n_kept(0)]
+        what = [fingerprint(views, y), self._steps(), splits, candidates, self.metrics, self.scoring, course]
         return ScoreFile(self.resume, what)
 
     def _score_fold(
@@ -462,7 +481,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Add the scores of candidates on one fold to those found; errors if fits fail."""
         running, in_process = deque[str](), effective_n_jobs(self.n_jobs) == 1
         missing, (train, test) = scorer.missing(fold, numbers), split
-        advance(0, more=len(numbers), restored=len(numbers) - len(missing))
         if not missing:
             return
 
@@ -488,8 +506,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, codes, counts = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
         if self.folds_of_ == "classes":
             order = random.permutation(len(counts))
-            n_classes = max(int(np.searchsorted(np.cumsum(counts[order]), self.max_samples, side="right")), 2)
-            return np.sort(shuffled[np.isin(codes, order[:n_classes])])
+            n_classes = np.searchsorted(np.cumsum(counts[order]), self.max_samples, side="right")
+            if n_classes > 1:
+                return np.sort(shuffled[np.isin(codes, order[:n_classes])])
         by_class = np.argsort(codes, kind="stable")
         place = np.empty(len(train), dtype=np.intp)  # of every sample within its class
         place[by_class] = np.arange(len(train)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -550,7 +569,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         eligible = ~np.isnan(mean) & ((self.cv_results_["metric"] == "cosine") | ("cosine" not in self.metrics))
         order = np.flatnonzero(eligible)[np.argsort(-mean[eligible], kind="stable")]
         _, first = np.unique(candidate_of_row[order], return_index=True)
-        return [int(row) for row in order[np.sort(first)][: self.members]]
+        members = [int(row) for row in order[np.sort(first)][: self.members]]
+        return members if len(members) > 1 else [self.best_index_]
 
     def _committee_score(
         self, kept: ScoreFile, views: Views, y: NDArray[Any], splits: Splits, advance: Advance
@@ -576,3 +596,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         fitted = self.fit_rows(self.members_, views, y)
         members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
         return fitted[0] if len(fitted) == 1 else Committee(members)._of(fitted, views)
+
+
+def _text(params: Params) -> str:
+    """Parameters in words, whatever their order."""
+    return settings_text(dict(sorted(params.items())))

@@ -24,7 +24,7 @@ _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensi
 _LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
 
 
-FACTOR, REFINE = 2.0, 6
+FACTOR, REFINE = 2.0, 2
 """How a search halves its settings and refines the best, unless it tries all of them."""
 
 _MAX_NODES = 600  # samples in all views that a kernel method is fitted to in a fold

@@ -33,18 +33,23 @@ def comparison_summary(panel: Panel, results: Results, remark: str = "", about: 
 
 
 def committee_note(panel: Panel, results: Results) -> str:
-    """What the rows of committees are, and how many members they have if fewer settings were tried; may be empty."""
+    """What the rows of committees are, and where they have fewer members than asked for; may be empty."""
     rows = [row for row in panel.rows if row != method_of(row)]
     if not rows:
         return ""
     wanted = max(place.cell.search.members for place in panel.places)
     done = [result for row in rows for result in finished(records(panel, results, row, panel.columns[0]))]
-    fewest, most = (f((len(result["members"]) for result in done), default=wanted) for f in (min, max))
-    note = f"{rows[0]} is a committee of the {wanted} best settings of the search"
-    if fewest == wanted:
-        return f"{note}."
+    sizes = [len(result["members"]) for result in done]
+    several = [size for size in sizes if size > 1] or [wanted]
+    fewest, most, alone = min(several), max(several), sizes.count(1)
     had = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    return f"{note}; here of {had}, as the search found no more."
+    fewer = "" if fewest == wanted else f"; here of {had}, as the search found no more"
+    note = f"{rows[0]} is a committee of the {wanted} best settings of the search{fewer}."
+    if alone:
+        note += (
+            f" In {alone} of {counted(len(sizes), 'search')}, it was no better than the best setting, shown instead."
+        )
+    return note
 
 
 def comparison_facts(panel: Panel, results: Results, tune: str = "") -> dict[str, Any]:
