@@ -99,7 +99,7 @@ class TrainingData(Samples):
         return replace(data, spans=data.row_spaces()) if common else data
 
     def through(self, norm: CoupledNorm) -> TrainingData:
-        """The samples in coordinates of maps that are restricted to what they determine, in which all views share a map.
+        """The samples in coordinates of maps that are restricted to what they determine; all views then share a map.
 
         Dask arrays stay as they are, and so do others if maps are not restricted.
         """
