@@ -94,9 +94,12 @@ class TrainingData(Samples):
         """The same samples, in coordinates of the directions in which they vary: of each view, or common to all."""
         if self.maps is not None:
             return self
-        bases = self.pooled().row_spaces() * len(self.n_features) if common else self.row_spaces()
+        bases = self.row_spaces()
+        if not common or all(basis is None for basis in bases):
+            return replace(self.in_coordinates(bases), bases=bases)
+        bases = self.pooled().row_spaces() * len(self.n_features)
         data = replace(self.in_coordinates(bases), bases=bases)
-        return replace(data, spans=data.row_spaces()) if common else data
+        return replace(data, spans=data.row_spaces())
 
     def through(self, norm: CoupledNorm) -> TrainingData:
         """The samples in coordinates of maps that are restricted to what they determine; all views then share a map.

@@ -72,16 +72,14 @@ class CoupledNorm:
             return S
         if self._one_map and len(S) == self.widths[0]:
             return S / len(self.widths)
-        S = np.tril(S) + np.tril(S, -1).T
         if self._one_map:
-            n, D = len(self.widths), self.widths[0]
-            folded: Array = S.reshape(n, D, n, D).sum(axis=(0, 2)) / n
+            folded: Array = np.sum(self._column_sums(S), axis=0) / len(self.widths)
             return folded
         if self.basis is not None:
+            S = np.tril(S) + np.tril(S, -1).T
             restricted: Array = self.basis.T @ S @ self.basis
             return restricted
-        rooted: Array = self._root(self._root(S).T)
-        return rooted
+        return self._rooted(S)
 
     def expand(self, U: Array) -> Array:
         """``T U``: the stacked maps."""
@@ -108,6 +106,27 @@ class CoupledNorm:
         if self.coupling:
             stacked = self._root(scipy.linalg.qr(self._root(stacked), mode="economic")[0])
         return stacked
+
+    def _rooted(self, S: Array) -> Array:
+        """``M^(-1/2) S M^(-1/2)``, block by block."""
+        n, D = len(self.widths), self.widths[0]
+        a = 1.0 / np.sqrt(1.0 + self.coupling)
+        sums = self._column_sums(S)
+        shared = ((1.0 - a) / n) ** 2 * np.sum(sums, axis=0)
+        sums = [a * (1.0 - a) / n * one + 0.5 * shared for one in sums]
+        rooted = np.empty_like(S)
+        given, found = S.reshape(n, D, n, D), rooted.reshape(n, D, n, D)
+        for i in range(n):
+            for j in range(i + 1):
+                block = a * a * given[i, :, j] + sums[j] + sums[i].T
+                found[i, :, j], found[j, :, i] = block, block.T
+        return rooted
+
+    def _column_sums(self, S: Array) -> list[Array]:
+        """Sum of the blocks in each block column of a symmetric matrix, by its lower triangle of blocks."""
+        n, D = len(self.widths), self.widths[0]
+        blocks = S.reshape(n, D, n, D)
+        return [sum((blocks[j, :, i].T for i in range(j)), blocks[j:, :, j].sum(axis=0)) for j in range(n)]
 
     def _root(self, W: Array) -> Array:
         """``M^(-1/2) W``, where M^(-1/2) = (a I + (1 - a) J) ⊗ I with a = (1 + c)^(-1/2)."""
