@@ -150,7 +150,7 @@ def test_tune_takes_every_score(data, tmp_path, scoring):
 
 def test_tune_makes_committees(data, tmp_path):
     path = tmp_path / "t.model"
-    options = ("--method", "MvDLA", "--draws", 6, "--folds", 3, "--members", 4)
+    options = ("--method", "LDA", "--draws", 3, "--folds", 3, "--members", 4)
     found = json.loads(run("tune", data, "-o", path, *options, "--json").stdout)
     assert len(found["members"]) == 4
     facts = json.loads(run("inspect", path, "--json").stdout)
@@ -158,7 +158,7 @@ def test_tune_makes_committees(data, tmp_path):
     assert facts["components"] == cv.load(path).best_estimator_.n_components_
     run("embed", path, data, "-o", tmp_path / "z.csv")
     assert (tmp_path / "z.csv").exists()
-    assert run("tune", data, "-o", path, *options).stdout.startswith("MvDLA × 4: accuracy ")
+    assert run("tune", data, "-o", path, *options).stdout.startswith("LDA × 4: accuracy ")
 
 
 def test_a_committee_that_is_no_better_is_not_told_of(data, tmp_path):

@@ -142,8 +142,8 @@ class TestRefinement:
         assert refined.best_params_ == {"reg": 1.0, "n_components": 4}
         assert refined.extended_ == {"reg": 1.0}
         assert refined.best_estimator_.reg == 1.0
-        # One step up at a time while the score improves; the last round does not.
-        assert list(dict.fromkeys(refined.cv_results_["param_reg"])) == [0.001, 0.01, 0.1, 1.0, 10.0]
+        # One step at a time from the three best, until their neighbours are known.
+        assert sorted(set(refined.cv_results_["param_reg"])) == [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
         every = {"reg": [0.001, 0.01, 0.1, 1.0, 10.0], "n_components": [4]}
         every = cv.EmbeddingSearchCV(cv.MvDA(), every, cv=3).fit(views, y)
         assert every.best_params_ == refined.best_params_
@@ -154,7 +154,7 @@ class TestRefinement:
         for refine, expected in ((1, [0.1]), (2, [0.1, 1.0])):
             grid = {"reg": [0.001, 0.01], "n_components": [4]}
             search = cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=3, refine=refine).fit(views, y)
-            assert list(dict.fromkeys(search.cv_results_["param_reg"])) == [0.001, 0.01, *expected]
+            assert [reg for reg in sorted(set(search.cv_results_["param_reg"])) if reg > 0.01] == expected
 
     def test_a_round_tries_all_steps_from_the_best(self, fits):
         grid = {"reg": [0.01, 0.1, 1.0], "coupling": [0.0, 4.0], "center": [True, False], "n_components": [2, 4]}
@@ -166,15 +166,16 @@ class TestRefinement:
         expected.append({**start, "center": False})
         assert sorted(map(repr, ({k: one[k] for k in start} for one in tried))) == sorted(map(repr, expected))
         scores = [search.cv_results_[f"split{fold}_test_score"].reshape(-1, 2) for fold in range(3)]
-        for row in range(1, 5):  # those that fall behind the start after a fold are dropped
+        for row in range(1, 5):  # those that fall behind the start after a fold are dropped; the lead shrinks
             for fold in range(1, 3):
-                ahead = np.mean(scores[:fold], axis=0)[row].max() > np.mean(scores[:fold], axis=0)[0].max()
+                least = np.mean(scores[:fold], axis=0)[0].max() - 0.05 * (1 - fold / 3)
+                ahead = np.mean(scores[:fold], axis=0)[row].max() > least
                 assert np.isnan(scores[fold][row]).all() == (not ahead)
 
     def test_whitenings_are_tried_with_every_draw_and_step(self):
         grid = {"reg": [0.01, 0.1, 1.0], "whitening": [None, 0.5], "n_components": [2, 4]}
         options = {"n_iter": 2, "cv": FOLDS, "metrics": ["cosine"]}
-        for refine, n_regs in ((0, 2), (1, 3)):
+        for refine, n_regs in ((0, 2), (1, 4)):  # a step from either draw, also beyond the list
             search = cv.EmbeddingSearchCV(cv.MvDA(), grid, refine=refine, **options).fit(VIEWS, Y)
             tried = Counter((one["reg"], one["whitening"]) for one in search.cv_results_["params"])
             regs = {reg for reg, _ in tried}
@@ -298,7 +299,7 @@ class TestPartOfTheSamples:
         searches = [cv.tune("KMvHE", VIEWS, Y, grid, n_folds=3, n_iter=n) for n in (40, None)]
         assert [search.max_samples for search in searches] == [30, None]
         assert [search.factor for search in searches] == [2, 1]
-        assert [search.refine for search in searches] == [6, 0]
+        assert [search.refine for search in searches] == [2, 0]
         assert cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, n_folds=3).max_samples is None
 
 
