@@ -291,8 +291,10 @@ def check_weight(value: object, name: str, *, positive: bool = False) -> None:
 
 def check_coupling(coupling: object, views: Views) -> None:
     """Refuse a coupling that is not a number of 0 or more, or infinity; and one of views without common coordinates."""
+    if isinstance(coupling, str) and coupling == "auto":
+        return
     if isinstance(coupling, bool | np.bool_) or not isinstance(coupling, Real) or not float(coupling) >= 0:
-        raise ValueError(f"coupling must be a number, 0 or more, or infinity, got {coupling!r}.")
+        raise ValueError(f"coupling must be 'auto' or a number, 0 or more, or infinity, got {coupling!r}.")
     if coupling and len(set(views.n_features)) > 1:
         widths = ", ".join(map(str, views.n_features))
         what = f"coupling={coupling:g} needs views of equal width, with the same features, got {widths}"

@@ -71,7 +71,7 @@ def make_for(model, sizes=(6, 4), **options):
 
 
 def needs_equal_widths(model):
-    return model._needs_equal_widths or model.coupling > 0
+    return model._needs_equal_widths or model.coupling not in (0, "auto")
 
 
 def improves(value, W, normalise, seed, size, n_trials=200):

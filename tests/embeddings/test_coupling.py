@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import oracles
 import pytest
@@ -10,6 +12,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview.linalg import correspondence
+from crossview.linalg.samples import Samples
 
 CLASSES = np.arange(40) % 5
 COUPLINGS = [0.0, 0.5, 4.0, 100.0]
@@ -157,8 +161,8 @@ def test_views_of_unequal_width_cannot_be_coupled(model):
     X, Y = make(n=2)
     with pytest.raises(cv.exceptions.NotApplicableError, match="equal width"):
         clone(model).set_params(coupling=1.0).fit([X, Y[:, :3]], CLASSES)
-    for wrong in (-1.0, np.nan, "auto", True):
-        with pytest.raises(ValueError, match="coupling must be a number"):
+    for wrong in (-1.0, np.nan, "automatic", True):
+        with pytest.raises(ValueError, match="coupling must be 'auto' or a number"):
             clone(model).set_params(coupling=wrong).fit([X, Y], CLASSES)
 
 
@@ -358,3 +362,73 @@ def test_methods_without_refits_are_fitted_again():
         expected = clone(model).set_params(**setting).fit(views, CLASSES).transform(views)
         found = model._refitter(views, CLASSES, [setting])(setting).transform(views)
         np.testing.assert_array_equal(found.arrays[0], expected.arrays[0])
+
+
+def similarity(arrays):
+    """Mean similarity of a sample in two views, and its deviations above those of all orders of features, by loops."""
+    centred = [X - X.mean(axis=0) for X in arrays]
+    n, D = len(centred), centred[0].shape[1]
+    squares = sum((X**2).sum() for X in centred) * (n - 1)
+
+    def products(order):
+        pairs = [(X, Z) for i, X in enumerate(centred) for Z in centred[:i]]
+        return sum((x @ z[order] + z @ x[order]) for X, Z in pairs for x, z in zip(X, Z, strict=True))
+
+    found = [products(list(order)) for order in itertools.permutations(range(D))]
+    return found[0] / squares, (found[0] - np.mean(found)) / np.std(found, ddof=0)
+
+
+class TestAuto:
+    """``coupling="auto"`` couples views whose features correspond."""
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_orders_of_features(self, seed, monkeypatch):
+        arrays = [X + seed % 3 * np.roll(X, 1, axis=1) for X in make(D=5, seed=seed)]
+        data = Samples.of(cv.Views([X - X.mean(axis=0) for X in arrays]))
+        alike, deviations = similarity(arrays)
+        for least, most in ((0.0, 0.0), (alike * 0.999, deviations * 0.999), (-1.0, deviations * 1.001)):
+            monkeypatch.setattr(correspondence, "_MIN_SIMILARITY", least)
+            monkeypatch.setattr(correspondence, "_MIN_DEVIATIONS", most)
+            expected = alike > max(least, 0.0) and deviations >= most
+            assert correspondence.features_correspond(data) == expected
+        monkeypatch.setattr(correspondence, "_MIN_DEVIATIONS", -99.0)
+        monkeypatch.setattr(correspondence, "_MIN_SIMILARITY", alike * 1.001)
+        assert not correspondence.features_correspond(data)
+
+    @pytest.mark.parametrize("model", [cv.MvHE(5), cv.KMvHE(5), cv.MvDA(5)], ids=lambda model: type(model).__name__)
+    @pytest.mark.parametrize("complete", [True, False])
+    def test_aligned_images_are_coupled_and_mixed_ones_are_not(self, model, complete):
+        data = cv.datasets.make_turntable(15, size=12)
+        arrays = [X.copy() for X in data.views.arrays]
+        if not complete:
+            for v, X in enumerate(arrays):
+                X[np.random.default_rng(v).random(len(X)) < 0.3] = np.nan
+        mixed = [arrays[0], *(X[:, np.random.default_rng(v).permutation(144)] for v, X in enumerate(arrays[1:]))]
+        for views, coupling in ((arrays, 8.0), (mixed, 0.0)):
+            auto = clone(model).set_params(coupling="auto").fit(views, data.y)
+            fixed = clone(model).set_params(coupling=coupling).fit(views, data.y)
+            assert auto.coupling_ == fixed.coupling_ == coupling
+            for found, expected in zip(auto.projections_, fixed.projections_, strict=True):
+                np.testing.assert_array_equal(found, expected)
+
+    def test_features_that_all_grow_with_one_quantity_do_not_correspond(self):
+        rng = np.random.default_rng(0)
+        size = rng.normal(size=(60, 1))
+        arrays = [size * rng.uniform(0.5, 1.5, size=6) + 0.3 * rng.normal(size=(60, 6)) for _ in range(2)]
+        assert cv.MvHE(3).fit(arrays, np.arange(60) % 6).coupling_ == 0.0
+
+    @pytest.mark.parametrize("widths", [(4, 3), (1, 1)])
+    def test_views_without_common_coordinates_are_not_coupled(self, widths):
+        arrays = [X[:, :D] for X, D in zip(make(n=2), widths, strict=True)]
+        assert cv.MvHE(1).fit(arrays, CLASSES).coupling_ == 0.0
+        kernels = [np.exp(-((X[:, None] - X) ** 2).sum(axis=2)) for X in arrays]
+        assert cv.KMvHE(2, kernel="precomputed").fit(kernels, CLASSES).coupling_ == 0.0
+
+    @pytest.mark.parametrize("method", ["MvHE", "KMvHE", "MvDA"])
+    def test_searches_refit_with_it(self, method):
+        data = cv.datasets.make_turntable(12, size=10)
+        grid = {"coupling": [0.0, "auto", 8.0], "n_components": [5]}
+        search = cv.EmbeddingSearchCV(cv.METHODS[method](), grid, metrics=["euclidean"]).fit(data.views, data.y)
+        without, auto, fixed = search.cv_results_["mean_test_score"]
+        assert without != auto == fixed
+        assert search.best_estimator_.coupling_ == (0.0 if search.best_index_ == 0 else 8.0)

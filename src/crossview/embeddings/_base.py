@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -30,6 +31,7 @@ from crossview._validation import (
 )
 from crossview.embeddings._data import TrainingData
 from crossview.linalg.classes import joint_scatters
+from crossview.linalg.correspondence import features_correspond
 from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.eigen import component_signs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
@@ -44,11 +46,14 @@ N_COMPONENTS = [5, 10, 20, 30, 40, 60, 80, 120, 160]
 RIDGES = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
 WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 GAMMA_SCALES = [0.1, 0.3, 1.0, 3.0]
-COUPLINGS = [0.0, 1.0, 4.0, 16.0, 64.0, np.inf]
+COUPLINGS = ["auto", 0.0, 1.0, 4.0, 16.0, 64.0, np.inf]
 WHITENINGS = [None, 0.1, 1.0, 10.0]
 
-AUTO_COMPONENTS = 20
+AUTO_COMPONENTS = 40
 """Maximum number of components with ``n_components="auto"``."""
+
+AUTO_COUPLING = 8.0
+"""Coupling of views with common coordinates with ``coupling="auto"``."""
 
 _ZERO_EIGENVALUE = 1e-12  # relative to the largest
 _MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
@@ -62,9 +67,10 @@ class Embedding(MultiViewTransformer):
     (`_max_components`). `MvHE` documents the fitted attributes.
     """
 
-    coupling: float = 0.0
+    coupling: float | str = 0.0
     whitening: float | None = None
     progress: bool = False
+    coupling_: float = 0.0  # of methods without the parameter
     projections_: list[Array]
     means_: list[Array]
     eigenvalues_: Array
@@ -85,7 +91,7 @@ class Embedding(MultiViewTransformer):
     def __init__(
         self,
         n_components: int | str = 20,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -174,8 +180,17 @@ class Embedding(MultiViewTransformer):
             used = np.flatnonzero(checked.mask.any(axis=1))
             if len(used) < len(checked):
                 checked, classes = checked[used], None if classes is None else classes[used]
-        data = self._find_neighbours(self._training_data(self._on_engine(checked), classes))
-        return data.in_span(common=self.coupling > 0) if self._restrict_to_span else data
+        on_engine = self._on_engine(checked)
+        if "coupling" in vars(self):
+            self.coupling_ = self._resolved_coupling(on_engine)
+        data = self._find_neighbours(self._training_data(on_engine, classes))
+        return data.in_span(common=self.coupling_ > 0) if self._restrict_to_span else data
+
+    def _resolved_coupling(self, views: Views) -> float:
+        """The coupling to use: the given one or, if that is ``"auto"``, one that suits the views."""
+        if self.coupling != "auto":
+            return float(self.coupling)
+        return AUTO_COUPLING if features_correspond(TrainingData.from_views(views, None, center=True)) else 0.0
 
     def _instead_of_lazy(self) -> str | None:
         """What to do instead of passing Dask arrays, if the method does not take any."""
@@ -222,7 +237,7 @@ class Embedding(MultiViewTransformer):
 
     def _norm(self, data: TrainingData) -> CoupledNorm:
         """The norm of the maps."""
-        return CoupledNorm(self.coupling, data.n_features, data.spans)
+        return CoupledNorm(self.coupling_, data.n_features, data.spans)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         """Eigenvalues, and the d components of all views, stacked."""
@@ -236,7 +251,7 @@ class Embedding(MultiViewTransformer):
         B is a matrix or the sequence of its diagonal blocks. The ridge is relative to the mean diagonal of B: that of
         each view without coupling, and in the coordinates of the coupled norm otherwise.
         """
-        if not self.coupling:
+        if not self.coupling_:
             ridged = ridge(B, reg, data.n_features) if isinstance(B, np.ndarray) else [ridge(one, reg) for one in B]
             return largest_generalised_eigenpairs(A, ridged, d)
         norm = self._norm(data)
@@ -259,11 +274,14 @@ class Embedding(MultiViewTransformer):
             return model
 
         data, solve = self._shared_solver([with_params(setting) for setting in settings], views, y)
+        auto = cache(lambda: clone(self).set_params(coupling="auto")._resolved_coupling(data.views))
         last: list[Any] = []  # the setting but for its whitening, and its solution
 
         def refit(setting: Mapping[str, Any]) -> Any:
             model = with_params(setting)
             model._check_settings(data.views)
+            if "coupling" in vars(model):
+                model.coupling_ = auto() if model.coupling == "auto" else float(model.coupling)
             rest = {name: value for name, value in setting.items() if name != "whitening"}
             if not last or last[0] != rest:
                 last[:] = rest, solve(model, data, model._capped_components(data))
@@ -277,9 +295,9 @@ class Embedding(MultiViewTransformer):
         """Training data for models that differ in `_refits`, and a function that solves their problems."""
         model = copy(self)
         # Coordinates that views share serve every coupling, and whitening needs labels.
-        if len(set(views.n_features)) == 1:
-            couplings = [one.coupling for one in models if isinstance(one.coupling, Real) and one.coupling >= 0]
-            model.coupling = max(couplings, default=0.0)
+        if len(set(views.n_features)) == 1 and any(one.coupling != "auto" for one in models):
+            couplings = [AUTO_COUPLING if one.coupling == "auto" else one.coupling for one in models]
+            model.coupling = max((c for c in couplings if isinstance(c, Real) and c >= 0), default=0.0)
         model.whitening = None if all(one.whitening is None for one in models) else 0.0
         return model._prepare(views, y), type(self)._solve
 

@@ -28,16 +28,22 @@ class KernelEmbedding(KernelTransformer, Embedding):
 
             found = self._fit_lazy_kernel_maps(views, classes, center=self.center)
             return LazyTrainingData.of_kernel_maps(*found, views, center=self.center)
-        if self.coupling:
-            inverse = coupling_inverse(self.coupling, views.shape[1])
+        if self.coupling_:
+            inverse = coupling_inverse(self.coupling_, views.shape[1])
             maps, features, views_of = self._fit_pooled_kernel_maps(views, inverse)
             pooled: dict[str, Any] = {"shares": [share[views_of] for share in inverse], "views_of": views_of}
             return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center, **pooled)
         maps, features = self._fit_kernel_maps(views, center=self.center)
         return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center)
 
+    def _resolved_coupling(self, views: Views) -> float:
+        # Neither Dask arrays nor precomputed kernels can be coupled.
+        if self.coupling == "auto" and (views._lazy or self.kernel == "precomputed"):
+            return 0.0
+        return super()._resolved_coupling(views)
+
     def _instead_of_lazy(self) -> str | None:
-        return "set coupling=0" if self.coupling else super()._instead_of_lazy()
+        return super()._instead_of_lazy() if self.coupling in (0, "auto") else "set coupling=0"
 
     def _norm(self, data: TrainingData) -> CoupledNorm:
         # The coupled norm is in the features of a pooled kernel, where all views share a map.

@@ -12,7 +12,7 @@ from crossview.views import Views
 class PooledEmbedding(Embedding):
     """Base of methods that learn one map from the pooled samples of all views. A subclass defines `_solve_one`."""
 
-    coupling = np.inf
+    coupling_ = np.inf
     _needs_equal_widths = True
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:

@@ -59,7 +59,7 @@ class MCCA(Embedding):
         One constraint per view, or one over all views.
     reg : float
         Ridge on the covariance of each view, relative to its mean diagonal.
-    coupling : float
+    coupling : float or "auto"
         c: cost of differences between the maps in the ridge, as in `MvDA`. Above 0, the constraint is joint.
     whitening
         As in `MvHE`; needs labels.
@@ -105,7 +105,7 @@ class MCCA(Embedding):
         n_components: int = 20,
         constraint: str = "views",
         reg: float = 0.1,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -119,13 +119,13 @@ class MCCA(Embedding):
         check_choice(self.constraint, "constraint", ("views", "joint"))
 
     def _max_components(self, data: TrainingData) -> int:
-        joint = self.constraint == "joint" or self.coupling
+        joint = self.constraint == "joint" or self.coupling_
         return self._norm(data).order if joint else min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         pairs, blocks = pair_products(data), grams(data)
         n = len(blocks)
-        if self.constraint == "joint" or self.coupling:
+        if self.constraint == "joint" or self.coupling_:
             eigenvalues, W = self._largest_ratios(data, pairs, blocks, d, self.reg)
             return eigenvalues, np.sqrt(n) * W
         values, W = successive_directions(pairs, [ridge(B, self.reg) for B in blocks], d, unit_blocks=True)
@@ -178,7 +178,7 @@ class CCA(Embedding):
         self,
         n_components: int = 20,
         reg: float | Sequence[float] = 0.1,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -195,7 +195,7 @@ class CCA(Embedding):
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
         regs = per_view(self.reg, "reg", 2)
-        if self.coupling:
+        if self.coupling_:
             eigenvalues, W = self._largest_ratios(data, pair_products(data), grams(data), d, float(np.mean(regs)))
             return eigenvalues, np.sqrt(2.0) * W
         factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(grams(data), regs, strict=True)])
@@ -255,7 +255,7 @@ class KCCA(KernelEmbedding, CCA):
         self,
         n_components: int = 20,
         reg: float | Sequence[float] = 0.1,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         kernel: str | Callable[..., float] = "rbf",
@@ -284,7 +284,7 @@ class PLS(Embedding):
     ----------
     n_components, center
         As in `CCA`.
-    coupling : float
+    coupling : float or "auto"
         c: cost of differences between the maps, as in `MvHE`. Above 0, the constraint is
         :math:`\sum_v W_v^\top W_v = 2 I` in the coupled norm; without coupling, both have the same solution.
     whitening
@@ -324,7 +324,7 @@ class PLS(Embedding):
         return min(data.n_features)
 
     def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        if self.coupling:
+        if self.coupling_:
             norm = self._norm(data)
             negative, U = smallest_eigenpairs(-norm.restrict(pair_products(data)), d, overwrite=True)
             return -negative, np.sqrt(2.0) * norm.expand(U)

@@ -51,7 +51,7 @@ class _Discriminant(Embedding):
         self,
         n_components: int = 20,
         reg: float = 0.1,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -83,7 +83,7 @@ class MvDA(_Discriminant):
     reg : float
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal: in each view or, with coupling, in
         the coordinates of the coupled norm of the maps.
-    coupling : float
+    coupling : float or "auto"
         c: cost of differences between the maps in the ridge, as in `MvHE`.
     whitening
         As in `MvHE`.
@@ -145,7 +145,7 @@ class LDA(MvDA):
         self,
         n_components: int = 20,
         reg: float = 0.1,
-        coupling: float = np.inf,
+        coupling: float | str = np.inf,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -197,7 +197,7 @@ class MvDAVC(MvDA):
         n_components: int = 20,
         lambda_consistency: float = 0.1,
         reg: float = 0.1,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -272,7 +272,7 @@ class MvMDA(_Discriminant):
         self,
         n_components: int = 20,
         reg: float = 1.0,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -311,7 +311,7 @@ class _PairedDiscriminant(_Discriminant):
         lambda_pairs: float = 1.0,
         gamma: float | Sequence[float] = 1.0,
         reg: float = 0.1,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -394,7 +394,7 @@ class GMA(_PairedDiscriminant):
         exemplars: str = "samples",
         constraint: str = "within",
         reg: float = 1.0,
-        coupling: float = 0.0,
+        coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
         device: str | None = None,
@@ -471,9 +471,9 @@ class MULDA(_PairedDiscriminant):
         between, _ = view_scatters(data)
         pairs, total = pair_products(data), grams(data)
         A, blocks = self._objective(between, pairs), self._constraint_blocks(total)
-        if np.isinf(self.coupling):
+        if np.isinf(self.coupling_):
             return self._largest_ratios(data, A, blocks, d, self.reg)
-        if not self.coupling:
+        if not self.coupling_:
             return successive_directions(A, [ridge(B, self.reg) for B in blocks], d)
         norm = self._norm(data)
 

@@ -58,10 +58,10 @@ class MvHE(Embedding):
         β: weight of between-class distances relative to within-class distances.
     n_within, n_between : int
         p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
-    coupling : float
+    coupling : float or "auto"
         c: cost of differences between the maps of the views, from 0 (the published method) to infinity (one map for all
         views). Above 0, the views must share their coordinates: pixels of aligned images, or the features of one
-        network. See the notes.
+        network. ``"auto"`` is 8 if they seem to, and 0 otherwise. See the notes.
     whitening : float, optional
         Transform the common space so that samples have unit covariance around their class means, with this ridge
         relative to the mean variance of the components [2]_. None does not.
@@ -92,6 +92,8 @@ class MvHE(Embedding):
         The smallest eigenvalues, ascending.
     means_ : list of ndarray, each of shape (D_v,)
         Offset subtracted from each view: its training mean, or zero.
+    coupling_ : float
+        The coupling in use.
     neighbour_recall_ : float
         Share of the true neighbours among those found, measured on a sample of patches: 1 for an exact search, the
         lowest of all views for an approximate one.
@@ -110,7 +112,11 @@ class MvHE(Embedding):
 
     With coupling, the norm of the maps in the constraint becomes
     :math:`\sum_v \|W_v\|^2 + c \sum_v \|W_v - \bar W\|^2`, where :math:`\bar W` is the mean of the maps: what the maps
-    share is cheap, and they differ only where the data ask for it [3]_.
+    share is cheap, and they differ only where the data ask for it [3]_. With ``coupling="auto"``, coordinates count as
+    shared if centred training samples resemble themselves in other views, where
+    :math:`\sum_{i \neq j} \sum_k \langle x_i^k, x_j^k \rangle` is at least 0.2 of
+    :math:`(n - 1) \sum_{i, k} \|x_i^k\|^2`, and more so than with the features in another order, by four standard
+    deviations over all orders.
 
     Each map is restricted to the span of the centred training samples of its view. If features are constant or depend
     on each other (always the case with more features than samples), the objective is zero, hence optimal, in directions
@@ -118,7 +124,7 @@ class MvHE(Embedding):
     times the largest count as zero. If the samples span all directions, this is the formula of the paper.
 
     The last components of the eigenproblem separate the views of a sample: using all components, matching is no better
-    than chance. ``n_components="auto"`` keeps at most 20, and only those before the first along which the views hardly
+    than chance. ``n_components="auto"`` keeps at most 40, and only those before the first along which the views hardly
     agree, where :math:`\sum_{i \neq j} \sum_k y_i^k y_j^k` over the training samples is below 0.1 of
     :math:`(n - 1) \sum_{i, k} (y_i^k)^2`.
 
@@ -178,7 +184,7 @@ class MvHE(Embedding):
         beta: float = 0.1,
         n_within: int = 1,
         n_between: int = 15,
-        coupling: float = 0.0,
+        coupling: float | str = "auto",
         whitening: float | None = None,
         center: bool = True,
         neighbours: str = "auto",
@@ -273,7 +279,7 @@ class MvHE(Embedding):
 
         def solve(model: Self, data: TrainingData, d: int) -> tuple[Array, Array]:
             weights = model._hybrid_weights()
-            S = of(model.coupling).scatter(weights) if parts is None else parts.combine(weights)
+            S = of(model.coupling_).scatter(weights) if parts is None else parts.combine(weights)
             return model._components(S, data, d)
 
         return data, solve
@@ -292,9 +298,9 @@ class KMvHE(KernelEmbedding, MvHE):
     ----------
     n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, whitening
         As in `MvHE`.
-    coupling : float
-        c: as in `MvHE`. Above 0, all views have the same kernel and landmarks, and their samples are centred before the
-        kernel. By the representer theorem, the maps are those of one map on pairs of a view and a sample with kernel
+    coupling : float or "auto"
+        c: as in `MvHE`; ``"auto"`` is 0 for Dask arrays and precomputed kernels. Above 0, all views have the same kernel
+        and landmarks, and their samples are centred before the kernel. By the representer theorem, the maps are those of one map on pairs of a view and a sample with kernel
         :math:`(I + c (I - J))^{-1}_{vw} \, k(x - \mu_v, z - \mu_w)`, which is exact and of the same order.
     center : bool
         Subtract the training mean of each view in the feature space.
@@ -319,7 +325,7 @@ class KMvHE(KernelEmbedding, MvHE):
         As in `ViewKernel`.
     offsets_ : list of ndarray, each of shape (d,)
         Training mean of each view in the common space, subtracted after projecting.
-    eigenvalues_, neighbour_recall_, view_names_, n_features_, feature_names_, image_shape_
+    eigenvalues_, coupling_, neighbour_recall_, view_names_, n_features_, feature_names_, image_shape_
         As in `MvHE`.
 
     Notes
@@ -356,7 +362,7 @@ class KMvHE(KernelEmbedding, MvHE):
         "n_within": [1, 3],
         "n_between": [15, 30],
         "gamma_scale": GAMMA_SCALES,
-        "coupling": [0.0, 4.0, 16.0, 64.0],
+        "coupling": ["auto", 0.0, 4.0, 16.0, 64.0],
         "whitening": WHITENINGS,
     }
     _refits = (*(name for name in MvHE._refits if name != "coupling"), "reg")
@@ -370,7 +376,7 @@ class KMvHE(KernelEmbedding, MvHE):
         beta: float = 0.1,
         n_within: int = 1,
         n_between: int = 15,
-        coupling: float = 0.0,
+        coupling: float | str = "auto",
         whitening: float | None = None,
         center: bool = True,
         kernel: str | Callable[..., float] = "rbf",

@@ -19,7 +19,8 @@ def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | No
         if not _may_get_equal(tried.get("viewpca__n_components"), views, n_train):
             if method._needs_equal_widths:
                 check_equal_widths(views, method)
-            check_coupling(min(tried.get(f"{type(method).__name__.lower()}__coupling", [method.coupling])), views)
+            couplings = tried.get(f"{type(method).__name__.lower()}__coupling", [method.coupling])
+            check_coupling(0.0 if "auto" in couplings else min(couplings), views)
     except NotApplicableError as error:
         reason = {"type": type(error).__name__, "message": str(error), "traceback": ""}
         return Record("", cell.to_dict(), "failed", None, reason, 0.0, 0.0, __version__, {})

@@ -34,11 +34,12 @@ def grams(samples: Samples) -> list[Array]:
 
 
 def _grams(rows: Samples) -> list[Array]:
-    arrays = [_weighted(X, w) for X, w in zip(rows.arrays, rows.weights.T, strict=True)]
+    arrays = [weighted(X, w) for X, w in zip(rows.arrays, rows.weights.T, strict=True)]
     return [cross_product(X, X) for X in arrays]
 
 
-def _weighted(X: Rows, weights: Array) -> Rows:
+def weighted(X: Rows, weights: Array) -> Rows:
+    """``diag(w)^(1/2) X``."""
     return X if (weights == 1.0).all() else scale_rows(X, np.sqrt(weights))
 
 

@@ -259,7 +259,9 @@ _HEADS = {
 def _method(params: Mapping[str, Any]) -> dict[str, Any]:
     """Entry of a method with these parameters."""
     entry = _KERNEL if "kernel" in params else _LINEAR
-    return entry | {"neighbour_recall_??": _share} if "neighbours" in params else entry
+    if "neighbours" in params:
+        entry = entry | {"neighbour_recall_??": _share}
+    return entry | {"coupling_??": _NUMBER} if "coupling" in params else entry
 
 
 _ENTRIES: dict[type, dict[str, Any]] = {
