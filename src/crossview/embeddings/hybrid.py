@@ -299,8 +299,9 @@ class KMvHE(KernelEmbedding, MvHE):
     n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, whitening
         As in `MvHE`.
     coupling : float or "auto"
-        c: as in `MvHE`; ``"auto"`` is 0 for Dask arrays and precomputed kernels. Above 0, all views have the same kernel
-        and landmarks, and their samples are centred before the kernel. By the representer theorem, the maps are those of one map on pairs of a view and a sample with kernel
+        c: as in `MvHE`; ``"auto"`` is 0 for Dask arrays and precomputed kernels. Above 0, all views have the same
+        kernel and landmarks, and their samples are centred before the kernel. By the representer theorem, the maps are
+        those of one map on pairs of a view and a sample with kernel
         :math:`(I + c (I - J))^{-1}_{vw} \, k(x - \mu_v, z - \mu_w)`, which is exact and of the same order.
     center : bool
         Subtract the training mean of each view in the feature space.

@@ -106,7 +106,7 @@ class Search(_Described):
     pca: Sequence[float | None] | None = None  # numbers of components to try; by default those of `crossview.tune`
     scaling: Sequence[str | None] = ("feature", "view")
     n_iter: int | None = None  # number of candidates to draw; None tries all
-    n_folds: int = 5
+    n_folds: int = 3
     metrics: Sequence[str] = ("euclidean", "cosine")  # the first of those with equal scores wins
     cv: str = "auto"  # what to split into folds; by default what the cell splits
     grid: Options | None = None  # values of parameters to try; by default those in `crossview.SEARCH_SPACES`

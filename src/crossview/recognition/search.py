@@ -139,7 +139,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         refine: int = 0,
         max_samples: int | None = None,
         cv: Any = "auto",
-        n_folds: int = 5,
+        n_folds: int = 3,
         refit: bool = True,
         n_jobs: int | None = None,
         random_state: int = 0,
