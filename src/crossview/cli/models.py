@@ -105,7 +105,7 @@ def tune(
     draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
     folds: Annotated[
         int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
-    ] = 5,
+    ] = 3,
     folds_of: Annotated[
         opt.Unit,
         typer.Option(
