@@ -128,8 +128,8 @@ class MvHE(Embedding):
     agree, where :math:`\sum_{i \neq j} \sum_k y_i^k y_j^k` over the training samples is below 0.1 of
     :math:`(n - 1) \sum_{i, k} (y_i^k)^2`.
 
-    Among many settings, the defaults have the smallest average loss compared with the best setting for each of ten data
-    sets (``benchmarks/defaults.md``). The paper uses ``lambda_intra=0.01``, ``lambda_inter=0.05``, ``beta=0.1``,
+    Among many settings without coupling, the default weights have the smallest average loss compared with the best
+    setting for each of ten data sets (``benchmarks/defaults.md``). The paper uses ``lambda_intra=0.01``, ``lambda_inter=0.05``, ``beta=0.1``,
     ``n_within=1`` and ``n_between=15``, which suit images of objects.
 
     References
@@ -290,9 +290,9 @@ class KMvHE(KernelEmbedding, MvHE):
 
     With :math:`W_v = \phi(X_v) A_v`, it solves the generalised eigenproblem of the `MvHE` objective under
     :math:`A^\top K A = n I` [1]_, in explicit coordinates of the part of the feature space that the training samples,
-    or landmarks among them, span. If all samples are landmarks, it is equivalent to
-    ``make_pipeline(ViewKernel(...), MvHE(...))``. With fewer, neighbours by the rbf, linear and cosine kernels are
-    still exact, and components have unit variance instead of unit norm (see `reg`).
+    or landmarks among them, span. If all samples are landmarks and maps are not coupled, it is equivalent to
+    ``make_pipeline(ViewKernel(...), MvHE(...))``. With fewer landmarks, neighbours by the rbf, linear and cosine
+    kernels are still exact, and components have unit variance instead of unit norm (see `reg`).
 
     Parameters
     ----------
@@ -331,9 +331,9 @@ class KMvHE(KernelEmbedding, MvHE):
 
     Notes
     -----
-    KMvHE is less sensitive to its weights than MvHE: over ten data sets, the defaults are within a fraction of a point
-    of the setting with the smallest average loss (``benchmarks/defaults.md``). The paper uses ``lambda_intra=0.005``,
-    ``lambda_inter=0.001``, ``beta=1.1``, ``n_within=3`` and ``n_between=15``.
+    KMvHE is less sensitive to its weights than MvHE: over ten data sets, without coupling, the default weights are
+    within a fraction of a point of the setting with the smallest average loss (``benchmarks/defaults.md``). The paper
+    uses ``lambda_intra=0.005``, ``lambda_inter=0.001``, ``beta=1.1``, ``n_within=3`` and ``n_between=15``.
 
     The features of few landmarks have many directions in which the samples hardly vary. Under the constraint of the
     paper, these have the smallest objective, and matching fails. Under unit variance they do not, and the ridge keeps
