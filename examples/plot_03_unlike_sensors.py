@@ -61,10 +61,10 @@ for name, model in models.items():
 # Rows are the view of the gallery, columns that of the probe.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.8), sharey=True, layout="constrained")
 for ax, (name, shares) in zip(axes, accuracy.items(), strict=True):
-    image = ax.imshow(shares, vmin=0.7, vmax=1.0, cmap="cividis")
+    image = ax.imshow(shares, vmin=0.6, vmax=0.9, cmap="cividis")
     for (row, column), share in np.ndenumerate(shares):
         if row != column:
-            colour = "white" if share < 0.85 else "black"
+            colour = "white" if share < 0.75 else "black"
             ax.text(
                 column,
                 row,
