@@ -129,8 +129,8 @@ class MvHE(Embedding):
     :math:`(n - 1) \sum_{i, k} (y_i^k)^2`.
 
     Among many settings without coupling, the default weights have the smallest average loss compared with the best
-    setting for each of ten data sets (``benchmarks/defaults.md``). The paper uses ``lambda_intra=0.01``, ``lambda_inter=0.05``, ``beta=0.1``,
-    ``n_within=1`` and ``n_between=15``, which suit images of objects.
+    setting for each of ten data sets (``benchmarks/defaults.md``). The paper uses ``lambda_intra=0.01``,
+    ``lambda_inter=0.05``, ``beta=0.1``, ``n_within=1`` and ``n_between=15``, which suit images of objects.
 
     References
     ----------
