@@ -40,6 +40,7 @@ def result(score, euclidean=None, **more):
         "best_params": {},
         "metric": "cosine",
         "best_score": score,
+        "held_out_score": score,
     }
     extra = {} if euclidean is None else {"euclidean": scores | {"score": euclidean}}
     counts = {"n_train": 100, "n_train_classes": 10, "n_test": 90, "n_test_classes": 9, "skipped": 0, "probes": 180}
@@ -299,7 +300,7 @@ def test_a_comparison_is_reported_whole(compared):
     matrix = [results[p.cell].result["accuracy"][0][1] for p in panel.places if p.row == "MvDA"]
     assert by_direction.rows["MvDA"][0].mean == pytest.approx(100 * np.mean(matrix))
     columns = {"accuracy": "score", "one-shot": "one_shot", "mean average precision": "average_precision"}
-    columns |= {"with counterparts": "with_counterparts", "in validation": "best_score"}
+    columns |= {"with counterparts": "with_counterparts", "in validation": "held_out_score"}
     assert table.columns == list(columns)
     for row, part in (("MvDA", "metric"), ("MvDA × 2", "committee")):
         found = [results[p.cell].result for p in panel.places if p.row == row]

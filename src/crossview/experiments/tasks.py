@@ -33,7 +33,7 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     ``counterparts``. Whatever the cell, ``one_shot`` is the accuracy with one enrolled sample per class,
     ``average_precision`` the mean without counterparts, and ``with_counterparts`` the paper's accuracy.
     ``best_params``, ``metric`` and ``best_score`` are the chosen parameters and distance, and their score in
-    validation. ``euclidean`` has the same for the best parameters with the Euclidean distance, and ``committee`` the
+    validation; ``held_out_score`` is that of `crossview.EmbeddingSearchCV`. ``euclidean`` has the same for the best parameters with the Euclidean distance, and ``committee`` the
     scores of the committee and the parameters of its ``members``, if these were tried. ``by_pca`` has, for each number
     of principal components that the cell lists, the ``score`` of the best parameters: the paper chose the number by
     these scores on test samples. ``chance`` is the score of random matches, ``skipped`` the number of ``probes`` whose
@@ -114,13 +114,18 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         best = fitted[search.best_index_]
         metric = str(search.cv_results_["metric"][search.best_index_])
         one_split = cell.split.n_repeats == 1
-        result = {**scores[search.best_index_], **_matching(tuned, best, metric, one_split)}
+        result = {
+            **scores[search.best_index_],
+            **_matching(tuned, best, metric, one_split),
+            "held_out_score": search._held_out_score(),
+        }
         if euclidean is not None:
             result["euclidean"] = scores[euclidean]
         if cell.search.members > 1:
             result["committee"] = {
                 **_matching(tuned, search.best_estimator_, search.best_metric_, one_split),
                 "best_score": search.best_score_,
+                "held_out_score": search.held_out_score_,
                 "members": [_params(search, row) for row in search.members_],
             }
         if by_pca:

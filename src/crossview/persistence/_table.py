@@ -283,6 +283,7 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "best_index_": _rows,
         "best_params_": lambda value, sizes: _settings([value], sizes),
         "best_score_": float,
+        "held_out_score_": float,
         "best_metric_": str,
         "members_": _rows,
         "best_estimator_?": _embedding,

@@ -142,11 +142,15 @@ def steps(values: Sequence[Any], value: Any) -> list[Any]:
 
 
 class Candidate(NamedTuple):
-    """Parameters to fit, the numbers of components to score, and the other parameters in words."""
+    """Parameters to fit, the numbers of components to score, the other parameters in words, and where they come from.
+
+    Settings of one origin are alike: they differ in the whitening, or in a few steps of a refinement.
+    """
 
     params: Params
     dimensions: list[int]
     description: str
+    origin: str
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Score of a fold: `metrics.mean_accuracy`, `metrics.one_shot_accuracy`, `metrics.mean_average_precision`, or the
         paper's accuracy, with each probe's counterpart in the gallery.
     members : int
-        If more than 1, the best estimator is a `Committee` of that many of the best different settings, unless the best
-        single setting has a higher score.
+        If more than 1, the best estimator is a `Committee` of that many of the best settings that differ in more than
+        the whitening or a refinement, unless its score is no better than the ``held_out_score_`` of a single setting.
     factor : float
         Successive halving over the folds: after every fold, only the best settings stay, one in `factor`, but at least
         8. 1 scores all settings on all folds.
@@ -102,6 +102,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         The best parameters, ready for ``estimator.set_params(**search.best_params_)``.
     best_metric_, best_score_ : str and float
         The best distance for ``best_estimator_``, and its mean score over the folds.
+    held_out_score_ : float
+        Mean score of the best setting if it is chosen for every fold by the other folds; ``best_score_`` for a committee.
+        The best of many scores flatters, so this one is better for comparing methods.
     best_index_, members_ : int and list of int
         Rows of ``cv_results_``: that of the best parameters, and those of the members of the committee, best first.
         Without a committee, the only member is the best row.
@@ -379,13 +382,14 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             draws = [default, *draws[:-1]]
         return [{**draw, **one} for draw in draws for one in ParameterGrid(free)]
 
-    def _candidate(self, params: Params) -> Candidate:
+    def _candidate(self, params: Params, origin: str = "") -> Candidate:
+        origin = origin or _text(params, self._whitening_name)
         if not self._components_name:
-            return Candidate(params, [_ALL_COMPONENTS], settings_text(params))
+            return Candidate(params, [_ALL_COMPONENTS], settings_text(params), origin)
         current = self.estimator.get_params()[self._components_name]
         value = params.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
         others = settings_text({name: item for name, item in params.items() if name != self._components_name})
-        return Candidate(params, list(value) if isinstance(value, tuple) else [value], others)
+        return Candidate(params, list(value) if isinstance(value, tuple) else [value], others, origin)
 
     def _search(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> None:
         """Score the candidates, choose, and fit the best."""
@@ -417,15 +421,17 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                     # The best setting may owe its lead to the first folds.
                     least = scorer.best(found, k, best) - _LEAD * (1 - k / len(splits))
                     new = [c for c in new if scorer.best(found, k, c) > least]
-            candidate_of_row = self._store_results(scorer.collect(found, len(splits), n_given), candidates)
+            origins = self._store_results(scorer.collect(found, len(splits), n_given), candidates)
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            self.held_out_score_ = self._held_out_score()
             self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
-            self.members_ = self._choose_members(candidate_of_row)
+            self.members_ = self._choose_members(origins)
             if len(self.members_) > 1:
                 committee_score = self._committee_score(scorer.kept, views, y, splits, advance)
-                if committee_score > self.best_score_:
+                if committee_score > self.held_out_score_:
                     # Between samples of unit length, the Euclidean distance depends on the angle alone, as the cosine.
                     self.best_metric_, self.best_score_ = "euclidean", committee_score
+                    self.held_out_score_ = committee_score
                 else:
                     self.members_ = [self.best_index_]
             if self.refit:
@@ -441,11 +447,10 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Add candidates that differ from one of the best by a step in one parameter; return their numbers."""
         candidates, lists, free = scorer.candidates, self._lists, self._whitening_name
         known, first = {_text(candidate.params) for candidate in candidates}, len(candidates)
-        starts: dict[str, Params] = {}  # the whitening aside, whose values are all tried
+        starts: dict[str, Candidate] = {}  # the whitening aside, whose values are all tried
         for number in scorer.leaders(found, n_folds, range(first)):
-            params = candidates[number].params
-            starts.setdefault(_text({name: params[name] for name in params if name != free}), params)
-        for start in list(starts.values())[:_STARTS]:
+            starts.setdefault(_text(candidates[number].params, free), candidates[number])
+        for start, *_, origin in list(starts.values())[:_STARTS]:
             others: list[Params] = [{}]
             if free in start:
                 others = [{free: one} for one in (*lists.get(free, []), start[free])]
@@ -455,7 +460,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                         params = {**start, **one, name: other}
                         if (text := _text(params)) not in known:
                             known.add(text)
-                            candidates.append(self._candidate(params))
+                            candidates.append(self._candidate(params, origin))
         return list(range(first, len(candidates)))
 
     def _score_file(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> ScoreFile:
@@ -533,12 +538,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             params.append([{key.removeprefix(p): given[key] for key in given if key.startswith(p)} for p in prefixes])
         return shared_fits(steps, params, list(numbers), train, y, test)
 
-    def _store_results(self, scores: list[Array], candidates: list[Candidate]) -> Indices:
-        """Fill ``cv_results_``; return the candidate of each of its rows."""
+    def _store_results(self, scores: list[Array], candidates: list[Candidate]) -> list[str]:
+        """Fill ``cv_results_``; return the origin of each of its rows."""
         name = self._components_name
         rows = [
             (number, {**params, name: d} if name in params else params, metric)
-            for number, (params, dimensions, _) in enumerate(candidates)
+            for number, (params, dimensions, *_) in enumerate(candidates)
             for d in dimensions
             for metric in self.metrics
         ]
@@ -558,19 +563,28 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
         self.best_index_ = int(comparable.argmax())
         self.best_params_ = params[self.best_index_]
-        return np.array([number for number, _, _ in rows])
+        return [candidates[number].origin for number, _, _ in rows]
 
-    def _choose_members(self, candidate_of_row: Indices) -> list[int]:
-        """The best row of each of the best candidates, best first."""
+    def _choose_members(self, origins: Sequence[str]) -> list[int]:
+        """The best row of each of the best origins, best first: settings that are alike make the same mistakes."""
         if self.members == 1:
             return [self.best_index_]
         mean = self.cv_results_["mean_test_score"]
         # A committee compares samples by angles, so cosine scores decide if there are any.
         eligible = ~np.isnan(mean) & ((self.cv_results_["metric"] == "cosine") | ("cosine" not in self.metrics))
         order = np.flatnonzero(eligible)[np.argsort(-mean[eligible], kind="stable")]
-        _, first = np.unique(candidate_of_row[order], return_index=True)
+        _, first = np.unique(np.array(origins)[order], return_index=True)
         members = [int(row) for row in order[np.sort(first)][: self.members]]
         return members if len(members) > 1 else [self.best_index_]
+
+    def _held_out_score(self) -> float:
+        """Mean score of the best setting, chosen for every fold by the other folds."""
+        if self.n_splits_ == 1:
+            return self.best_score_
+        scores = np.array([self.cv_results_[f"split{fold}_test_score"] for fold in range(self.n_splits_)])
+        scores = scores[:, ~np.isnan(scores).any(axis=0)]
+        chosen = (scores.sum(axis=0) - scores).argmax(axis=1)
+        return float(scores[np.arange(len(scores)), chosen].mean())
 
     def _committee_score(
         self, kept: ScoreFile, views: Views, y: NDArray[Any], splits: Splits, advance: Advance
@@ -598,6 +612,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return fitted[0] if len(fitted) == 1 else Committee(members)._of(fitted, views)
 
 
-def _text(params: Params) -> str:
-    """Parameters in words, whatever their order."""
-    return settings_text(dict(sorted(params.items())))
+def _text(params: Params, *but: str) -> str:
+    """Parameters in words, whatever their order, but for some."""
+    return settings_text({name: params[name] for name in sorted(params) if name not in but})

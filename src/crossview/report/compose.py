@@ -84,15 +84,16 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
         "one-shot": lambda r: r["one_shot"],
         "mean average precision": lambda r: r["average_precision"],
         "with counterparts": lambda r: r["with_counterparts"],
-        "in validation": lambda r: r["best_score"],
+        "in validation": lambda r: r["held_out_score"],
     }
     caption = (
         "Accuracy is the share of probes whose nearest sample of the gallery is of their class: the mean over the "
         "ordered pairs of views. A probe's own counterpart, the same sample in the other view, is left out if its "
         "class has another sample there. One-shot: the accuracy with one enrolled sample per class. With counterparts: "
         "the accuracy if counterparts are left in, as in the paper. All parameters, including the distance, were "
-        "chosen on training samples only, by their score in cross-validation (last column). That score ranks "
-        "parameters and methods but does not predict accuracy, since folds have fewer samples to match with. "
+        "chosen on training samples only, by cross-validation. The last column has the score there of the best "
+        "parameters, chosen for every fold by the other folds. It ranks methods but does not predict accuracy, since "
+        "folds have fewer samples to match with. "
         f"{committee_note(panel, results)}"
     ).strip()
     over = (

@@ -5,10 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossview.embeddings.contrastive import Contrastive
-from crossview.embeddings.methods import ALL_METHODS
-from crossview.experiments.plans import Panel, method_of
-from crossview.feature_maps import KernelTransformer
+from crossview.experiments.plans import Panel
 from crossview.report.results import Results, at_chance
 from crossview.report.standing import known_scores
 
@@ -24,34 +21,23 @@ class Recommendation(NamedTuple):
 
 
 def recommended_row(validation: Mapping[str, Sequence[float]]) -> str:
-    """The simplest of the rows with the best validation scores, which are given by split.
+    """The row with the highest mean validation score; the scores are given by split.
 
-    Rows count as equal to the one with the highest mean if their paired difference from it is within one standard
-    error over the splits, and if they beat `RawFeatures`. From simple to complex: `RawFeatures`, linear methods, kernel
-    methods and networks, committees.
+    `RawFeatures` counts as equal if its paired difference from that row is within one standard error over the splits.
+    Then it is taken: what learns nothing needs no training and no care.
 
-    >>> recommended_row({"KMvHE": [0.7, 0.9, 0.8], "MvDA": [0.8, 0.8, 0.7], "PCA": [0.4, 0.5, 0.4]})
-    'MvDA'
+    >>> recommended_row({"RawFeatures": [0.7, 0.9, 0.7], "MvDA": [0.8, 0.8, 0.8], "PCA": [0.4, 0.5, 0.4]})
+    'RawFeatures'
     """
     means = {row: float(np.mean(scores)) for row, scores in validation.items()}
     best = max(means, key=lambda row: means[row])
-    equal = [
-        row
-        for row, scores in validation.items()
-        if (row == RAW or means[row] > means.get(RAW, -np.inf)) and _is_equal(validation[best], scores)
-    ]
-    return min(equal, key=lambda row: (_complexity(row), -means[row]))
+    return RAW if RAW in validation and _is_equal(validation[best], validation[RAW]) else best
 
 
 def _is_equal(best: Sequence[float], other: Sequence[float]) -> bool:
     gaps = np.subtract(best, other)
     error = np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
     return bool(gaps.mean() <= error)
-
-
-def _complexity(row: str) -> tuple[bool, int]:
-    method = method_of(row)
-    return row != method, 0 if method == RAW else 1 + issubclass(ALL_METHODS[method], KernelTransformer | Contrastive)
 
 
 def recommend(panel: Panel, results: Results, tune: str = "") -> Recommendation | None:
@@ -102,7 +88,7 @@ def _warning(panel: Panel, results: Results, row: str) -> list[str]:
 
 def _validation(panel: Panel, results: Results) -> dict[str, list[float]]:
     """Validation scores by split of the rows that have a result in every split."""
-    found = known_scores(panel, results, panel.columns[0], "best_score")
+    found = known_scores(panel, results, panel.columns[0], "held_out_score")
     return {row: scores.values.tolist() for row, scores in found.items()}
 
 
