@@ -338,8 +338,8 @@ def test_folds_are_made_of_what_there_is(classes, samples, kind, n_folds):
 
 def test_folds_of_what_was_asked_for():
     y = np.repeat(np.arange(30), 4)
-    for kind, n_folds in (("classes", 5), ("samples", 4)):
-        search = cv.tune("MvDA", make(m=120, n_classes=30)[0], y, {"mvda__reg": [0.1]}, cv=kind)
+    for kind, n_folds in (("classes", 6), ("samples", 4)):
+        search = cv.tune("MvDA", make(m=120, n_classes=30)[0], y, {"mvda__reg": [0.1]}, cv=kind, n_folds=6)
         assert (search.folds_of_, search.n_splits_) == (kind, n_folds)
     with pytest.raises(ValueError, match="folds of samples need at least two samples of every class"):
         folds("samples", np.arange(9), 5, 0)
@@ -445,6 +445,34 @@ class TestCommittee:
         assert search.best_score_ == pytest.approx(np.mean(scores), abs=1e-12)
         assert search.best_score_ > np.nanmax(search.cv_results_["mean_test_score"])
 
+    def test_members_come_from_different_draws(self, monkeypatch):
+        """A refined setting is nearest to the draw that it stems from: draws differ in more than a step."""
+        monkeypatch.setattr(cv.EmbeddingSearchCV, "_committee_score", lambda *_: 1.0)  # keep it
+        search = cv.tune("MvHE", VIEWS, Y, n_folds=3, n_iter=4, members=4, refine=1, factor=1)
+        names = [n for n in search.cv_results_["params"][0] if n not in ("mvhe__n_components", "mvhe__whitening")]
+        settings = [tuple(one[name] for name in names) for one in search.cv_results_["params"]]
+        drawn = list(dict.fromkeys(settings))[:4]
+        assert len(set(settings)) > 20
+
+        def origin(setting):
+            return min(drawn, key=lambda other: sum(a != b for a, b in zip(setting, other, strict=True)))
+
+        assert {origin(settings[row]) for row in search.members_} == set(drawn)
+
+    def test_held_out_score(self):
+        """The score of every fold is that of the setting that is best on the other folds, by loops."""
+        search = cv.tune("MvDA", VIEWS, Y, cv=FOLDS, n_iter=6, refit=False)
+        folds = [search.cv_results_[f"split{k}_test_score"] for k in range(3)]
+        found = []
+        for k in range(3):
+            others = [np.mean([scores[row] for j, scores in enumerate(folds) if j != k]) for row in range(len(folds[0]))]
+            complete = [row for row in range(len(others)) if not any(np.isnan(scores[row]) for scores in folds)]
+            found.append(folds[k][max(complete, key=lambda row: others[row])])
+        assert search.held_out_score_ == pytest.approx(np.mean(found))
+        assert search.held_out_score_ < search.best_score_
+        one = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1, 1.0]}, cv=FOLDS[:1], refit=False).fit(VIEWS, Y)
+        assert one.held_out_score_ == one.best_score_
+
     def test_a_committee_that_is_no_better_is_dropped(self):
         together, alone = (cv.tune("MvDA", VIEWS, Y, n_folds=3, n_iter=8, members=n, factor=1) for n in (5, 1))
         results = alone.cv_results_
@@ -453,12 +481,14 @@ class TestCommittee:
         ]
         chosen = {}
         for row in cosine:
-            others = {name: value for name, value in results["params"][row].items() if name != "mvda__n_components"}
+            alike = ("mvda__n_components", "mvda__whitening")
+            others = {name: value for name, value in results["params"][row].items() if name not in alike}
             chosen.setdefault(repr(sorted(others.items())), row)
         members = [alone.pipeline(results["params"][row]) for row in list(chosen.values())[:5]]
         splits = GroupKFold(3, shuffle=True, random_state=0).split(VIEWS, Y, groups=Y)
         scores = [cv.Committee(members).fit(VIEWS[a], Y[a]).score(VIEWS[b], Y[b]) for a, b in splits]
-        assert np.mean(scores) <= alone.best_score_ == together.best_score_
+        assert np.mean(scores) <= alone.held_out_score_ == together.held_out_score_
+        assert alone.best_score_ == together.best_score_
         assert together.members_ == [together.best_index_] == [alone.best_index_]
         assert together.best_params_ == alone.best_params_
         assert together.best_metric_ == alone.best_metric_
