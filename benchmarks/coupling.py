@@ -1,21 +1,17 @@
-"""What coupling gains where coordinates correspond, costs where they do not, and takes in time.
+"""What coupling gains where coordinates correspond, and costs where they do not.
 
     python benchmarks/coupling.py DATA   # DATA: the folder with coil-100/, cmu-pie/ and deep/
 
-The first table has the accuracy of KMvHE at fixed settings, without counterparts, for several couplings; "rotated"
-turns every view but the first by a random rotation, which leaves distances within views as they are. The second has the
-time of fits relative to those without coupling, at the sizes of CMU PIE in the paper.
+The table has the accuracy of KMvHE at fixed settings, without counterparts, for several couplings; "rotated"
+turns every view but the first by a random rotation, which leaves distances within views as they are.
 """
 
-import statistics
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-import cases
 import crossview as cv
 from crossview.metrics import mean_accuracy
 from recommendation import problems
@@ -47,28 +43,9 @@ def accuracies(folder: Path, name: str, turn: bool, n_splits: int = 3) -> list[f
     return np.mean(scores, axis=0).tolist()
 
 
-def ratios(model: cv.MvHE, n_views: int, rounds: int = 15) -> list[float]:
-    """Processor time of fits with coupling 16 and infinity, relative to those without."""
-    arrays, y = cases.samples(n_views, 180, 140, seed=n_views)
-    times: dict[float, list[float]] = {c: [] for c in (0.0, 16.0, np.inf)}
-    for _ in range(rounds):
-        for c, found in times.items():
-            start = time.process_time()
-            model.set_params(coupling=c).fit(arrays, y)
-            found.append(time.process_time() - start)
-    base, *others = (statistics.median(found) for found in times.values())
-    return [other / base for other in others]
-
-
 if __name__ == "__main__":
     print("| coupling |", " | ".join(f"{c:g}" for c in COUPLINGS), "|\n| --- | ---: | ---: | ---: | ---: |")
     for name in DATA_SETS:
         for turn in (False, True):
             scores = accuracies(Path(sys.argv[1]), name, turn)
             print(f"| {name}{', rotated' * turn} |", " | ".join(f"{s:.1f}" for s in scores), "|", flush=True)
-    print("\n| | 2 views | 3 views | 7 views |\n| --- | ---: | ---: | ---: |")
-    for model in (cv.MvHE(20), cv.MvDA(20), cv.GMA(20), cv.MvMDA(20)):
-        found = np.array([ratios(model, n) for n in (2, 3, 7)])
-        for what, row in zip(("coupling 16", "one map"), found.T, strict=True):
-            cells = " | ".join(f"{ratio:.2f}" for ratio in row)
-            print(f"| {type(model).__name__}, {what} | {cells} |", flush=True)

@@ -3,8 +3,8 @@
     python benchmarks/plain_defaults.py DATA > benchmarks/plain_defaults.md
 
 DATA is the folder of `recommendation.py`. Its data sets are used with splits that no other table uses. Every setting is
-fitted to the training parts, to the features as they are ("raw", up to 2,000 features) and behind a scaler and a PCA with
-default parameters ("standard"), and scored on the test parts without counterparts. Its loss on a data set is the
+fitted to the training parts, to the features as they are ("raw", up to 2,000 features) and behind a scaler and a PCA
+with default parameters ("standard"), and scored on the test parts without counterparts. Its loss on a data set is the
 difference from the best setting there. A coupling applies where ``coupling="auto"`` would couple; elsewhere, it is 0.
 """
 

@@ -1,7 +1,7 @@
 """Whether the recommended model is the best one in use, and never worse than doing nothing.
 
     python benchmarks/recommendation.py DATA RESULTS [NAME...]   # compute, resumable
-    python benchmarks/recommendation.py --table RESULTS          # write the table to stdout
+    python benchmarks/recommendation.py --table RESULTS...       # write the tables to stdout
 
 DATA is the folder with coil-100/, cmu-pie/, mfeat/ and deep/. For every data set and split, each method is tuned on the
 training part as `crossview compare` tunes it, and scored on the test part. RESULTS gets one JSON line per data set,
@@ -157,46 +157,68 @@ def compute(folder: Path, path: Path, names: list[str]) -> None:
                         print(name, k, label, one.get("accuracy", one.get("error")), one.get("seconds"), flush=True)
 
 
-def table(path: Path) -> Iterator[str]:
-    """Lines of a table of data sets: recommended row, its scores, the best row, doing nothing, and the regret."""
-    records = [r for r in load(path) if "error" not in r]
-    head = ("data set", "splits", "recommended", "accuracy", "one-shot", "mAP", "with counterparts")
-    head += ("best row", "its accuracy", "nothing", "regret")
-    yield "| " + " | ".join(head) + " |"
-    yield "| --- | ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |"
-    regrets = []
-    for name in dict.fromkeys(r["data"] for r in records):
-        of = [r for r in records if r["data"] == name]
-        splits = sorted(
-            set.intersection(*({r["split"] for r in of if r["method"] == m} for m in {r["method"] for r in of}))
-        )
-        rows = {
-            m: {r["split"]: r for r in of if r["method"] == m} for m in METHODS if any(r["method"] == m for r in of)
-        }
-        chosen = recommended_row({m: [rows[m][k]["validation"] for k in splits] for m in rows})
-        mean = {m: {c: np.mean([rows[m][k][c] for k in splits]) for c in COLUMNS} for m in rows}
-        best = max(mean, key=lambda m: mean[m]["accuracy"])
-        regret = 100 * (mean[best]["accuracy"] - mean[chosen]["accuracy"])
-        regrets.append(regret)
-        nothing = f"{100 * mean['RawFeatures']['accuracy']:.1f}" if "RawFeatures" in mean else "–"
-        scores = " | ".join(f"{100 * mean[chosen][c]:.1f}" for c in COLUMNS)
-        cells = [
-            name,
-            len(splits),
-            chosen,
-            scores,
-            best,
-            f"{100 * mean[best]['accuracy']:.1f}",
-            nothing,
-            f"{regret:.1f}",
-        ]
+class Scores:
+    """Scores of all rows of a data set, in the splits that all rows have."""
+
+    def __init__(self, records: list[dict]) -> None:
+        by_row: dict[str, dict[int, dict]] = {}
+        for record in records:
+            by_row.setdefault(record["method"], {})[record["split"]] = record
+        ours = {row: of for row, of in by_row.items() if row.split(" ×")[0] in METHODS}  # others are only shown
+        self.splits = sorted(set.intersection(*(set(of) for of in ours.values())))
+        self.rows = {row: [of[k] for k in self.splits] for row, of in by_row.items() if set(self.splits) <= set(of)}
+        self.recommended = recommended_row({row: self.of(row, "validation").tolist() for row in ours})
+        self.best = max(ours, key=lambda row: self.of(row, "accuracy").mean())
+
+    def of(self, row: str, score: str) -> np.ndarray:
+        """Scores by split."""
+        return 100 * np.array([record[score] for record in self.rows[row]])
+
+    def mean(self, row: str, score: str = "accuracy") -> str:
+        """Mean score in words; a dash for a row without scores."""
+        return f"{self.of(row, score).mean():.1f}" if row in self.rows else "–"
+
+    @property
+    def regret(self) -> float:
+        """Accuracy of the best row minus that of the recommended one."""
+        return float(self.of(self.best, "accuracy").mean() - self.of(self.recommended, "accuracy").mean())
+
+    @property
+    def over_nothing(self) -> tuple[float, float] | None:
+        """Mean gain of the recommended row over doing nothing, and its standard error."""
+        if "RawFeatures" not in self.rows:
+            return None
+        gaps = self.of(self.recommended, "accuracy") - self.of("RawFeatures", "accuracy")
+        return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+
+
+def table(paths: list[Path]) -> Iterator[str]:
+    """Lines of a table of recommendations, and of tables of all rows by score."""
+    by_data: dict[str, list[dict]] = {name: [] for name in problems(Path())}
+    for record in (record for path in paths for record in load(path)):
+        if "error" not in record:
+            by_data[record["data"]].append(record)
+    found = {name: Scores(records) for name, records in by_data.items() if any(r["method"] in METHODS for r in records)}
+    yield "| data set | splits | recommended | accuracy | best row | accuracy | regret | gain over doing nothing |"
+    yield "| --- | ---: | --- | ---: | --- | ---: | ---: | ---: |"
+    for name, scores in found.items():
+        gain = scores.over_nothing
+        cells = [name, len(scores.splits), scores.recommended, scores.mean(scores.recommended)]
+        cells += [scores.best, scores.mean(scores.best), f"{scores.regret:.1f}"]
+        cells += ["–" if gain is None else f"{gain[0]:+.1f} ± {gain[1]:.1f}"]
         yield f"| {' | '.join(map(str, cells))} |"
-    yield f"\nMean regret: {np.mean(regrets):.2f} points."
+    yield f"\nMean regret: {np.mean([scores.regret for scores in found.values()]):.2f} points."
+    rows = list(dict.fromkeys(row for scores in found.values() for row in scores.rows))
+    titles = ("Accuracy", "One enrolled sample per class", "Mean average precision", "With counterparts")
+    for title, score in zip((*titles, "In validation"), (*COLUMNS, "validation"), strict=True):
+        yield f"\n## {title}\n\n| | {' | '.join(found)} |\n| --- |{' ---: |' * len(found)}"
+        for row in rows:
+            yield f"| {row} | {' | '.join(scores.mean(row, score) for scores in found.values())} |"
 
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     if sys.argv[1] == "--table":
-        print("\n".join(table(Path(sys.argv[2]))))
+        print("\n".join(table([*map(Path, sys.argv[2:])])))
     else:
         compute(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
