@@ -231,8 +231,8 @@ def coupled() -> list[str]:
     lines = [
         "## Coupled maps",
         "",
-        "Fits at the paper's sizes, as above, relative to `coupling=0`. Without coupling, the constraint of GMA and MvMDA",
-        "has a block per view; with coupling, it has not. **Target: coupling 16 ≤ 1.1.**",
+        "Fits at the paper's sizes, as above, relative to `coupling=0`. Without coupling, the constraint of GMA and",
+        "MvMDA has a block per view; with coupling, it has not. **Target: coupling 16 ≤ 1.1.**",
         "",
         "| method | views | coupling 16 | one map |",
         "| --- | ---: | ---: | ---: |",
