@@ -81,7 +81,7 @@ def check_readme(names, folder):
 
 
 def check_recipe(names, folder):
-    assert names["accuracy"] == pytest.approx(0.83, abs=0.1)
+    assert names["accuracy"] == pytest.approx(0.92, abs=0.05)
     assert names["matcher"].threshold_ > 0.0
     assert (folder / "comparison" / "report.html").exists()
     assert len((folder / "matches.csv").read_text().splitlines()) == 1 + 3 * len(names["new"].y)
