@@ -29,7 +29,7 @@ def split(seed):
 
 
 train, test, y_train, y_test = split(0)
-search = cv.tune("MvHE", train, y_train, n_iter=15, n_folds=3)
+search = cv.tune("MvHE", train, y_train, n_iter=15)
 print(
     f"The best of {len(search.cv_results_['params'])} settings, "
     f"with the {search.best_metric_} distance:"
@@ -47,16 +47,17 @@ print(
 #
 # Default, tuned and committee
 # ----------------------------
-# ``members=8`` makes a committee of the eight best settings. It takes eight times as long to apply. Both are chosen
-# without the test samples. Tune all methods that you compare, not only your favourite.
+# ``members=8`` makes a committee of the eight best settings, if it is better in cross-validation than the best alone.
+# It takes eight times as long to apply. Both are chosen without the test samples. Tune all methods that you compare,
+# not only your favourite.
 methods = ["MvDA", "MvHE", "KMvHE"]
 results = np.empty((len(methods), 3, 3))  # methods × variants × splits
 for seed in range(3):
     train, test, y_train, y_test = split(seed)
     for m, method in enumerate(methods):
         default = cv.METHODS[method]().fit(train, y_train)
-        tuned = cv.tune(method, train, y_train, n_iter=15, n_folds=3)
-        committee = cv.tune(method, train, y_train, n_iter=15, n_folds=3, members=8)
+        tuned = cv.tune(method, train, y_train, n_iter=15)
+        committee = cv.tune(method, train, y_train, n_iter=15, members=8)
         results[m, :, seed] = [
             model.score(test, y_test) for model in (default, tuned, committee)
         ]
@@ -67,8 +68,9 @@ for method, (default, tuned, committee) in zip(methods, results.mean(axis=2), st
     )
 
 # %%
-# Tuning and the committee together gain about four points. Thick lines are means over three splits, and thin lines are
-# the splits: a gain on average is not a gain in every split.
+# Tuning and the committee together gain about five points for KMvHE, three for MvDA and one for MvHE. Tuning alone
+# loses one for MvHE: with 100 training samples, scores in cross-validation are noisy. Thick lines are means over three
+# splits, and thin lines are the splits: a gain on average is not a gain in every split.
 figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
 for method, scores, marker, colour in zip(
     methods, results, "Dos", ("#cc79a7", "#d55e00", "#0072b2"), strict=True

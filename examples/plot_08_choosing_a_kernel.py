@@ -34,9 +34,9 @@ grid = [
     {"kernel": ["rbf", "laplacian"], "gamma_scale": scales, **others},
     {"kernel": ["linear", "cosine", "polynomial"], **others},
 ]
-search = cv.EmbeddingSearchCV(
-    cv.KMvHE(), grid, metrics=["cosine"], cv="samples", n_folds=3
-).fit(train, y_train)
+search = cv.EmbeddingSearchCV(cv.KMvHE(), grid, metrics=["cosine"], cv="samples").fit(
+    train, y_train
+)
 
 # %%
 # The best score of every kernel and width:
