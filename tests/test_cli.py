@@ -150,7 +150,7 @@ def test_tune_takes_every_score(data, tmp_path, scoring):
 
 def test_tune_makes_committees(data, tmp_path):
     path = tmp_path / "t.model"
-    options = ("--method", "LDA", "--draws", 3, "--folds", 3, "--members", 4)
+    options = ("--method", "DLA", "--draws", 4, "--members", 4)
     found = json.loads(run("tune", data, "-o", path, *options, "--json").stdout)
     assert len(found["members"]) == 4
     facts = json.loads(run("inspect", path, "--json").stdout)
@@ -158,12 +158,12 @@ def test_tune_makes_committees(data, tmp_path):
     assert facts["components"] == cv.load(path).best_estimator_.n_components_
     run("embed", path, data, "-o", tmp_path / "z.csv")
     assert (tmp_path / "z.csv").exists()
-    assert run("tune", data, "-o", path, *options).stdout.startswith("LDA × 4: accuracy ")
+    assert run("tune", data, "-o", path, *options).stdout.startswith("DLA × 4: accuracy ")
 
 
 def test_a_committee_that_is_no_better_is_not_told_of(data, tmp_path):
-    options = ("--method", "MvDA", "--draws", 6, "--folds", 3, "--members", 4)
-    assert run("tune", data, "-o", tmp_path / "t.model", *options).stdout.startswith("MvDA: accuracy ")
+    options = ("--method", "GMA", "--draws", 6, "--members", 4)
+    assert run("tune", data, "-o", tmp_path / "t.model", *options).stdout.startswith("GMA: accuracy ")
     assert "members" not in json.loads(run("inspect", tmp_path / "t.model", "--json").stdout)
 
 

@@ -465,8 +465,9 @@ class TestCommittee:
         folds = [search.cv_results_[f"split{k}_test_score"] for k in range(3)]
         found = []
         for k in range(3):
-            others = [np.mean([scores[row] for j, scores in enumerate(folds) if j != k]) for row in range(len(folds[0]))]
-            complete = [row for row in range(len(others)) if not any(np.isnan(scores[row]) for scores in folds)]
+            rows = range(len(folds[0]))
+            others = [np.mean([scores[row] for j, scores in enumerate(folds) if j != k]) for row in rows]
+            complete = [row for row in rows if not any(np.isnan(scores[row]) for scores in folds)]
             found.append(folds[k][max(complete, key=lambda row: others[row])])
         assert search.held_out_score_ == pytest.approx(np.mean(found))
         assert search.held_out_score_ < search.best_score_

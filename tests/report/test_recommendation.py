@@ -111,7 +111,8 @@ def test_learning_that_does_not_help_is_called_so(learned):
 
 
 def test_doing_nothing_alone_says_nothing_of_learning():
-    assert advice(*compared({"RawFeatures": {"held_out_score": around(0.7)}})).endswith("RawFeatures, with 70.0 % there.")
+    alone = compared({"RawFeatures": {"held_out_score": around(0.7)}})
+    assert advice(*alone).endswith("RawFeatures, with 70.0 % there.")
 
 
 @pytest.mark.parametrize(("gap", "warned"), [(0.3, True), (0.012, False), (-0.3, False)])

@@ -153,6 +153,8 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
     else:
         published = _SPACES.get(method, METHODS[method].search_space)
         grid = {name: values for name, values in published.items() if name not in ("coupling", "whitening")}
+        if method in _DEFAULTS:  # others are not coupled by default
+            grid["coupling"] = [0.0]
         search = replace(search, grid=grid)
     changed = {
         # A fixed number of splits, so that adding repeats later reuses the cells already computed.
@@ -248,6 +250,8 @@ def _times(name: str, effort: Effort, lacks: Lacks, title: str) -> Experiment:
         for row, method, fixed, task in rows:
             if method in effort.methods and (not effort.cases or case in effort.cases):
                 options, parameters = {"n_views": n_views}, {"n_components": 20, **fixed}
+                if task == "time" and method in _DEFAULTS:
+                    parameters["coupling"] = 0.0
                 cell = Cell(data="paper-sizes", method=method, options=options, parameters=parameters, task=task)
                 places.append(Place(row, f"case {case}", cell))
     return Experiment(name, title, (Panel(name, title, "times", tuple(places)),))

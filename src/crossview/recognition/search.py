@@ -103,8 +103,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_metric_, best_score_ : str and float
         The best distance for ``best_estimator_``, and its mean score over the folds.
     held_out_score_ : float
-        Mean score of the best setting if it is chosen for every fold by the other folds; ``best_score_`` for a committee.
-        The best of many scores flatters, so this one is better for comparing methods.
+        Mean score of the best setting if it is chosen for every fold by the other folds; that of a committee is its
+        ``best_score_``. The best of many scores flatters, so this one is better for comparing methods.
     best_index_, members_ : int and list of int
         Rows of ``cv_results_``: that of the best parameters, and those of the members of the committee, best first.
         Without a committee, the only member is the best row.
