@@ -36,12 +36,13 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     validation; ``held_out_score`` is that of `crossview.EmbeddingSearchCV`. ``euclidean`` has the same for the best
     parameters with the Euclidean distance, and ``committee`` the scores of the committee and the parameters of its
     ``members``, if these were tried. ``by_pca`` has, for each number of principal components that the cell lists, the
-    ``score`` of the best parameters: the paper chose the number by these scores on test samples. ``chance`` is the score of
-    random matches, ``skipped`` the number of ``probes`` whose class the gallery lacks. Of the ``n_train`` training
-    samples, ``n_train_single`` are in one view only. ``seconds`` has the times of the ``search``, final fit included,
-    and of a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of correct matches
-    of every test sample, None without a probe, ``sample_classes`` their classes as numbers, ``tests_on`` what is
-    new in the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that were not trained on.
+    ``score`` of the best parameters: the paper chose the number by these scores on test samples. ``chance`` is the
+    score of random matches, ``skipped`` the number of ``probes`` whose class the gallery lacks. Of the ``n_train``
+    training samples, ``n_train_single`` are in one view only. ``seconds`` has the times of the ``search``, final fit
+    included, and of a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of
+    correct matches of every test sample, None without a probe, ``sample_classes`` their classes as numbers,
+    ``tests_on`` what is new in the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that
+    were not trained on.
     """
     if cell.task != "accuracy":
         raise ValueError(f"unknown task {cell.task!r}: use 'accuracy', or pass run a compute function that knows it.")

@@ -26,6 +26,7 @@ AS_PRINTED = "as printed in the paper"
 """Suffix of the rows with training times of the paper's algorithm."""
 
 _N_SPLITS = 100
+_N_FOLDS = 5
 _SLOW = ("MULDA", "MCCA")  # they find directions one after another; their searches draw a third of the settings
 _MULTI_VIEW = ("MCCA", "MvDLA", "GMA", "MULDA", "MvDA", "MvMDA", "MvDA-VC", "MvHE", "KMvHE")
 _SUPERVISED = tuple(name for name in _MULTI_VIEW if name != "MCCA")
@@ -147,7 +148,7 @@ def _coil(case: int) -> Setting:
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
     """One cell for every repeat. As in the paper, galleries keep the counterparts of the probes."""
     draws = max(1, effort.draws // 3) if effort.draws is not None and method in _SLOW else effort.draws
-    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring)
+    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, n_folds=_N_FOLDS)
     if effort.coupled:
         search = replace(search, factor=FACTOR, refine=REFINE)
     else:
