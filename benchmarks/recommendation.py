@@ -1,18 +1,20 @@
 """Whether the recommended model is the best one in use, and never worse than doing nothing.
 
-    python benchmarks/recommendation.py DATA RESULTS [NAME...]   # compute, resumable
-    python benchmarks/recommendation.py --table RESULTS...       # write the tables to stdout
+    python benchmarks/recommendation.py DATA RESULTS [--sets NAME...]                      # compute, resumable
+    python benchmarks/recommendation.py DATA RESULTS --methods Contrastive --device cuda   # alternatives
+    python benchmarks/recommendation.py --table RESULTS...                                 # write tables to stdout
 
 DATA is the folder with coil-100/, cmu-pie/, mfeat/ and deep/. For every data set and split, each method is tuned on the
 training part as `crossview compare` tunes it, and scored on the test part. RESULTS gets one JSON line per data set,
-split and method. The recommendation only sees the scores in validation.
+split and row. The recommendation only sees scores in validation, those of `held_out_score_`, and chooses among the
+methods that are computed by default.
 """
 
+import argparse
 import json
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +30,13 @@ METHODS = ("RawFeatures", "PCA", "LDA", "DLA", "MCCA", "GMA", "MvDA", "MvDA-VC",
 COMMITTEES = ("MvHE", "KMvHE")
 DRAWS, MEMBERS = 32, 8  # as `crossview compare`
 COLUMNS = ("accuracy", "one_shot", "average_precision", "with_counterparts")
+GROUPS = (
+    ("CMU PIE", "CMU PIE, network", "COIL-100 1", "COIL-100 1, network", "COIL-100 2", "turntable"),
+    ("CMU PIE, one image", "COIL-100 2, one image"),
+    ("digits", "numerals", "captions"),
+)
+"""Data sets with shared coordinates, with one sample per class, and with unlike coordinates."""
+
 _FEW = 40  # training samples per class of data whose classes are seen in training
 
 Split = tuple[np.ndarray, np.ndarray]
@@ -137,18 +146,19 @@ def load(path: Path) -> Iterator[dict]:
         yield from (json.loads(line) for line in path.read_text().splitlines())
 
 
-def compute(folder: Path, path: Path, names: list[str]) -> None:
+def compute(options: argparse.Namespace) -> None:
+    folder, path = options.files
     done = {(r["data"], r["split"], r["method"]) for r in load(path)}
-    chosen = {name: of for name, of in problems(folder).items() if not names or name in names}
+    chosen = {name: of for name, of in problems(folder).items() if not options.sets or name in options.sets}
     for k in range(max(n_splits for _, _, n_splits in chosen.values())):
         for name, (open_data, split, n_splits) in chosen.items():
-            missing = [method for method in METHODS if (name, k, method) not in done]
+            missing = [method for method in options.methods if (name, k, method) not in done]
             if k >= n_splits or not missing:
                 continue
             data = open_data()
             for method in missing:
                 try:
-                    found = rows(method, data, split(np.asarray(data.y), k), k)
+                    found = rows(method, data, split(np.asarray(data.y), k), k, options.device)
                 except (NotApplicableError, ValueError) as error:
                     found = {method: {"error": str(error)}}
                 with path.open("a") as file:
@@ -160,11 +170,11 @@ def compute(folder: Path, path: Path, names: list[str]) -> None:
 class Scores:
     """Scores of all rows of a data set, in the splits that all rows have."""
 
-    def __init__(self, records: list[dict]) -> None:
+    def __init__(self, records: list[dict], methods: Sequence[str]) -> None:
         by_row: dict[str, dict[int, dict]] = {}
         for record in records:
             by_row.setdefault(record["method"], {})[record["split"]] = record
-        ours = {row: of for row, of in by_row.items() if row.split(" ×")[0] in METHODS}  # others are only shown
+        ours = {row: of for row, of in by_row.items() if row.split(" ×")[0] in methods}  # others are only shown
         self.splits = sorted(set.intersection(*(set(of) for of in ours.values())))
         self.rows = {row: [of[k] for k in self.splits] for row, of in by_row.items() if set(self.splits) <= set(of)}
         self.recommended = recommended_row({row: self.of(row, "validation").tolist() for row in ours})
@@ -192,13 +202,14 @@ class Scores:
         return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
 
 
-def table(paths: list[Path]) -> Iterator[str]:
-    """Lines of a table of recommendations, and of tables of all rows by score."""
+def table(paths: list[Path], methods: Sequence[str]) -> Iterator[str]:
+    """Lines of tables: of recommendations, of their scores, and of all rows by score and group of data sets."""
     by_data: dict[str, list[dict]] = {name: [] for name in problems(Path())}
     for record in (record for path in paths for record in load(path)):
         if "error" not in record:
             by_data[record["data"]].append(record)
-    found = {name: Scores(records) for name, records in by_data.items() if any(r["method"] in METHODS for r in records)}
+    known = {name: records for name, records in by_data.items() if any(r["method"] in methods for r in records)}
+    found = {name: Scores(records, methods) for name, records in known.items()}
     yield "| data set | splits | recommended | accuracy | best row | accuracy | regret | gain over doing nothing |"
     yield "| --- | ---: | --- | ---: | --- | ---: | ---: | ---: |"
     for name, scores in found.items():
@@ -208,17 +219,31 @@ def table(paths: list[Path]) -> Iterator[str]:
         cells += ["–" if gain is None else f"{gain[0]:+.1f} ± {gain[1]:.1f}"]
         yield f"| {' | '.join(map(str, cells))} |"
     yield f"\nMean regret: {np.mean([scores.regret for scores in found.values()]):.2f} points."
+    titles = ("accuracy", "one-shot", "mean average precision", "with counterparts", "in validation")
+    yield f"\n| recommended | {' | '.join(titles)} |\n| --- |{' ---: |' * len(titles)}"
+    for name, scores in found.items():
+        yield f"| {name} | {' | '.join(scores.mean(scores.recommended, one) for one in (*COLUMNS, 'validation'))} |"
     rows = list(dict.fromkeys(row for scores in found.values() for row in scores.rows))
-    titles = ("Accuracy", "One enrolled sample per class", "Mean average precision", "With counterparts")
-    for title, score in zip((*titles, "In validation"), (*COLUMNS, "validation"), strict=True):
-        yield f"\n## {title}\n\n| | {' | '.join(found)} |\n| --- |{' ---: |' * len(found)}"
-        for row in rows:
-            yield f"| {row} | {' | '.join(scores.mean(row, score) for scores in found.values())} |"
+    for title, score in zip(titles, (*COLUMNS, "validation"), strict=True):
+        yield f"\n## {title.capitalize()}"
+        for group in GROUPS:
+            names = [name for name in group if name in found]
+            shown = [row for row in rows if any(row in found[name].rows for name in names)]
+            yield f"\n| | {' | '.join(names)} |\n| --- |{' ---: |' * len(names)}"
+            for row in shown:
+                yield f"| {row} | {' | '.join(found[name].mean(row, score) for name in names)} |"
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=Path, help="DATA and RESULTS, or RESULTS only with --table")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--sets", nargs="+", default=())
+    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--device")
+    given = parser.parse_args()
     warnings.filterwarnings("ignore")
-    if sys.argv[1] == "--table":
-        print("\n".join(table([*map(Path, sys.argv[2:])])))
+    if given.table:
+        print("\n".join(table(given.files, given.methods)))
     else:
-        compute(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+        compute(given)

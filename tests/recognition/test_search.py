@@ -404,12 +404,12 @@ def test_search_on_training_people_is_good_for_others(scoring, least):
     """CMU PIE, case 4, with everything chosen on training people."""
     data = cv.datasets.load_cmu_pie(FACES, case=4)
     scores = []
-    splits = cv.ClassSplit(5, train_size=45, random_state=0).split(data.views, data.y)
+    splits = cv.ClassSplit(2, train_size=45, random_state=0).split(data.views, data.y)
     for repeat, (train, test) in enumerate(splits):
-        options = {"random_state": repeat, "cv": "classes", "scoring": scoring}
+        options = {"random_state": repeat, "cv": "classes", "scoring": scoring, "n_iter": 16}
         search = cv.tune("MvHE", data.views[train], data.y[train], **options)
         scores.append(search.score(data.views[test], data.y[test]))
-    print(f"{scoring} over five splits of people: MvHE {100 * np.mean(scores):.1f} ± {100 * np.std(scores):.1f}")
+    print(f"{scoring} over two splits of people: MvHE {100 * np.mean(scores):.1f} ± {100 * np.std(scores):.1f}")
     assert np.mean(scores) >= least
 
 
