@@ -429,6 +429,24 @@ class TestAuto:
         data = cv.datasets.make_turntable(12, size=10)
         grid = {"coupling": [0.0, "auto", 8.0], "n_components": [5]}
         search = cv.EmbeddingSearchCV(cv.METHODS[method](), grid, metrics=["euclidean"]).fit(data.views, data.y)
-        without, auto, fixed = search.cv_results_["mean_test_score"]
-        assert without != auto == fixed
+        _, auto, fixed = search.cv_results_["mean_test_score"]
+        assert auto == fixed
         assert search.best_estimator_.coupling_ == (0.0 if search.best_index_ == 0 else 8.0)
+
+    @pytest.mark.parametrize("coupling", [0.0, 8.0, "auto"])
+    @pytest.mark.parametrize("method", ["MvHE", "KMvHE"])
+    def test_many_settings_at_once_are_fitted_as_one_by_one(self, method, coupling):
+        data = cv.datasets.make_turntable(12, size=8)
+        model = cv.METHODS[method](4, coupling=coupling)
+        grid = {"lambda_intra": [0.0, 0.1, 1.0], "beta": [0.0, 0.1], "n_between": [0, 3, 5], "n_within": [1]}
+        search = cv.EmbeddingSearchCV(model, grid, metrics=["euclidean"], cv="classes").fit(data.views, data.y)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        for row in range(0, 18, 5):
+            (found,) = search.fit_rows([row], data.views, data.y)
+            alone = clone(model).set_params(**search.cv_results_["params"][row]).fit(data.views, data.y)
+            for a, b in zip(found.projections_, alone.projections_, strict=True):
+                np.testing.assert_allclose(a, b, atol=1e-8 * np.abs(b).max())
+        fits = model._refitter(data.views, np.asarray(data.y), search.cv_results_["params"])
+        for params in search.cv_results_["params"]:
+            alone = clone(model).set_params(**params).fit(data.views, data.y)
+            np.testing.assert_allclose(fits(params).eigenvalues_, alone.eigenvalues_, rtol=1e-7, atol=1e-9)

@@ -162,7 +162,7 @@ def test_components_lie_where_training_samples_vary(model):
     """Constant features, and features that depend on others, add no components and change none."""
     arrays = [np.c_[X, np.full(36, 2.0), X[:, 0] - X[:, 1]] for X in ARRAYS]
     fitted = clone(model).fit(arrays, Y)
-    assert fitted.n_components_ == (5 if np.isinf(model.coupling) else 15)
+    assert fitted.n_components_ == (5 if np.isinf(fitted.coupling_) else 15)
     spread = sum(np.square(Z - Z.mean(axis=0)).sum(axis=0) for Z in fitted.transform(arrays))
     assert (spread > 1e-8).all()
     # Along a constant feature nothing was learnt: what it is later does not matter.

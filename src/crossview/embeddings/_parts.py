@@ -71,18 +71,18 @@ class HybridProblem:
 
     def parts(self, within: Iterable[int], between: Iterable[int]) -> HybridParts:
         """Compute the five terms for all given values of p1 and p2."""
+        paired = self.data.patch_scatter(0, 0, paired=1.0)
         return HybridParts(
-            paired=self.data.patch_scatter(0, 0, paired=1.0),
-            within=self._cumulative(within, lambda ranks: (ranks, 0)),
-            between=self._cumulative(between, lambda ranks: (0, ranks)),
+            paired=paired,
+            within=self._cumulative(within, np.zeros_like(paired), lambda ranks: (ranks, 0)),
+            between=self._cumulative(between, np.zeros_like(paired), lambda ranks: (0, ranks)),
         )
 
     def _cumulative(
-        self, counts: Iterable[int], kinds: Callable[[slice], tuple[slice | int, slice | int]]
+        self, counts: Iterable[int], nothing: Array, kinds: Callable[[slice], tuple[slice | int, slice | int]]
     ) -> dict[int, tuple[Array, Array]]:
         """Intra- and inter-view scatter for each number of neighbours, each adding to the previous one."""
-        order = sum(self.data.n_features)
-        intra = inter = np.zeros((order, order))
+        intra = inter = nothing
         scatters, done = {}, 0
         for count in sorted(set(counts)):
             if count > done:
