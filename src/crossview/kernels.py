@@ -163,15 +163,21 @@ class KernelMap:
         K *= weights[np.ix_(of, of)]
         L, order = _pivoted_cholesky(K, kernel)
         pivots = order[: L.shape[1]]
-        Z, of, factor = Z[pivots], of[pivots], L[: L.shape[1]].copy()
-        maps, features = [], []
-        for v, (X, origin) in enumerate(zip(centred, origins, strict=True)):
-            maps.append(cls(kernels[v], Z + origin, pivots, factor))
+        landmarks, views_of, factor = Z[pivots], of[pivots], L[: L.shape[1]].copy()
+        maps = [cls(k, landmarks + origin, pivots, factor) for k, origin in zip(kernels, origins, strict=True)]
+        known, place = np.empty_like(L), np.cumsum([0, *map(len, some)])
+        known[order] = L  # the features of the landmarks that were chosen
+        features = []
+        for v, (X, at) in enumerate(zip(centred, chosen, strict=True)):
             R = empty_rows(X, len(factor))
-            for at in chunks(X, len(factor)):
-                R[at] = solve_rows(kernel(X[at], Z) * like(R, weights[v, of]), like(R, factor))
+            if at is None:
+                R[:] = like(R, known[place[v] : place[v + 1]])
+            else:
+                for rows_at in chunks(X, len(factor)):
+                    K = kernel(X[rows_at], landmarks) * like(R, weights[v, views_of])
+                    R[rows_at] = solve_rows(K, like(R, factor))
             features.append(R)
-        return maps, features, of
+        return maps, features, views_of
 
     @staticmethod
     def coefficients(factor: Array, W: Array) -> Array:

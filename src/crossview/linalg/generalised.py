@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.linalg
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dsygst
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from crossview._backend import inner_products
@@ -64,7 +64,7 @@ def successive_directions(A: Array, B: Sequence[Array], d: int, *, unit_blocks: 
     Returns the attained values, (d,), and the directions, (N, d).
     """
     factors = factor_blocks(B)
-    deflated = whiten(A, factors)
+    deflated = _mirrored(whiten(A, factors))
     start = _largest(deflated.copy(order="F"), d)[1]
     values, V = np.empty(d), np.empty((len(A), d))
     deflation = _Deflation(_blocks(factors), deflated)
@@ -86,7 +86,7 @@ def successive_conjugates(A: Array, B: Array, d: int, conjugates: Callable[[Arra
     directions, (N, d).
     """
     factors = factor_blocks([B])
-    deflated = whiten(A, factors)
+    deflated = _mirrored(whiten(A, factors))
     start = _largest(deflated.copy(order="F"), d)[1]
     values, V, Q = np.empty(d), np.empty((len(A), d)), np.empty((len(A), 0))
     for r in range(d):
@@ -248,13 +248,21 @@ def _blocks(factors: Sequence[Array]) -> list[slice]:
 
 
 def whiten(A: Array, factors: Sequence[Array]) -> Array:
-    """``L^-1 A L^-T``, where L is block-diagonal with the given factors."""
+    """Lower triangle of ``L^-1 A L^-T`` for a symmetric matrix, where L is block-diagonal with the given factors."""
+    if len(factors) == 1:  # half the work, and no triangular solve with many right-hand sides
+        found: Array = dsygst(A.T, factors[0], lower=1)[0]
+        return found
     whitened = np.array(A, order="F")
     for block, L in zip(_blocks(factors), factors, strict=True):
         whitened[block] = solve_triangular(L, whitened[block], lower=True, check_finite=False)
     for block, L in zip(_blocks(factors), factors, strict=True):
         whitened[:, block] = solve_triangular(L, whitened[:, block].T, lower=True, check_finite=False).T
     return whitened
+
+
+def _mirrored(lower: Array) -> Array:
+    """The symmetric matrix with this lower triangle."""
+    return np.asfortranarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 def unwhiten(V: Array, factors: Sequence[Array]) -> Array:

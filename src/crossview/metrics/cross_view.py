@@ -181,6 +181,7 @@ def accuracy_by_dimension(
     metric: str = "euclidean",
     *,
     counterparts: bool = False,
+    probes: Mask | None = None,
 ) -> Array:
     """`mean_accuracy` of the first components, for several numbers of them at the cost of the largest.
 
@@ -192,6 +193,8 @@ def accuracy_by_dimension(
         As in `mean_accuracy`.
     dimensions : sequence of int
         Numbers of components, 1 or more, ascending. Capped at the number available.
+    probes : ndarray of bool, shape (m,), optional
+        Samples to use as probes; by default, all. The gallery is all samples in any case.
 
     Returns
     -------
@@ -204,7 +207,7 @@ def accuracy_by_dimension(
     >>> accuracy_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.25, 1.  ])
     """
-    return mean_by_dimension(latents, y, dimensions, metric, hits, counterparts)
+    return mean_by_dimension(latents, y, dimensions, metric, hits, counterparts, probes)
 
 
 def precision_by_dimension(
@@ -214,6 +217,7 @@ def precision_by_dimension(
     metric: str = "euclidean",
     *,
     counterparts: bool = False,
+    probes: Mask | None = None,
 ) -> Array:
     """`mean_average_precision` of the first components, for several numbers of them, as in `accuracy_by_dimension`.
 
@@ -221,7 +225,7 @@ def precision_by_dimension(
 
     Parameters
     ----------
-    latents, y, dimensions, metric, counterparts
+    latents, y, dimensions, metric, counterparts, probes
         As in `accuracy_by_dimension`.
 
     Examples
@@ -230,7 +234,7 @@ def precision_by_dimension(
     >>> precision_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.625, 1.   ])
     """
-    return mean_by_dimension(latents, y, dimensions, metric, _precisions, counterparts)
+    return mean_by_dimension(latents, y, dimensions, metric, _precisions, counterparts, probes)
 
 
 class Lookup(NamedTuple):
@@ -267,10 +271,11 @@ def score_probes(
     make_scorer: ScorerFactory,
     counterparts: bool,
     dimensions: Sequence[int] | None = None,
+    probes: Mask | None = None,
 ) -> Iterator[tuple[Lookup, Array]]:
     """Every view as the gallery, and the scores of its probes, (dimensions, probes); by default with all components."""
     views = Views(latents)
-    lookups = _lookups(views, y, counterparts)
+    lookups = _lookups(views, y, counterparts, probes)
     # Searches for parameters score samples of moderate number, for which the CPU will do.
     arrays = [to_numpy(X) for X in _present(views)]
     X = np.concatenate(comparable(arrays, metric)[0])
@@ -333,11 +338,12 @@ def mean_by_dimension(
     metric: str,
     make_scorer: ScorerFactory,
     counterparts: bool,
+    probes: Mask | None = None,
 ) -> Array:
     """Mean score over the ordered pairs of views, for every number of components."""
     if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
         raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
-    found = score_probes(latents, y, metric, make_scorer, counterparts, dimensions)
+    found = score_probes(latents, y, metric, make_scorer, counterparts, dimensions, probes)
     scores = [lookup.mean_by_view(of_probes) for lookup, of_probes in found]
     if not scores:
         raise ValueError(_NO_PAIR)
@@ -410,14 +416,14 @@ def _count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
     return codes, np.array([np.bincount(codes[seen], minlength=len(classes)) for seen in views.mask.T])
 
 
-def _lookups(views: Views, y: ArrayLike, counterparts: bool) -> list[Lookup]:
-    """Every view as the gallery, unless no other view has a sample of its classes."""
+def _lookups(views: Views, y: ArrayLike, counterparts: bool, asked: Mask | None = None) -> list[Lookup]:
+    """Every view as the gallery of the samples asked for, unless no other view has one of its classes."""
     codes, counts = _count_classes(views, y)
     view, row = np.nonzero(views.mask.T)
-    label = codes[row]
+    label, is_asked = codes[row], True if asked is None else asked[row]
     stops, found = np.cumsum(counts.sum(axis=1)), []
     for i, (start, stop) in enumerate(pairwise([0, *stops])):
-        probes = np.flatnonzero((view != i) & (counts[i, label] > 0))
+        probes = np.flatnonzero((view != i) & (counts[i, label] > 0) & is_asked)
         if not len(probes):
             continue
         place = np.full(len(codes), -1)

@@ -65,12 +65,13 @@ def one_shot_by_dimension(
     *,
     n_draws: int = N_DRAWS,
     random_state: RandomState = 0,
+    probes: Mask | None = None,
 ) -> Array:
     """`one_shot_accuracy` of the first components, for several numbers of them, as in `accuracy_by_dimension`.
 
     Parameters
     ----------
-    latents, y, dimensions, metric
+    latents, y, dimensions, metric, probes
         As in `accuracy_by_dimension`.
     n_draws, random_state
         As in `one_shot_accuracy`. All numbers of components are scored on the same draws.
@@ -81,7 +82,8 @@ def one_shot_by_dimension(
     >>> one_shot_by_dimension([photo, sketch], ["a", "b"], [1, 2])
     array([0.25, 1.  ])
     """
-    return mean_by_dimension(latents, y, dimensions, metric, _make_scorer(n_draws, random_state), counterparts=True)
+    scorer = _make_scorer(n_draws, random_state)
+    return mean_by_dimension(latents, y, dimensions, metric, scorer, counterparts=True, probes=probes)
 
 
 def draw_galleries(g: Labels, n_draws: int, random: np.random.RandomState) -> Indices:

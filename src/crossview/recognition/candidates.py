@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from crossview._progress import Advance, silent
-from crossview._types import Array
+from crossview._types import Array, Indices, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.metrics import accuracy_by_dimension, one_shot_by_dimension, precision_by_dimension
 from crossview.recognition.score_file import Score, ScoreFile
@@ -27,6 +27,14 @@ SCORERS: dict[str, Callable[..., Array]] = {
     "average_precision": precision_by_dimension,
     "accuracy_with_counterparts": partial(accuracy_by_dimension, counterparts=True),
 }
+
+
+class Fold(NamedTuple):
+    """Rows to fit settings to, rows to score them on, and which of the latter are probes; None if all are."""
+
+    train: Indices
+    test: Indices
+    probes: Mask | None = None
 
 
 @dataclass(frozen=True)
@@ -162,14 +170,16 @@ class Scorer:
     scoring: str
     kept: ScoreFile
 
-    def __call__(self, fold: int, shared: SharedFit, y: NDArray[Any], advance: Advance = silent) -> dict[str, Score]:
+    def __call__(
+        self, fold: int, shared: SharedFit, y: NDArray[Any], probes: Mask | None, advance: Advance = silent
+    ) -> dict[str, Score]:
         """Scores of those candidates of a shared fit that miss one, by name."""
         found = {}
         missing = self.missing(fold, shared.candidates)
         fits = shared.fit(missing)
         for number in missing:
             advance(0, self.candidates[number].description)
-            score = self._score(number, next(fits), shared.test, y)
+            score = self._score(number, next(fits), shared.test, y, probes)
             self.kept.append(_name(fold, number), score)
             found[_name(fold, number)] = score
             advance()
@@ -214,14 +224,14 @@ class Scorer:
             warnings.warn(message, FitFailedWarning, stacklevel=4)  # where fit was called
         return scores
 
-    def _score(self, number: int, fitted: Any, test: Views, y: NDArray[Any]) -> Score:
+    def _score(self, number: int, fitted: Any, test: Views, y: NDArray[Any], probes: Mask | None) -> Score:
         """Scores by number of components and distance, or the error that prevents them."""
         if isinstance(fitted, ValueError):
             return fitted
         try:
             latents = fitted.transform(test)
-            dimensions = self.candidates[number].dimensions
-            return np.column_stack([SCORERS[self.scoring](latents, y, dimensions, metric) for metric in self.metrics])
+            dimensions, scorer = self.candidates[number].dimensions, SCORERS[self.scoring]
+            return np.column_stack([scorer(latents, y, dimensions, metric, probes=probes) for metric in self.metrics])
         except ValueError as error:
             return error
 

@@ -22,7 +22,7 @@ from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_labels, check_lazy, check_weight, label_array
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
-from crossview.recognition.candidates import SCORERS, Candidate, Params, Scorer, SharedFit, shared_fits, steps
+from crossview.recognition.candidates import SCORERS, Candidate, Fold, Params, Scorer, SharedFit, shared_fits, steps
 from crossview.recognition.committee import Committee
 from crossview.recognition.score_file import Score, ScoreFile, fingerprint
 from crossview.recognition.splits import folds
@@ -31,11 +31,10 @@ from crossview.views import ViewInput, Views
 __all__ = ["EmbeddingSearchCV"]
 
 Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-Splits: TypeAlias = Sequence[tuple[Indices, Indices]]
 
 _LEAST_KEPT = 8  # settings that are scored on every fold
 _STARTS = 3  # best settings from which a refinement steps
-_LEAD = 0.05  # of the best setting after no fold; steps from it that are further behind are dropped
+_LEAD = 0.03  # of the best setting after no fold; steps from it that are further behind are dropped
 _ALL_COMPONENTS = sys.maxsize  # the number to score where it is not searched for; scores cap it
 
 
@@ -73,8 +72,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         step in one parameter, also beyond the ends of its list of values, until there are no others.
     max_samples : int, optional
         Maximum number of samples that settings are fitted to in a fold, drawn at random: whole classes if folds split
-        classes. The best setting is fitted to all samples. Set it for kernel methods, whose time grows with the third
-        power of the number of samples.
+        classes. As many samples of the test part, drawn at random, are probes; the gallery is all of it. The best
+        setting is fitted to all samples. Set it for kernel methods, whose time grows with the third power of the number
+        of samples.
     cv : {"auto", "classes", "samples"}, int, iterable or splitter
         How to make the folds. With ``"classes"``, the classes of the test part do not occur in the training part; with
         ``"samples"``, they do. Choose whichever resembles your test data. ``"auto"`` splits classes if there are at
@@ -192,9 +192,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         candidates = self._candidates()
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
         splits = list(splitter.split(checked, labels, labels if self.folds_of_ == "classes" else groups))
-        splits = [(self._some(train, labels), test) for train, test in splits]
+        splits = [self._fold(train, test, labels) for train, test in splits]
         self.n_splits_ = len(splits)
-        if any(len(np.unique(labels[test])) < 2 for _, test in splits):
+        if any(len(np.unique(labels[fold.test])) < 2 for fold in splits):
             most = f"at most half as many folds as classes, {len(np.unique(labels)) // 2}"
             raise ValueError(f"a fold tests a single class, where every match is correct: use {most}.")
         self._search(checked, labels, splits, candidates)
@@ -391,7 +391,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         others = settings_text({name: item for name, item in params.items() if name != self._components_name})
         return Candidate(params, list(value) if isinstance(value, tuple) else [value], others, origin)
 
-    def _search(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> None:
+    def _search(self, views: Views, y: NDArray[Any], splits: Sequence[Fold], candidates: list[Candidate]) -> None:
         """Score the candidates, choose, and fit the best."""
         scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
         n_given, sizes = len(candidates), [len(candidates)]
@@ -451,19 +451,17 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for number in scorer.leaders(found, n_folds, range(first)):
             starts.setdefault(_text(candidates[number].params, free), candidates[number])
         for start, *_, origin in list(starts.values())[:_STARTS]:
-            others: list[Params] = [{}]
-            if free in start:
-                others = [{free: one} for one in (*lists.get(free, []), start[free])]
             for name in sorted(lists.keys() & start.keys() - {self._components_name}):
                 for other in steps(lists[name], start[name]):
-                    for one in [{}] if name == free else others:
-                        params = {**start, **one, name: other}
-                        if (text := _text(params)) not in known:
-                            known.add(text)
-                            candidates.append(self._candidate(params, origin))
+                    params = {**start, name: other}
+                    if (text := _text(params)) not in known:
+                        known.add(text)
+                        candidates.append(self._candidate(params, origin))
         return list(range(first, len(candidates)))
 
-    def _score_file(self, views: Views, y: NDArray[Any], splits: Splits, candidates: list[Candidate]) -> ScoreFile:
+    def _score_file(
+        self, views: Views, y: NDArray[Any], splits: Sequence[Fold], candidates: list[Candidate]
+    ) -> ScoreFile:
         """The file that keeps the scores of exactly this search, if there is to be one."""
         if self.resume is None:
             return ScoreFile(None)
@@ -479,13 +477,13 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         numbers: Sequence[int],
         views: Views,
         y: NDArray[Any],
-        split: tuple[Indices, Indices],
+        split: Fold,
         found: dict[str, Score],
         advance: Advance,
     ) -> None:
         """Add the scores of candidates on one fold to those found; errors if fits fail."""
         running, in_process = deque[str](), effective_n_jobs(self.n_jobs) == 1
-        missing, (train, test) = scorer.missing(fold, numbers), split
+        missing, (train, test, probes) = scorer.missing(fold, numbers), split
         if not missing:
             return
 
@@ -494,13 +492,21 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 if first := scorer.missing(fold, shared.candidates)[:1]:
                     running.append(scorer.candidates[first[0]].description)
                     advance(0, running[0])
-                    yield delayed(scorer)(fold, shared, y[test], advance if in_process else silent)
+                    yield delayed(scorer)(fold, shared, y[test], probes, advance if in_process else silent)
 
         for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
             found |= scores
             running.popleft()
             if not in_process:
                 advance(len(scores), running[0] if running else None)
+
+    def _fold(self, train: Indices, test: Indices, labels: NDArray[Any]) -> Fold:
+        """A fold with at most `max_samples` to fit settings to, and as many probes."""
+        probes, n = None, self.max_samples
+        if n is not None and len(test) > n:
+            probes = np.zeros(len(test), dtype=bool)
+            probes[np.random.RandomState(self.random_state).permutation(len(test))[:n]] = True
+        return Fold(self._some(train, labels), test, probes)
 
     def _some(self, train: Indices, labels: NDArray[Any]) -> Indices:
         """At most `max_samples` of the training samples of a fold: whole classes, or as many of each."""
@@ -587,11 +593,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return float(scores[np.arange(len(scores)), chosen].mean())
 
     def _committee_score(
-        self, kept: ScoreFile, views: Views, y: NDArray[Any], splits: Splits, advance: Advance
+        self, kept: ScoreFile, views: Views, y: NDArray[Any], splits: Sequence[Fold], advance: Advance
     ) -> float:
         """Mean score of the committee over the folds."""
         scores = []
-        for fold, (train, test) in enumerate(splits):
+        for fold, (train, test, probes) in enumerate(splits):
             advance(0, f"scoring the committee, fold {fold + 1} of {len(splits)}")
             name = f"fold {fold}, committee of {self.members_}"
             score = kept.known.get(name)
@@ -599,7 +605,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 known, new = self._parts(views, train, test)
                 committee = self._fit_best(known, y[train])
                 latents = committee.transform(new)
-                score = SCORERS[self.scoring](latents, y[test], [committee.n_components_], "euclidean")
+                dimensions = [committee.n_components_]
+                score = SCORERS[self.scoring](latents, y[test], dimensions, "euclidean", probes=probes)
                 kept.append(name, score)
             scores.append(score)
             advance(self.members)

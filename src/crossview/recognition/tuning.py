@@ -24,7 +24,7 @@ _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensi
 _LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
 
 
-FACTOR, REFINE = 2.0, 2
+FACTOR, REFINE = 3.0, 2
 """How a search halves its settings and refines the best, unless it tries all of them."""
 
 _MAX_NODES = 600  # samples in all views that a kernel method is fitted to in a fold
@@ -114,7 +114,7 @@ def tune(
         more than 2,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 2,000 landmarks, unless
         ``n_landmarks`` is listed here.
     n_iter : int, optional
-        Number of settings to draw; None tries all, on all folds. Otherwise, half of the settings are dropped after
+        Number of settings to draw; None tries all, on all folds. Otherwise, one setting in three stays after
         every fold, the best one is refined step by step, and kernel methods are fitted to a part of the samples until
         the best setting is known.
     **options
