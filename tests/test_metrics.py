@@ -372,19 +372,21 @@ def test_by_dimension_equals_one_after_another(seed, n, metric):
 
 
 @pytest.mark.parametrize("metric", sorted(METRICS))
-@pytest.mark.parametrize(
-    "by_dimension",
-    [cv.metrics.accuracy_by_dimension, cv.metrics.precision_by_dimension, cv.metrics.one_shot_by_dimension],
-)
-def test_scores_of_some_probes_and_of_the_others_make_those_of_all(by_dimension, metric):
+def test_scores_of_some_probes_and_of_the_others_make_those_of_all(metric):
     rng = np.random.default_rng(4)
     y = np.repeat(np.arange(6), 5)
     latents = [rng.normal(size=(6, 4))[y] + rng.normal(size=(30, 4)) for _ in range(3)]
     some = rng.permutation(30) < 11
-    parts = [by_dimension(latents, y, [1, 4], metric, probes=probes) for probes in (some, ~some)]
-    assert not np.allclose(*parts)
-    whole = by_dimension(latents, y, [1, 4], metric)
-    np.testing.assert_allclose(np.average(parts, axis=0, weights=[11, 19]), whole, rtol=1e-12)
+    for by_dimension in (cv.metrics.accuracy_by_dimension, cv.metrics.precision_by_dimension):
+        parts = [by_dimension(latents, y, [1, 4], metric, probes=probes) for probes in (some, ~some)]
+        assert not np.allclose(*parts)
+        whole = by_dimension(latents, y, [1, 4], metric)
+        np.testing.assert_allclose(np.average(parts, axis=0, weights=[11, 19]), whole, rtol=1e-12)
+    # With one enrolled sample per class, probes count by the draws that have an enrolled sample other than their own.
+    parts = [cv.metrics.one_shot_by_dimension(latents, y, [1, 4], metric, probes=probes) for probes in (some, ~some)]
+    whole = cv.metrics.one_shot_by_dimension(latents, y, [1, 4], metric)
+    assert (np.min(parts, axis=0) < whole).all()
+    assert (whole < np.max(parts, axis=0)).all()
 
 
 def test_by_dimension_refuses():
