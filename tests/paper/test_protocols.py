@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,17 @@ def test_splits_are_the_papers(name):
         for place in panel.places:
             repeats[place.row, place.column].add(place.cell.repeat)
     assert all(found == set(range(10)) for found in repeats.values())
+
+
+def test_coupled_experiments_only_add_the_coupling():
+    plain, coupled = (plan("table-6", Effort(repeats=1, coupled=c), everything).cells for c in (False, True))
+    for a, b in zip(plain, coupled, strict=True):
+        without, more = dict(a.search.grid), dict(b.search.grid)
+        can_couple = "coupling" in cv.METHODS[a.method].search_space
+        assert more.pop("coupling", None) == ((0.0, 1.0, 4.0, 16.0) if can_couple else None)
+        assert without.pop("coupling", (0.0,)) == (0.0,)
+        assert more == without
+        assert replace(a, search=replace(a.search, grid={})) == replace(b, search=replace(b.search, grid={}))
 
 
 def test_methods_for_two_views_are_left_out_of_more():

@@ -236,7 +236,7 @@ def reproduce(
     ] = None,
     members: MembersOption = 1,
     coupled: Annotated[
-        bool, typer.Option("--coupled", help="Also search for the coupling and whitening, which the paper lacks.")
+        bool, typer.Option("--coupled", help="Also search for the coupling, which the paper lacks.")
     ] = False,
     scoring: opt.Scoring = opt.ScoringName.accuracy_with_counterparts,
     workers: WorkersOption = _CORES,

@@ -16,7 +16,6 @@ from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Panel, Place, committee_name
 from crossview.paper.timing import PAPER_CASES
-from crossview.recognition.tuning import FACTOR, REFINE
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Planner: TypeAlias = "Callable[[str, Effort, Lacks], Experiment]"
@@ -55,6 +54,8 @@ _SPACES: dict[str, dict[str, Sequence[float]]] = {
     },
 }
 
+_COUPLINGS = (0.0, 1.0, 4.0, 16.0)
+
 # The paper's defaults, from which it varies one group of parameters at a time.
 _DEFAULTS: dict[str, dict[str, float]] = {
     "MvHE": {"lambda_intra": 1e-2, "lambda_inter": 5e-2, "n_within": 1, "n_between": 15, "beta": 0.1},
@@ -90,7 +91,7 @@ class Effort:
     cases: Sequence[int] = ()  # to run in tables that have several; all if empty
     scoring: str = "accuracy_with_counterparts"  # of a fold; the paper does not name it
     members: int = 1  # if more, accuracy tables also show each method as a committee of its best settings
-    coupled: bool = False  # also search for coupling and whitening, as `crossview.tune` does; the paper has neither
+    coupled: bool = False  # also search for the coupling, which the paper lacks
     seed: int = 0  # of the splits
 
 
@@ -148,15 +149,13 @@ def _coil(case: int) -> Setting:
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
     """One cell for every repeat. As in the paper, galleries keep the counterparts of the probes."""
     draws = max(1, effort.draws // 3) if effort.draws is not None and method in _SLOW else effort.draws
-    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, n_folds=_N_FOLDS)
-    if effort.coupled:
-        search = replace(search, factor=FACTOR, refine=REFINE)
-    else:
-        published = _SPACES.get(method, METHODS[method].search_space)
-        grid = {name: values for name, values in published.items() if name not in ("coupling", "whitening")}
-        if method in _DEFAULTS:  # others are not coupled by default
-            grid["coupling"] = [0.0]
-        search = replace(search, grid=grid)
+    published = _SPACES.get(method, METHODS[method].search_space)
+    grid = {name: values for name, values in published.items() if name not in ("coupling", "whitening")}
+    if effort.coupled and "coupling" in METHODS[method].search_space:
+        grid["coupling"] = _COUPLINGS
+    elif method in _DEFAULTS:  # others are not coupled by default
+        grid["coupling"] = [0.0]
+    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, n_folds=_N_FOLDS, grid=grid)
     changed = {
         # A fixed number of splits, so that adding repeats later reuses the cells already computed.
         "split": Split("classes", changes.pop("n_train", setting.n_train), max(effort.repeats, _N_SPLITS), effort.seed),
