@@ -27,7 +27,7 @@ _LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
 FACTOR, REFINE = 3.0, 2
 """How a search halves its settings and refines the best, unless it tries all of them."""
 
-_MAX_NODES = 600  # samples in all views that a kernel method is fitted to in a fold
+_MAX_NODES = 450  # samples in all views that a kernel method is fitted to in a fold
 
 
 def max_samples(method: str, n_views: int) -> int | None:
