@@ -256,6 +256,8 @@ class Embedding(MultiViewTransformer):
             return largest_generalised_eigenpairs(A, ridged, d)
         norm = self._norm(data)
         constraint = B if isinstance(B, np.ndarray) else scipy.linalg.block_diag(*B)
+        if not norm.one_map:  # the ridge alone depends on the norm
+            return largest_generalised_eigenpairs(A, norm.ridged(constraint, reg), d)
         values, U = largest_generalised_eigenpairs(norm.restrict(A), ridge(norm.restrict(constraint), reg), d)
         return values, norm.expand(U)
 

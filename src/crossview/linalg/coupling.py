@@ -59,20 +59,20 @@ class CoupledNorm:
     @property
     def order(self) -> int:
         """Number of columns of T."""
-        if self._one_map:
+        if self.one_map:
             return self.widths[0]
         return sum(self.widths) if self.basis is None else self.basis.shape[1]
 
     def restrict(self, S: Array) -> Array:
-        """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled.
+        """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled. May overwrite S.
 
         With one map, S may also be the sum of its blocks; with a `basis`, it may be the scatter in its coordinates.
         """
         if (not self.coupling and self.basis is None) or (self.basis is not None and len(S) == self.order):
             return S
-        if self._one_map and len(S) == self.widths[0]:
+        if self.one_map and len(S) == self.widths[0]:
             return S / len(self.widths)
-        if self._one_map:
+        if self.one_map:
             folded: Array = np.sum(self._column_sums(S), axis=0) / len(self.widths)
             return folded
         if self.basis is not None:
@@ -81,9 +81,18 @@ class CoupledNorm:
             return restricted
         return self._rooted(S)
 
+    def ridged(self, B: Array, reg: float) -> Array:
+        """``B + r M`` for finite coupling and no spans, where r is `reg` times the mean diagonal of ``T'BT``."""
+        n, D, ridged = len(self.widths), self.widths[0], B.copy()
+        inverse = coupling_inverse(self.coupling, n)
+        diagonals = np.einsum("idjd->ijd", ridged.reshape(n, D, n, D))  # a view of those of all blocks
+        size = reg * np.vdot(inverse, diagonals.sum(axis=2)) / (n * D)
+        diagonals += size * np.linalg.inv(inverse)[:, :, None]
+        return ridged
+
     def expand(self, U: Array) -> Array:
         """``T U``: the stacked maps."""
-        if self._one_map:
+        if self.one_map:
             n = len(self.widths)
             tiled: Array = np.concatenate([U] * n) / np.sqrt(n)
             return tiled
@@ -93,13 +102,14 @@ class CoupledNorm:
         return self._root(U)
 
     @property
-    def _one_map(self) -> bool:
+    def one_map(self) -> bool:
+        """Whether all views share a map."""
         return bool(np.isinf(self.coupling))
 
     @cached_property
     def basis(self) -> Array | None:
         """T as a matrix, if maps are restricted; otherwise T is M^(-1/2)."""
-        if self._one_map or all(B is None for B in self.spans):
+        if self.one_map or all(B is None for B in self.spans):
             return None
         spans = [np.eye(D) if B is None else B for D, B in zip(self.widths, self.spans, strict=True)]
         stacked: Array = scipy.linalg.block_diag(*spans)
@@ -108,19 +118,21 @@ class CoupledNorm:
         return stacked
 
     def _rooted(self, S: Array) -> Array:
-        """``M^(-1/2) S M^(-1/2)``, block by block."""
+        """``M^(-1/2) S M^(-1/2)``, block by block. Overwrites S."""
         n, D = len(self.widths), self.widths[0]
         a = 1.0 / np.sqrt(1.0 + self.coupling)
         sums = self._column_sums(S)
         shared = ((1.0 - a) / n) ** 2 * np.sum(sums, axis=0)
         sums = [a * (1.0 - a) / n * one + 0.5 * shared for one in sums]
-        rooted = np.empty_like(S)
-        given, found = S.reshape(n, D, n, D), rooted.reshape(n, D, n, D)
+        blocks = S.reshape(n, D, n, D)
         for i in range(n):
             for j in range(i + 1):
-                block = a * a * given[i, :, j] + sums[j] + sums[i].T
-                found[i, :, j], found[j, :, i] = block, block.T
-        return rooted
+                block = blocks[i, :, j]
+                block *= a * a
+                block += sums[j]
+                block += sums[i].T
+                blocks[j, :, i] = block.T
+        return S
 
     def _column_sums(self, S: Array) -> list[Array]:
         """Sum of the blocks in each block column of a symmetric matrix, by its lower triangle of blocks."""
