@@ -64,9 +64,10 @@ class CoupledNorm:
         return sum(self.widths) if self.basis is None else self.basis.shape[1]
 
     def restrict(self, S: Array) -> Array:
-        """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled. May overwrite S.
+        """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled.
 
-        With one map, S may also be the sum of its blocks; with a `basis`, it may be the scatter in its coordinates.
+        May overwrite S. With one map, S may also be the sum of its blocks; with a `basis`, it may be the scatter in its
+        coordinates.
         """
         if (not self.coupling and self.basis is None) or (self.basis is not None and len(S) == self.order):
             return S
