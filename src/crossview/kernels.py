@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -159,23 +160,24 @@ class KernelMap:
         centred = [shift(X, origin) for X, origin in zip(rows, origins, strict=True)]
         some = [to_numpy(X if at is None else X[at]) for X, at in zip(centred, chosen, strict=True)]
         Z, of = np.concatenate(some), np.repeat(np.arange(len(some)), [*map(len, some)])
+        parts = [slice(*ends) for ends in pairwise(np.cumsum([0, *map(len, some)]))]
         K = kernel(Z, Z)
-        K *= weights[np.ix_(of, of)]
+        for (i, a), (j, b) in product(enumerate(parts), repeat=2):
+            K[a, b] *= weights[i, j]
         L, order = _pivoted_cholesky(K, kernel)
-        pivots = order[: L.shape[1]]
-        landmarks, views_of, factor = Z[pivots], of[pivots], L[: L.shape[1]].copy()
+        del K
+        factor, pivots = L[: L.shape[1]], order[: L.shape[1]]
+        landmarks, views_of = Z[pivots], of[pivots]
         maps = [cls(k, landmarks + origin, pivots, factor) for k, origin in zip(kernels, origins, strict=True)]
-        known, place = np.empty_like(L), np.cumsum([0, *map(len, some)])
-        known[order] = L  # the features of the landmarks that were chosen
-        features = []
-        for v, (X, at) in enumerate(zip(centred, chosen, strict=True)):
+        features, place = [], np.argsort(order)
+        for v, (X, at, part) in enumerate(zip(centred, chosen, parts, strict=True)):
+            if at is None:  # all are among the rows of L
+                features.append(like(X, L[place[part]]))
+                continue
             R = empty_rows(X, len(factor))
-            if at is None:
-                R[:] = like(R, known[place[v] : place[v + 1]])
-            else:
-                for rows_at in chunks(X, len(factor)):
-                    K = kernel(X[rows_at], landmarks) * like(R, weights[v, views_of])
-                    R[rows_at] = solve_rows(K, like(R, factor))
+            for rows_at in chunks(X, len(factor)):
+                K = kernel(X[rows_at], landmarks) * like(R, weights[v, views_of])
+                R[rows_at] = solve_rows(K, like(R, factor))
             features.append(R)
         return maps, features, views_of
 
