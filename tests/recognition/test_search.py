@@ -386,6 +386,19 @@ def test_folds_are_scored_as_asked(method, scoring, wanted):
     assert search.score(data.views, data.y) == pytest.approx(score, abs=1e-12)
 
 
+def test_angles_along_one_component_are_not_scored():
+    """They only tell signs: almost all matches are ties, and the order of the gallery decides."""
+    X = np.random.default_rng(0).normal(size=(60, 4)) + np.repeat([[0.0], [2.0]], 30, axis=0)
+    y = np.repeat([0, 1], 30)
+    search = cv.EmbeddingSearchCV(cv.LDA(), {"n_components": [1, 2], "reg": [0.1, 1.0]}).fit([X, X[:, ::-1]], y)
+    by_metric = {m: search.cv_results_["mean_test_score"][search.cv_results_["metric"] == m] for m in search.metrics}
+    assert np.isnan(by_metric["cosine"]).all()
+    assert np.isfinite(by_metric["euclidean"]).all()
+    assert search.best_metric_ == "euclidean"
+    only = cv.EmbeddingSearchCV(cv.LDA(), {"n_components": [1, 2]}, metrics=["cosine"]).fit([X, X[:, ::-1]], y)
+    assert np.isfinite(only.cv_results_["mean_test_score"]).all()
+
+
 def test_rows_are_fitted_as_they_would_be_one_by_one():
     search = cv.tune("MvHE", VIEWS, Y, n_iter=6, n_folds=3)
     rows = [0, 5, 11]

@@ -194,7 +194,7 @@ class Scorer:
         scores = [found.get(_name(fold, number)) for fold in range(n_folds)]
         if not all(isinstance(score, np.ndarray) for score in scores):
             return -np.inf
-        return float(np.max(np.mean(np.array(scores), axis=0)))
+        return float(np.nanmax(np.mean(np.array(scores), axis=0)))
 
     def leaders(self, found: Mapping[str, Score], n_folds: int, numbers: Iterable[int]) -> list[int]:
         """The candidates with scores on all of the first folds, best first."""
@@ -231,9 +231,14 @@ class Scorer:
         try:
             latents = fitted.transform(test)
             dimensions, scorer = self.candidates[number].dimensions, SCORERS[self.scoring]
-            return np.column_stack([scorer(latents, y, dimensions, metric, probes=probes) for metric in self.metrics])
+            scores = np.column_stack([scorer(latents, y, dimensions, metric, probes=probes) for metric in self.metrics])
         except ValueError as error:
             return error
+        if "euclidean" in self.metrics and "cosine" in self.metrics:
+            # The angle between samples of one component is that of their signs, so most matches are ties.
+            single = np.minimum(dimensions, min(Views(latents).n_features)) == 1
+            scores[single, list(self.metrics).index("cosine")] = np.nan
+        return scores
 
 
 def _name(fold: int, number: int) -> str:

@@ -115,7 +115,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     cv_results_ : dict of str to ndarray
         One row per setting, number of components and distance: ``params``, ``param_*``, ``metric``,
         ``split*_test_score``, ``mean_test_score``, ``std_test_score`` and ``rank_test_score``. Settings that cannot be
-        fitted, or that were dropped after a fold, score nan.
+        fitted, or that were dropped after a fold, score nan, and so do angles along a single component, which are ties.
 
     Examples
     --------
