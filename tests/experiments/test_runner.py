@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -10,12 +11,16 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import fakes
 import numpy as np
+import psutil
 import pytest
-from distributed import Client
+from distributed import Client, Security
+from distributed.comm import CommClosedError, connect
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, Store, StoreError, run
@@ -405,6 +410,46 @@ def test_an_interrupt_from_the_keyboard_ends_all_workers(path, log, monkeypatch)
     rows = fakes.table(path)
     assert 2 <= len(rows) < 50
     assert {row["status"] for row in rows} == {"done"}
+
+
+async def identity(address, security):
+    """What a server of Dask tells about itself to whoever has its keys."""
+    connected = connect(address, timeout=1, **security.get_connection_args("client"))
+    async with asyncio.timeout(2):
+        comm = await connected
+        await comm.write({"op": "identity", "reply": True})
+        return await comm.read()
+
+
+def status_of(address):
+    try:
+        return urllib.request.urlopen(address, timeout=1).status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
+    ports, pages = set(), ("health", "status", "info/main/workers.html", "json/identity.json", "metrics")
+
+    def progress(done, total, cell, record):
+        if done > 1:
+            return
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        found = [one for process in processes for one in process.net_connections("inet")]
+        listening = [one.laddr for one in found if one.status == psutil.CONN_LISTEN]
+        assert {one.ip for one in listening} == {"127.0.0.1"}
+        ports.update(one.port for one in listening)
+        for port in ports:
+            for kind, security in (("tcp", Security()), ("tls", Security.temporary())):
+                with pytest.raises((ConnectionError, TimeoutError, CommClosedError)):
+                    asyncio.run(identity(f"{kind}://127.0.0.1:{port}", security))
+        assert {status_of(f"http://127.0.0.1:{port}/{page}") for port in ports for page in pages} <= {None, 404}
+
+    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, workers=2, progress=progress)
+    assert [record.status for record in records] == ["done", "done"]
+    assert len(ports) >= 3  # of the scheduler and the workers
 
 
 @needs_signals
