@@ -15,7 +15,6 @@ from crossview.views import Views
 
 Key = TypeVar("Key", bound=Hashable)
 
-_FEW = 0.1  # of the classes
 _SEVERAL = 3  # samples of a class
 
 
@@ -85,9 +84,14 @@ def warn_of_single_samples(data: Dataset) -> None:
     """Warn of the few classes with one sample where others have several: mistyped labels, which change the folds."""
     classes, sizes = np.unique(data.y, return_counts=True)
     single = [repr(str(label)) for label in classes[sizes == 1]]
-    if len(data.view_names) > 1 and 0 < len(single) <= max(1, _FEW * len(classes)) and np.median(sizes) >= _SEVERAL:
+    if len(data.view_names) > 1 and single and are_few_single(sizes) and np.median(sizes) >= _SEVERAL:
         which = "a class" if len(single) == 1 else "classes"
         warnings.warn(f"{which} with a single sample: {first_few(single)} (check for typing errors).", stacklevel=3)
+
+
+def are_few_single(sizes: NDArray[np.intp]) -> bool:
+    """Whether so few classes have a single sample, at most half as many as others, that they may be a mistake."""
+    return bool(3 * np.count_nonzero(sizes == 1) <= len(sizes))
 
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:
