@@ -185,9 +185,7 @@ def _lines(state: _State) -> Iterator[Advance]:
 @contextlib.contextmanager
 def _lines_of_process(state: _State) -> Iterator[Advance]:
     known = json.dumps([state.label, state.total, state.unit, _FIRST_LINE, _INTERVAL])
-    command = [sys.executable, "-I", "-S", __file__, known]
-    # Ctrl-C, which reaches all processes of a session, must not end this one before the other.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-I", "-S", __file__, known], stdin=subprocess.PIPE)
     assert process.stdin is not None
     pipe, lock = process.stdin, threading.Lock()
 
@@ -208,7 +206,7 @@ def _print_lines_of_parent(label: str, total: int, unit: str, first_line: float,
     """Print lines until the pipe on stdin is closed, at the latest when the process that does the work ends."""
     global _FIRST_LINE, _INTERVAL
     _FIRST_LINE, _INTERVAL = first_line, interval
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # there are no sessions on Windows
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches this process, which has to outlast the other
     with _lines(_State(label, total, unit)) as advance:
         for line in sys.stdin:
             steps, now, restored, more = json.loads(line)

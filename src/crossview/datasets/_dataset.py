@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview._text import counted, first_few
+from crossview._text import counted, first_few, html_table
 from crossview._types import Array
 from crossview.views import Views
 
@@ -50,6 +50,13 @@ class Dataset:
     description: str = ""
     citation: str = ""
     ids: NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"Dataset({counted(len(self.class_names), 'class')}; {self.views!r})"
+
+    def _repr_html_(self) -> str:
+        size = f"{counted(len(self.y), 'sample')} of {counted(len(self.class_names), 'class')}"
+        return html_table(size, ["view", "features"], zip(self.view_names, self.views.n_features, strict=True))
 
     @property
     def view_names(self) -> list[str]:

@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
+from crossview._text import counted, html_table
+
 Line: TypeAlias = tuple[float, ...]
+
+_SHOWN = ("accuracy", "one_shot_accuracy", "average_precision", "equal_error_rate")  # in notebooks
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,9 @@ class Scores:
     false_negative_rates: Mapping[float, Estimate | None]
     """FNIR by FPIR; see `crossview.metrics.identification_rates`."""
 
+    def __repr__(self) -> str:
+        return ", ".join(f"{name.replace('_', ' ')}: {getattr(self, name)}" for name in _SHOWN)
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -63,9 +70,9 @@ class Direction:
     n_nonmated: int
     """Number of non-mated searches."""
     scores: Scores
-    roc: tuple[Line, Line, Line]
+    roc: tuple[Line, Line, Line] = field(repr=False)
     """False match rates, true match rates and thresholds of verification."""
-    identification: tuple[Line, Line, Line]
+    identification: tuple[Line, Line, Line] = field(repr=False)
     """FPIR, FNIR and thresholds of open-set identification."""
 
 
@@ -150,6 +157,20 @@ class Evaluation:
     confidence: float
     confusions: tuple[Confusion, ...]
     at_threshold: ThresholdScores | None = None
+
+    def __repr__(self) -> str:
+        return f"Evaluation({self._about}; {self.mean!r})"
+
+    def _repr_html_(self) -> str:
+        found = {**{f"{d.probe} in {d.gallery}": d.scores for d in self.directions}, "mean": self.mean}
+        rows = [[name, *(getattr(scores, one) or "–" for one in _SHOWN)] for name, scores in found.items()]
+        return html_table(self._about, ["probe in gallery", *(name.replace("_", " ") for name in _SHOWN)], rows)
+
+    @property
+    def _about(self) -> str:
+        """Numbers of samples, classes and directions, and the distance."""
+        size = f"{counted(self.n_samples, 'sample')} of {counted(self.n_classes, 'class')}"
+        return f"{size}, {counted(len(self.directions), 'direction')}, {self.metric} distance"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, text and numbers, for JSON; None stands for infinity."""
