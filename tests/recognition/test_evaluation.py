@@ -435,10 +435,11 @@ def test_views_that_collapse_to_a_point_are_warned_of(model, views, scale):
 
 def test_representations_are_short(evaluation):
     mean = evaluation.mean
-    start = f"Evaluation(120 samples of 24 classes, 6 directions, euclidean distance; accuracy: {mean.accuracy}, "
+    start = f"Evaluation(mean=Scores(accuracy={mean.accuracy}, one_shot_accuracy={mean.one_shot_accuracy}, "
     assert repr(evaluation).startswith(start)
     assert max(map(len, map(repr, (evaluation, mean, evaluation.directions[0])))) < 600
     page = evaluation._repr_html_()
+    assert "120 samples of 24 classes, euclidean distance" in page
     assert page.count("<tr>") == 8  # the head, six directions, and their mean
     assert f"<td>{mean.equal_error_rate}</td>" in page
     assert len(page) < 3000

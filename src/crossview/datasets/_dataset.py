@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,14 +45,11 @@ class Dataset:
     """
 
     views: Views
-    y: NDArray[Any]
-    class_names: list[str]
+    y: NDArray[Any] = field(repr=False)
+    class_names: list[str] = field(repr=False)
     description: str = ""
-    citation: str = ""
-    ids: NDArray[Any] | None = None
-
-    def __repr__(self) -> str:
-        return f"Dataset({counted(len(self.class_names), 'class')}; {self.views!r})"
+    citation: str = field(default="", repr=False)
+    ids: NDArray[Any] | None = field(default=None, repr=False)
 
     def _repr_html_(self) -> str:
         size = f"{counted(len(self.y), 'sample')} of {counted(len(self.class_names), 'class')}"
