@@ -136,6 +136,17 @@ def test_cells_are_announced_before_they_are_computed(path, log, workers):
     assert running.max() <= workers
 
 
+def test_slow_methods_start_first(path, log):
+    methods = ("PCA", "MvDA", "KMvHE", "NCA", "MvHE", "KCCA")
+    split = Split("samples", 0.5, 2)
+    cells = [Cell(data="fake", method=name, split=split, repeat=k) for name in methods for k in (0, 1)]
+    order = []
+    records = run(cells, fakes.load, path, compute=fakes.compute, started=lambda done, total, cell: order.append(cell))
+    assert list(dict.fromkeys(cell.method for cell in order)) == ["KMvHE", "KCCA", "NCA", "MvHE", "MvDA", "PCA"]
+    assert [cell.repeat for cell in order] == [0, 1] * 6
+    assert [Cell.from_dict(record.cell) for record in records] == cells
+
+
 def test_one_worker_needs_no_dask(path, log):
     code = "import sys, fakes; from crossview.experiments import run\n"
     code += "run(fakes.cells(2), fakes.load, sys.argv[1], compute=fakes.compute)\n"
