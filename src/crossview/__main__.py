@@ -10,8 +10,7 @@ def main() -> None:
         from crossview.cli import app
     except ModuleNotFoundError as error:
         sys.exit(f"error: the command line needs {error.name}: install crossview with its extra 'cli'.")
-    # As Ctrl-C, so that what is in use is closed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that what is in use is closed
     app()
 
 

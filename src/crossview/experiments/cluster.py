@@ -87,11 +87,10 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
         options |= {"dashboard_address": "localhost:0", "scheduler_kwargs": {"dashboard": False}}
         options |= {"memory_limit": 0}  # no limit: a cell may need more than a worker's share
         try:
-            local = None
+            target: Any = scheduler
             if scheduler is None:
                 with _interrupts_deferred():
-                    local = stack.enter_context(LocalCluster(n_workers=workers, preload=[__name__], **options))
-            target = scheduler if local is None else local
+                    target = stack.enter_context(LocalCluster(n_workers=workers, preload=[__name__], **options))
             client = stack.enter_context(Client(target, timeout=_CONNECT_TIMEOUT, set_as_default=False))
         except RuntimeError as error:
             fix = "keep what the script does under if __name__ == '__main__':, or use one worker"
@@ -101,7 +100,7 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
             raise ConnectionError(f"no scheduler answers at {scheduler}: {fix} ({error}).") from error
         if scheduler is not None and not client.nthreads():
             _log.info("The cluster has no workers yet. Start them with: dask worker %s --nthreads 1", scheduler)
-        if local is None and "dashboard" in client.scheduler_info()["services"] and importlib.util.find_spec("bokeh"):
+        if scheduler and "dashboard" in client.scheduler_info()["services"] and importlib.util.find_spec("bokeh"):
             _log.info("Dashboard: %s", client.dashboard_link)
         yield client
 

@@ -184,8 +184,7 @@ def _plane(latents: Views, labels: NDArray[Any]) -> list[list[float]]:
     drawn = latents[drawn_samples(labels)]
     Z = np.vstack([X[seen] for X, seen in zip(drawn.arrays, drawn.mask.T, strict=True)])
     plane: Array = PCA(min(2, *Z.shape), svd_solver="full").fit_transform(Z)
-    points: list[list[float]] = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1]))).tolist()
-    return points
+    return cast(list[list[float]], np.pad(plane, ((0, 0), (0, 2 - plane.shape[1]))).tolist())
 
 
 def _seconds_of_fit(tuned: Tuned, fitted: Any) -> float:
