@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client, Security
-from distributed.comm import CommClosedError, connect
+from distributed.comm import connect
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, Store, StoreError, run
@@ -424,12 +424,14 @@ def test_an_interrupt_from_the_keyboard_ends_all_workers(path, log, monkeypatch)
 
 
 async def identity(address, security):
-    """What a server of Dask tells about itself to whoever has its keys."""
-    connected = connect(address, timeout=1, **security.get_connection_args("client"))
-    async with asyncio.timeout(2):
-        comm = await connected
-        await comm.write({"op": "identity", "reply": True})
-        return await comm.read()
+    """What a server of Dask tells about itself to whoever has its keys; None if it does not answer."""
+    try:
+        async with asyncio.timeout(2):
+            comm = await connect(address, timeout=1, **security.get_connection_args("client"))
+            await comm.write({"op": "identity", "reply": True})
+            return await comm.read()
+    except OSError:
+        return None
 
 
 def status_of(address):
@@ -454,8 +456,7 @@ def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
         ports.update(one.port for one in listening)
         for port in ports:
             for kind, security in (("tcp", Security()), ("tls", Security.temporary())):
-                with pytest.raises((ConnectionError, TimeoutError, CommClosedError)):
-                    asyncio.run(identity(f"{kind}://127.0.0.1:{port}", security))
+                assert asyncio.run(identity(f"{kind}://127.0.0.1:{port}", security)) is None
         assert {status_of(f"http://127.0.0.1:{port}/{page}") for port in ports for page in pages} <= {None, 404}
 
     records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, workers=2, progress=progress)
