@@ -56,6 +56,7 @@ def measure(method: str, n_workers: int, m: int, rows: int, D: int, n_patches: i
         model.set_params(n_patches=n_patches, neighbours="exact")
     n_products = n_patches if method == "MvHE" else 0
     options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": "localhost:0"}
+    options["security"] = True  # other users of this machine cannot connect
     with LocalCluster(silence_logs=50, **options) as cluster, Client(cluster) as client:
         client.run(__import__, "crossview.linalg.lazy")
         floor = timed(lambda: dask.compute(*(delayed(multiply)(block, n_products) for block in blocks)), client)

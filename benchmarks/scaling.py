@@ -53,7 +53,7 @@ def on_dask(arrays: Arrays, y: np.ndarray) -> Any:
     from distributed import Client, LocalCluster
 
     rows = max(1000, len(y) // 16)
-    with LocalCluster(n_workers=2, threads_per_worker=1) as cluster, Client(cluster):
+    with LocalCluster(n_workers=2, threads_per_worker=1, security=True) as cluster, Client(cluster):
         blocks = [da.from_array(X, chunks=(rows, -1)) for X in arrays]
         return cv.MvHE(20, n_within=3, n_patches=N_PATCHES).fit(blocks, y)
 

@@ -117,6 +117,18 @@ def test_tune_saves_the_search(data, tmp_path):
     assert cv.load(path).folds_of_ == "samples"
 
 
+@pytest.mark.filterwarnings("always:classes with a single sample")
+def test_tune_names_the_class_that_has_no_folds_and_the_option(tmp_path):
+    y = [*"aaaabbbbccccddddeeee", "f", "g"]
+    np.savez(tmp_path / "data.npz", photo=ARRAYS[0][:22], sketch=ARRAYS[1][:22], y=y)
+    options = (tmp_path / "data.npz", "-o", tmp_path / "m", "--method", "PCA", "--draws", 2)
+    told = run("tune", *options, "--folds-of", "samples", status=1).stderr
+    assert "warning: classes with a single sample: 'f', 'g' (check for typing errors)." in told
+    need = "class 'f' has one sample, but folds of samples need two"
+    assert told.splitlines()[-1] == f"error: {need}: check its label, or use --folds-of classes."
+    assert "over 3 folds of samples" in run("tune", *options).stdout
+
+
 def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
     monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", ())
     (photo, sketch), y = make_noisy()

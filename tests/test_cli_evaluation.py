@@ -166,17 +166,30 @@ def test_a_report_on_something_else_is_not_replaced(model, data, tmp_path):
     assert "here holds a report on other data: choose another --output, or pass --overwrite" in message
     write(data, y=Y[::-1])
     message = run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
-    assert "a report on these data, which have changed since: choose another --output" in message
+    assert "a report on an earlier version of these data: choose another --output" in message
     run("evaluate", model, data, *FEW, "-o", "here", "--overwrite")
     assert (tmp_path / "here" / "report.html").read_text() != first
     cv.save(cv.MvDA(n_components=3).fit({"photo": NOISY[0], "sketch": NOISY[1]}, Y), model)
     message = run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
-    assert "a report on this model, which has changed since: choose another --output" in message
+    assert "a report on an earlier version of this model: choose another --output" in message
     renamed = model.rename(tmp_path / "b.model")
     assert "a report on another model: choose" in run("evaluate", renamed, data, *FEW, "-o", "here", status=1).stderr
     renamed.rename(model)
     (tmp_path / "here" / "evaluation.json").unlink()
     assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+
+
+def test_a_second_evaluation_with_the_default_output_says_what_differs(matcher, data):
+    run("evaluate", matcher, data, *FEW)
+    known = "crossview-evaluate/m holds a report on"
+    fix = "choose another --output, or pass --overwrite to replace the report."
+    told = run("evaluate", matcher, data, *FEW, "--view", "sketch", status=1).stderr
+    assert told == f"error: {known} another view: {fix}\n"  # the data are the same
+    cv.save(cv.load(matcher).enroll(NOISY[0], Y, "photo"), matcher)
+    told = run("evaluate", matcher, write("other.npz"), *FEW, "--view", "sketch", status=1).stderr
+    assert told == f"error: {known} an earlier version of this model, other data and another view: {fix}\n"
+    run("evaluate", matcher, data, *FEW, "--view", "sketch", "--overwrite")
+    run("evaluate", matcher, data, *FEW, "--view", "sketch")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ import json
 import os
 import random
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
 import time
 
 import numpy as np
+import psutil
 import pytest
 from commands import run
 from methods import make
@@ -447,6 +449,28 @@ def test_reproduce_runs_what_the_data_allow(tmp_path):
 def command(data, output):
     words = [sys.executable, "-m", "crossview", "compare", str(data), "-o", str(output), "--no-static"]
     return [*words, "--repeats", "8", "--methods", "PCA,MvDA,MvHE", "--draws", "2", "--pca", "4,6", "--workers", "2"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize(
+    ("number", "whole", "wait"), [(signal.SIGINT, True, 0.0), (signal.SIGINT, True, 1.0), (signal.SIGTERM, False, 0.5)]
+)
+def test_stopping_a_run_while_its_workers_start_is_told_of_in_a_line(data, tmp_path, number, whole, wait):
+    options = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen([*command(data, tmp_path / "out"), "--draws", "0"], **options) as process:
+        started = psutil.Process(process.pid)
+        end = time.monotonic() + 60
+        while not any("spawn_main" in " ".join(child.cmdline()) for child in started.children()):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        time.sleep(wait)
+        workers = started.children(recursive=True)
+        (os.killpg if whole else os.kill)(process.pid, number)
+        _, told = process.communicate(timeout=60)
+    told = [line for line in told.splitlines() if not line.startswith("Computing: ")]
+    assert told == ["Stopped. Finished results are stored; run the same command again to resume."]
+    assert process.returncode == 130
+    assert not psutil.wait_procs(workers, timeout=10)[1]
 
 
 def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(data, tmp_path):

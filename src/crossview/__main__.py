@@ -1,5 +1,6 @@
 """Where the command ``crossview`` starts, whether or not what it needs is installed."""
 
+import signal
 import sys
 
 
@@ -9,6 +10,7 @@ def main() -> None:
         from crossview.cli import app
     except ModuleNotFoundError as error:
         sys.exit(f"error: the command line needs {error.name}: install crossview with its extra 'cli'.")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that what is in use is closed
     app()
 
 

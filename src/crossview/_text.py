@@ -1,6 +1,7 @@
 """Words of messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any
 
 _SHORT = {"viewscaler__by": "scaling", "viewpca__n_components": "pca"}
@@ -24,6 +25,13 @@ def first_few(names: Sequence[object], most: int = 3) -> str:
     """
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def html_table(caption: str, head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    """A table for notebooks."""
+    lines = [("th", head), *(("td", row) for row in rows)]
+    cells = ("".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in line) for tag, line in lines)
+    return f"<table><caption>{escape(caption)}</caption>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
 
 
 def settings_text(params: Mapping[str, Any]) -> str:

@@ -236,6 +236,7 @@ def test_blanks_around_labels_and_identities_are_left_out(tmp_path):
     [
         (["six"] * 3 + ["seven"] * 4 + ["sevn"], r"a class with a single sample: 'sevn' \(check for typing errors\)"),
         (np.r_[np.repeat(np.arange(38), 3), 98, 99], r"classes with a single sample: '98', '99' \(check"),
+        (np.r_[np.repeat(np.arange(5), 20), 98, 99], r"classes with a single sample: '98', '99' \(check"),
         # One sample per class, or few, is how some data are.
         (["six", "seven", "sevn"], None),
         (["six"] * 2 + ["seven"] * 2 + ["sevn"], None),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -59,4 +60,27 @@ def test_a_damaged_file_is_told_of(tmp_path, old, new):
     ONE.save(tmp_path)
     (tmp_path / FILE).write_text((tmp_path / FILE).read_text().replace(old, new))
     with pytest.raises(ValueError, match=rf"{FILE} is damaged, or belongs to another version.*--overwrite"):
+        Comparison.load(tmp_path)
+
+
+def test_no_flipped_bit_changes_a_comparison(tmp_path):
+    ONE.save(tmp_path)
+    whole = (tmp_path / FILE).read_bytes()
+    chance = random.Random(0)
+    for _ in range(2000):
+        flipped = bytearray(whole)
+        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        (tmp_path / FILE).write_bytes(flipped)
+        try:
+            found = Comparison.load(tmp_path)
+        except ValueError as error:
+            assert "is damaged, or belongs to another version" in str(error)  # noqa: PT017
+        else:
+            assert found == ONE
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "7", '{"split": 5}'])
+def test_another_file_is_told_of(tmp_path, text):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ValueError, match="is damaged, or belongs to another version"):
         Comparison.load(tmp_path)

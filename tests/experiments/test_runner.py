@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -10,12 +11,16 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import fakes
 import numpy as np
+import psutil
 import pytest
-from distributed import Client
+from distributed import Client, Security
+from distributed.comm import connect
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split, Store, StoreError, run
@@ -129,6 +134,17 @@ def test_cells_are_announced_before_they_are_computed(path, log, workers):
         assert steps == ["started", "finished"]
     running = np.cumsum([1 if step == "started" else -1 for step, *_ in calls])
     assert running.max() <= workers
+
+
+def test_slow_methods_start_first(path, log):
+    methods = ("PCA", "MvDA", "KMvHE", "NCA", "MvHE", "KCCA")
+    split = Split("samples", 0.5, 2)
+    cells = [Cell(data="fake", method=name, split=split, repeat=k) for name in methods for k in (0, 1)]
+    order = []
+    records = run(cells, fakes.load, path, compute=fakes.compute, started=lambda done, total, cell: order.append(cell))
+    assert list(dict.fromkeys(cell.method for cell in order)) == ["KMvHE", "KCCA", "NCA", "MvHE", "MvDA", "PCA"]
+    assert [cell.repeat for cell in order] == [0, 1] * 6
+    assert [Cell.from_dict(record.cell) for record in records] == cells
 
 
 def test_one_worker_needs_no_dask(path, log):
@@ -405,6 +421,47 @@ def test_an_interrupt_from_the_keyboard_ends_all_workers(path, log, monkeypatch)
     rows = fakes.table(path)
     assert 2 <= len(rows) < 50
     assert {row["status"] for row in rows} == {"done"}
+
+
+async def identity(address, security):
+    """What a server of Dask tells about itself to whoever has its keys; None if it does not answer."""
+    try:
+        async with asyncio.timeout(2):
+            comm = await connect(address, timeout=1, **security.get_connection_args("client"))
+            await comm.write({"op": "identity", "reply": True})
+            return await comm.read()
+    except OSError:
+        return None
+
+
+def status_of(address):
+    try:
+        return urllib.request.urlopen(address, timeout=1).status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
+    ports, pages = set(), ("health", "status", "info/main/workers.html", "json/identity.json", "metrics")
+
+    def progress(done, total, cell, record):
+        if done > 1:
+            return
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        found = [one for process in processes for one in process.net_connections("inet")]
+        listening = [one.laddr for one in found if one.status == psutil.CONN_LISTEN]
+        assert {one.ip for one in listening} == {"127.0.0.1"}
+        ports.update(one.port for one in listening)
+        for port in ports:
+            for kind, security in (("tcp", Security()), ("tls", Security.temporary())):
+                assert asyncio.run(identity(f"{kind}://127.0.0.1:{port}", security)) is None
+        assert {status_of(f"http://127.0.0.1:{port}/{page}") for port in ports for page in pages} <= {None, 404}
+
+    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, workers=2, progress=progress)
+    assert [record.status for record in records] == ["done", "done"]
+    assert len(ports) >= 3  # of the scheduler and the workers
 
 
 @needs_signals

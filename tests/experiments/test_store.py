@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
+import random
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +203,49 @@ def test_a_damaged_row_is_reported_and_ignored(path, store, caplog, damage):
     assert list(store.results()) == [FAILED]
     store.put(RECORD)
     assert store.get("a") == RECORD
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        asdict(RECORD) | {"more": 1},
+        {"key": "a"},
+        asdict(RECORD) | {"result": None},
+        asdict(RECORD) | {"result": "x"},
+        asdict(FAILED) | {"key": "a", "error": 5},
+        7,
+        "[" * 100_000,
+        "{",
+    ],
+)
+def test_a_row_with_other_fields_is_reported_and_ignored(path, store, caplog, text):
+    text = text if isinstance(text, str) else json.dumps(text)
+    store.put(FAILED)
+    store._rows("INSERT INTO results VALUES (?, ?, ?)", "a", text, hashlib.sha256(text.encode()).hexdigest())
+    assert store.get("a") is None
+    assert caplog.messages == [f"{path}: the result with key a is damaged; a run computes it again."]
+    assert list(store.results()) == [FAILED]
+
+
+def test_no_flipped_bit_loses_a_record_without_a_word(path, store, caplog):
+    records = [replace(RECORD, key=hashlib.sha256(bytes([k])).hexdigest(), seconds=k / 7) for k in range(40)]
+    for record in records:
+        store.put(record)
+    store.close()
+    whole, chance, damaged = path.read_bytes(), random.Random(0), 0
+    for _ in range(1500):
+        flipped = bytearray(whole)
+        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        path.write_bytes(flipped)
+        caplog.clear()
+        try:
+            with Store(path, read_only=True) as other:
+                lost = [record for record in records if other.get(record.key) != record]
+        except StoreError:
+            damaged += 1
+        else:
+            assert len(caplog.messages) >= len(lost)
+    assert 100 < damaged < 1400
 
 
 def test_rows_that_change_places_are_damaged(path, store, caplog):

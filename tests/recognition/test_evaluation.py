@@ -431,3 +431,17 @@ def test_views_that_collapse_to_a_point_are_warned_of(model, views, scale):
     matcher = cv.CrossViewClassifier(model).enroll(flat["back"], Y, "back")
     with pytest.warns(UserWarning, match="all samples of the gallery are the same point"):
         cv.evaluate_probes(matcher, views["front"], Y, "front", n_bootstrap=100)
+
+
+def test_representations_are_short(evaluation):
+    mean = evaluation.mean
+    start = f"Evaluation(mean=Scores(accuracy={mean.accuracy}, one_shot_accuracy={mean.one_shot_accuracy}, "
+    assert repr(evaluation).startswith(start)
+    assert max(map(len, map(repr, (evaluation, mean, evaluation.directions[0])))) < 600
+    page = evaluation._repr_html_()
+    assert "120 samples of 24 classes, euclidean distance" in page
+    assert page.count("<tr>") == 8  # the head, six directions, and their mean
+    assert f"<td>{mean.equal_error_rate}</td>" in page
+    assert len(page) < 3000
+    low = replace(evaluation.directions[0], probe="<b>", scores=replace(mean, accuracy=None))
+    assert "<td>&lt;b&gt; in front</td><td>–</td>" in replace(evaluation, directions=(low,))._repr_html_()

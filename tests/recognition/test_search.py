@@ -322,7 +322,7 @@ def test_one_view_alone():
 
 @pytest.mark.parametrize(
     ("classes", "samples", "kind", "n_folds"),
-    [(20, 2, "classes", 5), (19, 5, "samples", 5), (8, 4, "classes", 4), (5, 4, "samples", 4), (3, 2, "samples", 2)],
+    [(20, 2, "classes", 5), (19, 5, "samples", 5), (8, 4, "samples", 4), (5, 4, "samples", 4), (3, 2, "samples", 2)],
 )
 def test_folds_are_made_of_what_there_is(classes, samples, kind, n_folds):
     y = np.repeat(np.arange(classes), samples)
@@ -341,7 +341,7 @@ def test_folds_of_what_was_asked_for():
     for kind, n_folds in (("classes", 6), ("samples", 4)):
         search = cv.tune("MvDA", make(m=120, n_classes=30)[0], y, {"mvda__reg": [0.1]}, cv=kind, n_folds=6)
         assert (search.folds_of_, search.n_splits_) == (kind, n_folds)
-    with pytest.raises(ValueError, match="folds of samples need at least two samples of every class"):
+    with pytest.raises(ValueError, match="class '0' has one sample, but folds of samples need two"):
         folds("samples", np.arange(9), 5, 0)
     with pytest.raises(ValueError, match="folds of classes need at least four classes"):
         folds("classes", np.repeat(np.arange(3), 5), 5, 0)
@@ -357,7 +357,7 @@ def test_folds_of_what_was_asked_for():
     ],
 )
 def test_folds_match_the_split(split, y, kind):
-    assert matching_folds(split, y) == kind
+    assert folds(matching_folds(split, y), y, 3, 0)[1] == kind
 
 
 @pytest.mark.parametrize("method", ["MvDA", "MvHE"])

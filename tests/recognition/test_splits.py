@@ -40,6 +40,36 @@ def test_folds_of_classes_are_a_permutation_cut_into_parts(y, seed, kind):
         np.testing.assert_array_equal(train, np.flatnonzero(~expected))
 
 
+def test_mistyped_labels_do_not_turn_folds_of_samples_into_folds_of_classes():
+    y = np.array([*"aaaaaaaabbbbbbbbccccccccddddddddeeeeeeee", "f", "g"])
+    splitter, what = folds("auto", y, 3, 0)
+    assert what == "samples"
+    splits = list(splitter.split(y, y))
+    assert [set("abcde") <= set(y[part]) for split in splits for part in split] == [True] * 6
+    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in splits])), np.arange(len(y)))
+    assert folds("auto", np.arange(7), 3, 0)[1] == "classes"  # nothing else is possible
+    assert folds("auto", np.repeat(np.arange(12), 3), 3, 0)[1] == "classes"
+
+
+@pytest.mark.parametrize(
+    ("y", "cv", "message"),
+    [
+        ("aabbccddf", "samples", "class 'f' has one sample, but folds of samples need two: .* or use cv='classes'"),
+        ("aabbcc", "classes", "folds of classes need at least four classes, got 3: add data, or use cv='samples'"),
+        ("aab", "samples", "class 'b' has one sample, but folds of samples need two: check its label, or add data"),
+        ("aab", "auto", "folds of classes need at least four classes, got 2: add data"),
+    ],
+)
+def test_folds_that_are_impossible_name_the_class_and_the_fix(y, cv, message):
+    with pytest.raises(ValueError, match=message + r"\.$"):
+        folds(cv, np.array(list(y)), 3, 0)
+
+
+def test_a_class_that_cannot_be_split_is_named():
+    with pytest.raises(ValueError, match="class 'f' has one sample, but a split of samples needs two: check its label"):
+        list(cv.SampleSplit().split(None, list("aabbf")))
+
+
 def test_counts_are_the_papers():
     y = np.repeat(np.arange(100), 4)
     seen = set()

@@ -10,6 +10,7 @@ import sklearn.decomposition
 import crossview as cv
 from crossview.experiments import Record, Search, Split, run_cell
 from crossview.experiments.plans import Panel, Place, comparison
+from crossview.experiments.tasks import drawn_samples, spread_out
 from crossview.paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
 from crossview.paper.report import reproduction_report
 from crossview.paper.results import items
@@ -18,7 +19,7 @@ from crossview.report.compose import AT_CHANCE, comparison_report, comparison_ta
 from crossview.report.document import Bars, Curves, Embeddings, Facts, HeatMaps, MatchBrowser
 from crossview.report.formatting import absent
 from crossview.report.results import direction_maps
-from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches, spread_out
+from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches
 from crossview.report.standing import standing
 from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 
@@ -236,16 +237,34 @@ def test_infinite_parameters_are_used_for_what_is_shown(compared):
 
 def test_embeddings_are_of_the_same_samples(compared):
     data, panel, results = compared
-    shown = {p.row: map_test_samples(p, results, data) for p in panel.places if p.cell.repeat == 0}
-    drawn = embeddings("plane", "Plane", shown, data)
+    first = [p for p in panel.places if p.cell.repeat == 0]
+    found = {p.row: results[p.cell].result[p.part] if p.part else results[p.cell].result for p in first}
+    shown = {p.row: map_test_samples(p, results, data) for p in first}
+    drawn = embeddings("plane", "Plane", found, first[0].cell, data)
     assert list(drawn.panels) == ["PCA", "MvDA", "MvDA × 2"]
     for one in drawn.panels.values():
         assert one.points.shape == (4 * 4 * 3, 2)  # objects, samples, views
         assert set(one.views) == set(data.view_names)
         assert len(set(one.labels)) == 4
-    points = np.vstack(shown["PCA"].latents.arrays)
-    expected = sklearn.decomposition.PCA(2).fit_transform(points)
-    np.testing.assert_allclose(np.abs(drawn.panels["PCA"].points), np.abs(expected), atol=1e-9)
+    for row, panel in drawn.panels.items():
+        expected = sklearn.decomposition.PCA(2).fit_transform(np.vstack(shown[row].latents.arrays))
+        np.testing.assert_allclose(np.abs(panel.points), np.abs(expected), atol=1e-9)
+    assert not any("plane" in record.result for cell, record in results.items() if cell.repeat)
+
+
+def test_a_comparison_fits_again_only_what_its_match_browser_shows(compared, monkeypatch):
+    data, panel, results = compared
+    fitted = []
+    monkeypatch.setattr(
+        "crossview.report.compose.map_test_samples",
+        lambda place, *others: fitted.append(place.row) or map_test_samples(place, *others),
+    )
+    comparison_report(panel, results, data, "crossview compare")
+    assert len(fitted) == 2
+    fitted.clear()
+    features = cv.Views(data.views.arrays, data.view_names)
+    comparison_report(panel, results, replace(data, views=features), "crossview compare")
+    assert fitted == []
 
 
 def test_matches_are_ranked_by_distance(compared):
@@ -490,9 +509,8 @@ def test_classes_of_a_common_space_are_from_all_over_the_test_samples():
     np.testing.assert_array_equal(spread_out(np.arange(100), 5), [0, 25, 50, 74, 99])
     np.testing.assert_array_equal(spread_out(np.arange(3), 8), [0, 1, 2])
     data = cv.datasets.make_turntable(30, size=8)
-    shown = MappedSamples(data.views, np.arange(len(data.y)), "euclidean")
-    labels = list(dict.fromkeys(embeddings("plane", "", {"PCA": shown}, data).panels["PCA"].labels))
-    names = [str(name) for name in data.class_names]
+    labels = list(dict.fromkeys(data.y[drawn_samples(data.y)].astype(str)))
+    names = [str(label) for label in np.unique(data.y)]
     assert len(labels) == 8
     assert [labels[0], labels[-1]] == [names[0], names[-1]]
 

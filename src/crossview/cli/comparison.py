@@ -40,8 +40,9 @@ class SplitData:
         """Option with which `tune` makes folds like those here, if it would not by default."""
         y = np.asarray(self.data.y)
         train, _ = self.split.rows(y, 0)
-        kind, tuned = matching_folds(self.split.tests_on(y), y[train]), train if self.split.kind == "given" else ...
-        return [] if folds("auto", y[tuned], Search().n_folds, 0)[1] == kind else ["--folds-of", kind]
+        wanted, tuned = matching_folds(self.split.tests_on(y), y[train]), train if self.split.kind == "given" else ...
+        kind, default = (folds(cv, y[rows], Search().n_folds, 0)[1] for cv, rows in ((wanted, train), ("auto", tuned)))
+        return [] if default == kind else ["--folds-of", kind]
 
 
 def random_splits(name: str, how: DataOptions, kind: str, train: float | None, repeats: int, seed: int) -> SplitData:

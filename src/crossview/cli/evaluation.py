@@ -16,6 +16,7 @@ from crossview.cli.matching import comparable_labels
 from crossview.experiments.cells import fingerprint
 from crossview.persistence import write_atomically
 from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
+from crossview.report.formatting import listed
 
 _RECORD = "evaluation.json"
 
@@ -115,9 +116,9 @@ def _other_report(folder: Path, subject: dict[str, Any]) -> str:
         return "another report"
     found = []
     if "model_sha256" in changed:
-        found.append("another model" if "model" in changed else "this model, which has changed since")
-    if "data_sha256" in changed:
-        found.append("other data" if "data" in changed else "these data, which have changed since")
+        found.append("another model" if "model" in changed else "an earlier version of this model")
+    if "data_sha256" in changed and ("data" in changed or "view" not in changed):  # a view alone has another digest
+        found.append("other data" if "data" in changed else "an earlier version of these data")
     if "view" in changed:
         found.append("another view")
-    return f"a report on {' and '.join(found)}" if found else ""
+    return f"a report on {listed(found)}" if found else ""

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -154,6 +155,8 @@ def tune(
         kept = f"Stopped. Scores are kept in {scores}; run the same command again to resume."
         err.print(kept, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
+    except ValueError as error:
+        raise ValueError(re.sub(r"cv='(\w+)'", r"--folds-of \1", str(error))) from error
     cv.save(search, output)
     scores.unlink(missing_ok=True)
     if as_json:

@@ -2,20 +2,19 @@
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossview._text import counted, first_few
+from crossview._text import counted, first_few, html_table
 from crossview._types import Array
 from crossview.views import Views
 
 Key = TypeVar("Key", bound=Hashable)
 
-_FEW = 0.1  # of the classes
 _SEVERAL = 3  # samples of a class
 
 
@@ -46,11 +45,15 @@ class Dataset:
     """
 
     views: Views
-    y: NDArray[Any]
-    class_names: list[str]
+    y: NDArray[Any] = field(repr=False)
+    class_names: list[str] = field(repr=False)
     description: str = ""
-    citation: str = ""
-    ids: NDArray[Any] | None = None
+    citation: str = field(default="", repr=False)
+    ids: NDArray[Any] | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        size = f"{counted(len(self.y), 'sample')} of {counted(len(self.class_names), 'class')}"
+        return html_table(size, ["view", "features"], zip(self.view_names, self.views.n_features, strict=True))
 
     @property
     def view_names(self) -> list[str]:
@@ -85,9 +88,14 @@ def warn_of_single_samples(data: Dataset) -> None:
     """Warn of the few classes with one sample where others have several: mistyped labels, which change the folds."""
     classes, sizes = np.unique(data.y, return_counts=True)
     single = [repr(str(label)) for label in classes[sizes == 1]]
-    if len(data.view_names) > 1 and 0 < len(single) <= max(1, _FEW * len(classes)) and np.median(sizes) >= _SEVERAL:
+    if len(data.view_names) > 1 and single and are_few_single(sizes) and np.median(sizes) >= _SEVERAL:
         which = "a class" if len(single) == 1 else "classes"
         warnings.warn(f"{which} with a single sample: {first_few(single)} (check for typing errors).", stacklevel=3)
+
+
+def are_few_single(sizes: NDArray[np.intp]) -> bool:
+    """Whether so few classes have a single sample, at most half as many as others, that they may be a mistake."""
+    return bool(3 * np.count_nonzero(sizes == 1) <= len(sizes))
 
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:

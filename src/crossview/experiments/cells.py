@@ -22,7 +22,7 @@ from crossview.recognition.tuning import search_space
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
-_FORMAT = 7  # of results: raise it when the same cell gives another result, whichever its method
+_FORMAT = 8  # of results: raise it when the same cell gives another result, whichever its method
 _NAMED = ("options", "parameters", "grid")  # fields of names and values
 _SPLITTERS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
 

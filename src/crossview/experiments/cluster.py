@@ -6,10 +6,12 @@ import contextlib
 import importlib.util
 import logging
 import signal
+import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,21 +67,30 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
     """Connect to a cluster, or start one on this machine."""
     try:
         import dask
-        from distributed import Client, LocalCluster
+        from distributed import Client, LocalCluster, Security
+
+        # Who can connect can run code: only who has the keys of this run, which are in memory alone.
+        security = Security.temporary() if scheduler is None else None
     except ImportError:
         fix = "pip install 'crossview[dask]', or use one worker"
-        raise ImportError(f"computing in other processes needs distributed: {fix}.") from None
+        raise ImportError(f"computing in other processes needs distributed and cryptography: {fix}.") from None
     with contextlib.ExitStack() as stack:
         logger = logging.getLogger("distributed.client")  # the traceback of a lost connection is one line here
         stack.callback(logger.setLevel, logger.level)
         logger.setLevel(logging.CRITICAL)
         # Local workers that die are started again. Dask gives up those that are not there 15 seconds after a death.
-        stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}))
-        options = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL, "dashboard_address": "localhost:0"}
+        settings: dict[str, object] = {"distributed.deploy.lost-worker-timeout": "1 day"}
+        # HTTP servers cannot be left out, but their pages can.
+        settings |= {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")}
+        stack.enter_context(dask.config.set(settings))
+        options = {"threads_per_worker": 1, "silence_logs": logging.CRITICAL, "security": security}
+        options |= {"dashboard_address": "localhost:0", "scheduler_kwargs": {"dashboard": False}}
         options |= {"memory_limit": 0}  # no limit: a cell may need more than a worker's share
         try:
-            local = LocalCluster(n_workers=workers, preload=[__name__], **options) if scheduler is None else None
-            target = scheduler if local is None else stack.enter_context(local)
+            target: Any = scheduler
+            if scheduler is None:
+                with _interrupts_deferred():
+                    target = stack.enter_context(LocalCluster(n_workers=workers, preload=[__name__], **options))
             client = stack.enter_context(Client(target, timeout=_CONNECT_TIMEOUT, set_as_default=False))
         except RuntimeError as error:
             fix = "keep what the script does under if __name__ == '__main__':, or use one worker"
@@ -89,9 +100,31 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
             raise ConnectionError(f"no scheduler answers at {scheduler}: {fix} ({error}).") from error
         if scheduler is not None and not client.nthreads():
             _log.info("The cluster has no workers yet. Start them with: dask worker %s --nthreads 1", scheduler)
-        if "dashboard" in client.scheduler_info()["services"] and importlib.util.find_spec("bokeh"):
+        if scheduler and "dashboard" in client.scheduler_info()["services"] and importlib.util.find_spec("bokeh"):
             _log.info("Dashboard: %s", client.dashboard_link)
         yield client
+
+
+@contextlib.contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Have what ends a run wait until its workers have started, and Ctrl-C never reach processes started meanwhile.
+
+    A terminal sends it to all processes. Threads that start here inherit the mask, as do processes that these start.
+    """
+    received: list[int] = []
+    stack = contextlib.ExitStack()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.signal(number, lambda number, _: received.append(number))
+            stack.callback(signal.signal, number, handler)
+    if hasattr(signal, "pthread_sigmask"):  # not on Windows
+        resource_tracker.ensure_running()  # which would unblock Ctrl-C
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        stack.callback(signal.pthread_sigmask, signal.SIG_SETMASK, blocked)
+    with stack:
+        yield
+    for one in received:
+        signal.raise_signal(one)
 
 
 def dask_setup(worker: object) -> None:

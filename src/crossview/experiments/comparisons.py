@@ -1,5 +1,6 @@
 """The comparison that a folder reports on, in a file next to the report, so that later runs add to it."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -58,25 +59,31 @@ class Comparison:
     def save(self, folder: Path) -> None:
         """Write the comparison into a folder."""
         content = {**asdict(self), "split": self.split.to_dict(), "search": self.search.to_dict()}
-        write_atomically(folder / FILE, json.dumps(content, indent=1).encode())
+        write_atomically(folder / FILE, json.dumps({**content, "sha256": _digest(content)}, indent=1).encode())
 
     @classmethod
     def load(cls, folder: Path) -> "Comparison | None":
         """The comparison in a folder; None if it has none."""
         try:
             content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            if content.pop("sha256") != _digest(content):
+                raise ValueError("the content has changed since it was written")
             content |= {"split": Split.from_dict(content["split"]), "search": Search.from_dict(content["search"])}
             content |= {name: tuple(content[name]) for name in ("methods", "committees", "commands")}
             found = cls(**content)
             found.panel  # noqa: B018 - refuses unknown methods
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             fix = "choose another --output, or pass --overwrite"
             raise ValueError(
                 f"{folder / FILE} is damaged, or belongs to another version of crossview: {fix}."
             ) from error
         return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _text(value: Any) -> str:

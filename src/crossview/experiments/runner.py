@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from crossview._validation import check_count
 from crossview._version import __version__
 from crossview.datasets import Dataset
+from crossview.embeddings.methods import ALL_METHODS
 from crossview.experiments.cells import Cell, fingerprint, key, training_size
 from crossview.experiments.cluster import calls_on_cluster
 from crossview.experiments.store import Record, Store
@@ -74,7 +75,9 @@ def run(
         records = {record.key: record for record in map(store.get, tasks) if record is not None}
         if retry_failed:
             records = {name: record for name, record in records.items() if record.status == "done"}
-        left = {name: task for name, task in tasks.items() if name not in records}
+        # The slow ones first, so that no worker idles while another computes the last.
+        slow = sorted(tasks.items(), key=lambda named: named[1].cost, reverse=True)
+        left = {name: task for name, task in slow if name not in records}
         workers = min(workers, len(left))
 
         def begin(name: str) -> None:
@@ -103,11 +106,12 @@ def environment() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Task:
-    """A cell, its key, and the fingerprint of its data."""
+    """A cell, its key, the fingerprint of its data, and what orders cells by the time that they take."""
 
     key: str
     cell: Cell
     data: str
+    cost: tuple[int, ...]
 
     def record(self, result: Any, error: dict[str, str] | None, seconds: float) -> Record:
         status = "done" if error is None else "failed"
@@ -125,7 +129,9 @@ def _data(cell: Cell, load: Load, loaded: Loaded, expected: str | None = None) -
 
 
 def _task(cell: Cell, data: Dataset, found: str) -> _Task:
-    return _Task(key(cell, found, data.views.n_features, training_size(cell, data.y)), cell, found)
+    method, size = ALL_METHODS[cell.method], training_size(cell, data.y)
+    cost = size[0], not method._nested_components, len(method.search_space), len(data.y)  # kernel methods are slowest
+    return _Task(key(cell, found, data.views.n_features, size), cell, found, cost)
 
 
 def _attempt(task: _Task, load: Load, compute: Compute, loaded: Loaded) -> Record:

@@ -108,7 +108,8 @@ class Store:
     def _intact(self, rows: list[Any]) -> Iterator[Record]:
         """Records whose content matches their digest; others are reported, and a run computes them again."""
         for key, text, digest in rows:
-            if _digest(str(text)) == digest and (record := Record(**json.loads(text))).key == key:
+            record = _parsed(text) if _digest(str(text)) == digest else None
+            if record is not None and record.key == key:
                 yield record
             else:
                 _log.warning("%s: the result with key %s is damaged; a run computes it again.", self.path, key)
@@ -150,7 +151,7 @@ class Store:
             raise StoreError(f"{self.path} is a database of another kind: choose another name.")
         if self._rows("PRAGMA user_version") != [(_SCHEMA,)]:
             raise StoreError(f"{self.path} belongs to another version of crossview: use that one, or another folder.")
-        if (verdict := self._rows("PRAGMA quick_check(1)")) != [("ok",)]:
+        if (verdict := self._rows("PRAGMA integrity_check(1)")) != [("ok",)]:
             raise sqlite3.DatabaseError(verdict[0][0])
 
     def _check_file(self) -> None:
@@ -172,9 +173,18 @@ class Store:
             yield
         except sqlite3.ProgrammingError:
             raise  # a mistake of the caller, such as using a closed store
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # messages may quote damaged text
             kind = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_").partition("_")[0]
             raise StoreError(f"{self.path} {_REASONS.get(kind, _DAMAGED)} ({error}).") from error
+
+
+def _parsed(text: str) -> Record | None:
+    """The record that a row holds; None if its fields are not those of a record."""
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
+        record = Record(**json.loads(text))
+        if isinstance(record.result if record.status == "done" else record.error, dict):
+            return record
+    return None
 
 
 def _digest(text: str) -> str:

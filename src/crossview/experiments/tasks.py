@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_info
 
 from crossview import metrics
@@ -22,6 +23,7 @@ from crossview.recognition.tuning import max_samples, standard_pipeline
 from crossview.views import Views
 
 _MAX_RANK = 20
+_CLASSES, _PER_CLASS = 8, 10  # that are drawn: more colours cannot be told apart
 
 
 def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
@@ -38,9 +40,10 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     ``members``, if these were tried. ``by_pca`` has, for each number of principal components that the cell lists, the
     ``score`` of the best parameters: the paper chose the number by these scores on test samples. ``chance`` is the
     score of random matches, ``skipped`` the number of ``probes`` whose class the gallery lacks. Of the ``n_train``
-    training samples, ``n_train_single`` are in one view only. ``seconds`` has the times of the ``search``, final fit
-    included, and of a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of
-    correct matches of every test sample, None without a probe, ``sample_classes`` their classes as numbers,
+    training samples, ``n_train_single`` are in one view only. Results of the first split have the ``plane``, the first
+    two principal components of some test samples in the common space. ``seconds`` has the times of the ``search``,
+    final fit included, and of a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the
+    share of correct matches of every test sample, None without a probe, ``sample_classes`` their classes as numbers,
     ``tests_on`` what is new in the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that
     were not trained on.
     """
@@ -117,14 +120,14 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         one_split = cell.split.n_repeats == 1
         result = {
             **scores[search.best_index_],
-            **_matching(tuned, best, metric, one_split),
+            **_matching(cell, tuned, best, metric),
             "held_out_score": search._held_out_score(),
         }
         if euclidean is not None:
             result["euclidean"] = scores[euclidean]
         if cell.search.members > 1:
             result["committee"] = {
-                **_matching(tuned, search.best_estimator_, search.best_metric_, one_split),
+                **_matching(cell, tuned, search.best_estimator_, search.best_metric_),
                 "best_score": search.best_score_,
                 "held_out_score": search.held_out_score_,
                 "members": [_params(search, row) for row in search.members_],
@@ -165,6 +168,25 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
     }
 
 
+def drawn_samples(labels: NDArray[Any]) -> NDArray[np.intp]:
+    """The samples that are drawn in the plane."""
+    classes = spread_out(np.unique(labels), _CLASSES)
+    return np.concatenate([spread_out(np.flatnonzero(labels == label), _PER_CLASS) for label in classes])
+
+
+def spread_out(values: NDArray[Any], count: int) -> NDArray[Any]:
+    """Up to `count` of some values, at even steps from the first to the last."""
+    return values[np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(np.intp)]
+
+
+def _plane(latents: Views, labels: NDArray[Any]) -> list[list[float]]:
+    """The first two principal components, view by view; the second is zero if there is only one."""
+    drawn = latents[drawn_samples(labels)]
+    Z = np.vstack([X[seen] for X, seen in zip(drawn.arrays, drawn.mask.T, strict=True)])
+    plane: Array = PCA(min(2, *Z.shape), svd_solver="full").fit_transform(Z)
+    return cast(list[list[float]], np.pad(plane, ((0, 0), (0, 2 - plane.shape[1]))).tolist())
+
+
 def _seconds_of_fit(tuned: Tuned, fitted: Any) -> float:
     """Seconds that a fit of the method by itself takes."""
     known = fitted[:-1].transform(tuned.views[tuned.train])
@@ -186,12 +208,14 @@ def _score(tuned: Tuned, row: int, fitted: Any) -> dict[str, Any]:
     }
 
 
-def _matching(tuned: Tuned, fitted: Any, metric: str, by_sample: bool) -> dict[str, Any]:
+def _matching(cell: Cell, tuned: Tuned, fitted: Any, metric: str) -> dict[str, Any]:
     """How well samples are matched in a common space."""
     latents, y, counterparts = tuned.latents(fitted), tuned.tested, tuned.counterparts
     accuracy = metrics.cross_view_accuracy(latents, y, metric, counterparts=counterparts)
-    of_samples = sample_scores(latents, y, metric, counterparts).tolist() if by_sample else []
-    found = {"sample_scores": [None if np.isnan(s) else round(s, 5) for s in of_samples]} if by_sample else {}
+    found: dict[str, Any] = {"plane": _plane(latents, y)} if cell.repeat == 0 else {}
+    if cell.split.n_repeats == 1:
+        of_samples = sample_scores(latents, y, metric, counterparts).tolist()
+        found["sample_scores"] = [None if np.isnan(s) else round(s, 5) for s in of_samples]
     return {
         **found,
         "score": float(np.nanmean(accuracy)),

@@ -9,7 +9,7 @@ from crossview.paper.protocols import Experiment
 from crossview.paper.results import items
 from crossview.report.compose import environment_section, first_places, ranked_rows
 from crossview.report.document import Item, Report, Section
-from crossview.report.results import Results, entries
+from crossview.report.results import Results, entries, records
 from crossview.report.samples import embeddings, map_test_samples, matches
 
 Load = Callable[[str, Mapping[str, Any]], Dataset]
@@ -45,8 +45,8 @@ def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
         return []
     cell = panel.places[0].cell
     data = load(cell.data, dict(cell.options))
-    shown = {row: map_test_samples(place, results, data) for row, place in first.items()}
-    return [embeddings(panel.key, panel.title, shown, data, "Test samples of the first split.")]
+    shown = {row: records(panel, results, row, panel.columns[0])[0].result or {} for row in first}
+    return [embeddings(panel.key, panel.title, shown, cell, data, "Test samples of the first split.")]
 
 
 def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:

@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
+from crossview._text import counted, html_table
+
 Line: TypeAlias = tuple[float, ...]
+
+_SHOWN = ("accuracy", "one_shot_accuracy", "average_precision", "equal_error_rate")  # in notebooks
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Estimate:
     low: float
     high: float
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
@@ -28,7 +32,7 @@ class Estimate:
 class Scores:
     """Scores of matching, as shares; None if there are too few comparisons, or only strangers."""
 
-    chance: float
+    chance: float = field(repr=False)
     """Expected accuracy of random matches; nan if there are only strangers."""
     accuracy: Estimate | None
     """Share of probes whose nearest gallery sample has their class, without the probe's counterpart."""
@@ -36,15 +40,15 @@ class Scores:
     """Accuracy with one enrolled sample per class; see `crossview.metrics.one_shot_accuracy`."""
     average_precision: Estimate | None
     """Mean average precision."""
-    accuracy_with_counterparts: Estimate | None
+    accuracy_with_counterparts: Estimate | None = field(repr=False)
     """Accuracy with each probe's counterpart in the gallery, as in the paper; None for probes of a matcher."""
-    cmc: tuple[Estimate, ...]
+    cmc: tuple[Estimate, ...] = field(repr=False)
     """Shares of probes whose class is among the 1, 2, … nearest classes."""
     equal_error_rate: Estimate | None
     """Error rate of verification where false matches and false non-matches are equally frequent."""
-    true_match_rates: Mapping[float, Estimate | None]
+    true_match_rates: Mapping[float, Estimate | None] = field(repr=False)
     """True match rate of verification by false match rate."""
-    false_negative_rates: Mapping[float, Estimate | None]
+    false_negative_rates: Mapping[float, Estimate | None] = field(repr=False)
     """FNIR by FPIR; see `crossview.metrics.identification_rates`."""
 
 
@@ -63,9 +67,9 @@ class Direction:
     n_nonmated: int
     """Number of non-mated searches."""
     scores: Scores
-    roc: tuple[Line, Line, Line]
+    roc: tuple[Line, Line, Line] = field(repr=False)
     """False match rates, true match rates and thresholds of verification."""
-    identification: tuple[Line, Line, Line]
+    identification: tuple[Line, Line, Line] = field(repr=False)
     """FPIR, FNIR and thresholds of open-set identification."""
 
 
@@ -140,7 +144,7 @@ class Evaluation:
     """
 
     mean: Scores
-    directions: tuple[Direction, ...]
+    directions: tuple[Direction, ...] = field(repr=False)
     metric: str
     n_samples: int
     n_classes: int
@@ -148,8 +152,14 @@ class Evaluation:
     resampled: str
     n_bootstrap: int
     confidence: float
-    confusions: tuple[Confusion, ...]
+    confusions: tuple[Confusion, ...] = field(repr=False)
     at_threshold: ThresholdScores | None = None
+
+    def _repr_html_(self) -> str:
+        found = {**{f"{d.probe} in {d.gallery}": d.scores for d in self.directions}, "mean": self.mean}
+        rows = [[name, *(getattr(scores, one) or "–" for one in _SHOWN)] for name, scores in found.items()]
+        about = f"{counted(self.n_samples, 'sample')} of {counted(self.n_classes, 'class')}, {self.metric} distance"
+        return html_table(about, ["probe in gallery", *(name.replace("_", " ") for name in _SHOWN)], rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, text and numbers, for JSON; None stands for infinity."""

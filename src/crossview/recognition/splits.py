@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from crossview._types import Indices, Labels, Mask
 from crossview._validation import check_choice, check_count, label_array
+from crossview.datasets._dataset import are_few_single
 
 __all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
 
@@ -98,6 +99,7 @@ class SampleSplit(ClassSplit):
     """
 
     def _train_masks(self, classes: Labels, codes: Indices, random: RandomState) -> Iterator[Mask]:
+        _check_none_single(classes, np.bincount(codes), "a split of samples needs two", "split classes")
         members = [np.flatnonzero(codes == c) for c in range(len(classes))]
         what = [f"samples of class {c}" for c in classes]
         counts = [_train_count(self.train_size, len(rows), what[c], least=1) for c, rows in enumerate(members)]
@@ -117,25 +119,43 @@ def folds(cv: Any, y: NDArray[Any], n_folds: int, random_state: int) -> tuple[An
         return check_cv(cv, y, classifier=True), "given"
     check_choice(cv, "cv", ("auto", "classes", "samples"))
     check_count(n_folds, "n_folds", least=2)
-    possible = _possible_folds(y)
-    if cv == "auto" and len(np.unique(y)) >= _CLASSES_PER_FOLD * n_folds:
-        cv = "classes"
+    possible, (classes, counts) = _possible_folds(y), np.unique(y, return_counts=True)
+    if cv == "samples":
+        _check_none_single(classes, counts, "folds of samples need two", "use cv='classes'" * (possible["classes"] > 1))
     elif cv == "auto":
-        cv = "samples" if possible["samples"] >= n_folds else max(possible, key=lambda kind: possible[kind])
+        if are_few_single(counts):
+            possible["samples"] = int(counts[counts > 1].min())
+        many = len(classes) >= _CLASSES_PER_FOLD * n_folds
+        cv = "classes" if many or possible["samples"] < 2 else "samples"
     if possible[cv] < 2:
-        needed = "at least four classes" if cv == "classes" else "at least two samples of every class"
-        raise ValueError(f"folds of {cv} need {needed}: add data, or choose other folds with cv.")
+        fix = "add data" + ", or use cv='samples'" * (possible["samples"] > 1)
+        raise ValueError(f"folds of classes need at least four classes, got {len(classes)}: {fix}.")
     n_folds = min(n_folds, possible[cv])
     if cv == "classes":
         return GroupKFold(n_folds, shuffle=True, random_state=random_state), cv
-    return StratifiedKFold(n_folds, shuffle=True, random_state=random_state), cv
+    return _SampleFolds(n_folds, shuffle=True, random_state=random_state), cv
+
+
+class _SampleFolds(StratifiedKFold):
+    """Folds of the samples of every class; a class with one sample is in one of them."""
+
+    def split(self, X: object, y: ArrayLike, groups: object = None) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the training rows and the test rows of every fold."""
+        _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        codes[counts[codes] == 1] = counts.argmax()
+        yield from super().split(X, codes, groups)
+
+
+def _check_none_single(classes: Labels, counts: Indices, need: str, otherwise: str) -> None:
+    """Refuse classes with one sample."""
+    if counts.min() == 1:
+        label = str(classes[counts.argmin()])
+        raise ValueError(f"class {label!r} has one sample, but {need}: check its label, or {otherwise or 'add data'}.")
 
 
 def matching_folds(kind: str, y: ArrayLike) -> str:
-    """Return what folds should split ("classes" or "samples") to match a test split of that kind, if possible."""
-    possible = _possible_folds(np.asarray(y))
-    other = "samples" if kind == "classes" else "classes"
-    return kind if possible[kind] >= 2 or possible[other] < 2 else other
+    """Return what folds should split to match a test split of that kind: "auto" if that is impossible."""
+    return kind if _possible_folds(np.asarray(y))[kind] >= 2 else "auto"
 
 
 def _possible_folds(y: NDArray[Any]) -> dict[str, int]:

@@ -53,25 +53,26 @@ def comparison_report(
         return Report(
             f"{title}: no method could be run", summary, [Section("No result", [reasons]), environment], command
         )
-    mapped = {row: map_test_samples(place, results, data) for row, place in first.items()}
+    found = {row: records(panel, results, row, panel.columns[0])[0].result or {} for row in first}
     where = "" if panel.places[0].cell.split.n_repeats == 1 else " of the first split"
     caption = (
         f"Test samples{where}, of up to eight classes: the first two principal components of each method's common "
         "space. It has more dimensions, so classes that overlap here may still be matched well."
     )
-    plane = embeddings("embeddings", "Embeddings in the plane", mapped, data, caption)
+    plane = embeddings("embeddings", "Embeddings in the plane", found, panel.places[0].cell, data, caption)
     sections = [
         _accuracy_section(panel, results),
         Section("How soon a match is found", cmc_curves(panel, results)),
         Section("Common spaces", [plane]),
     ]
     if data.image_shape is not None:
-        best = ranked_rows(comparison_tables(panel, results)[0].rows, mapped)[:_BROWSED]
+        best = ranked_rows(comparison_tables(panel, results)[0].rows, first)[:_BROWSED]
         caption = (
             f"Some test samples{where}, by the best methods: {listed(best)}. Below every match is its distance, by the "
             "chosen metric."
         )
-        browser = matches("matches", "Match browser", {row: mapped[row] for row in best}, data, caption)
+        mapped = {row: map_test_samples(first[row], results, data) for row in best}
+        browser = matches("matches", "Match browser", mapped, data, caption)
         sections.append(Section("Matches", [browser]))
     sections += [_time_section(panel, results), _parameters_section(first, results, where), environment]
     return Report(title, summary, sections, command, chosen.command if chosen else "")

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
 
-from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.distances import distances_in_chunks, nearest
-from crossview.experiments.cells import decoded
+from crossview.experiments.cells import Cell, decoded
 from crossview.experiments.plans import Place
+from crossview.experiments.tasks import drawn_samples, spread_out
 from crossview.recognition.committee import Committee
 from crossview.recognition.splits import permute_labels
 from crossview.recognition.tuning import standard_pipeline
@@ -22,7 +21,6 @@ from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrows
 from crossview.report.results import Results
 from crossview.views import Views
 
-_CLASSES, _PER_CLASS = 8, 10  # that are drawn: more colours cannot be told apart
 _PROBES, _RANKS = 24, 8
 
 
@@ -56,22 +54,21 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
 
 
 def embeddings(
-    key: str, title: str, mapped: Mapping[str, MappedSamples], data: Dataset, caption: str = ""
+    key: str, title: str, found: Mapping[str, Mapping[str, Any]], cell: Cell, data: Dataset, caption: str = ""
 ) -> Embeddings:
-    """The first two principal components of every method's common space, all of the same samples."""
-    panels = {}
-    for name, one in mapped.items():
-        labels = np.asarray(data.y)[one.rows]
-        classes = spread_out(np.unique(labels), _CLASSES)
-        chosen = np.concatenate([spread_out(np.flatnonzero(labels == label), _PER_CLASS) for label in classes])
-        spots, views, names, ids = [], [], [], []
-        for view, Z, seen in zip(one.latents.names, one.latents.arrays, one.latents.mask.T, strict=True):
-            here = chosen[seen[chosen]]
-            spots.append(Z[here])
-            views += [view] * len(here)
-            names += [_class_name(data, label) for label in labels[here]]
-            ids += [f"sample {row}" for row in one.rows[here]]
-        panels[name] = Embedding2D(_plane(np.vstack(spots)), views, names, ids)
+    """The planes of several results on the split of a cell, all of the same samples."""
+    y = np.asarray(data.y)
+    _, test = cell.split.rows(y, cell.repeat)
+    chosen = test[drawn_samples(y[test])]
+    shown = [
+        (view, row)
+        for view, seen in zip(data.views.names, data.views.mask.T, strict=True)
+        for row in chosen
+        if seen[row]
+    ]
+    views, names = [view for view, _ in shown], [_class_name(data, y[row]) for _, row in shown]
+    ids = [f"sample {row}" for _, row in shown]
+    panels = {name: Embedding2D(np.array(result["plane"]), views, names, ids) for name, result in found.items()}
     return Embeddings(key, title, panels, caption)
 
 
@@ -112,17 +109,6 @@ def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], i
         kept = np.flatnonzero((ranks != probe) | one.counterparts | ~others.any())[:_RANKS]
         ranked.append([Match(*shown(g, int(ranks[k])), float(of_ranks[k])) for k in kept])
     return [Probe(*shown(p, int(probe)), matches) for probe, matches in zip(probes, ranked, strict=True)]
-
-
-def spread_out(values: NDArray[Any], count: int) -> NDArray[Any]:
-    """Up to `count` of some values, at even steps from the first to the last."""
-    return values[np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(np.intp)]
-
-
-def _plane(Z: Array) -> Array:
-    """The first two principal components; the second is zero if there is only one."""
-    plane: Array = PCA(min(2, *Z.shape), svd_solver="full").fit_transform(Z)
-    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
 def _class_name(data: Dataset, label: Any) -> str:
