@@ -380,7 +380,7 @@ class TestKernels:
     def test_all_landmarks_are_exact_and_fewer_approach(self):
         arrays, y = make(m=120)
         exact = cv.KMvHE(3, gamma=0.05).fit(arrays, y)
-        same = cv.KMvHE(3, gamma=0.05, n_landmarks=120).fit(arrays, y)
+        same = cv.KMvHE(3, gamma=0.05, n_landmarks=120, reg=None).fit(arrays, y)
         np.testing.assert_array_equal(same.eigenvalues_, exact.eigenvalues_)
         errors = []
         for n_landmarks in (10, 30, 90):
@@ -390,16 +390,17 @@ class TestKernels:
             errors.append(np.abs(some.eigenvalues_ - exact.eigenvalues_).max())
         assert errors[2] < 0.1 * errors[0]
 
+    @pytest.mark.parametrize("n_landmarks", [20, 119, 120, None])
     @pytest.mark.parametrize("missing", [False, True])
-    def test_few_landmarks_have_unit_variance(self, missing):
+    def test_with_a_ridge_components_have_unit_variance(self, missing, n_landmarks):
         arrays, y = make(m=120)
         mask = np.ones((120, 3), dtype=bool)
         if missing:
             mask[::7, 1] = False
             arrays[1] = np.where(mask[:, [1]], arrays[1], np.nan)
-        model = cv.KMvHE(4, n_landmarks=20, reg=0.2).fit(arrays, y)
+        model = cv.KMvHE(4, n_landmarks=n_landmarks, reg=0.2, coupling=0).fit(arrays, y)
 
-        features = cv.ViewKernel(n_landmarks=20).fit(arrays).transform(arrays)
+        features = cv.ViewKernel(n_landmarks=n_landmarks).fit(arrays).transform(arrays)
         filled = [np.where(seen[:, None], R, 0.0) for R, seen in zip(features, mask.T, strict=True)]
         centred = oracles.centred(filled, mask)
         found = oracles.patches([np.nan_to_num(X) for X in arrays], y, mask, 1, 15)
@@ -432,11 +433,20 @@ class TestKernels:
         assert scores[None] < scores["auto"] - 0.1
         assert scores["auto"] > linear - 0.02
 
-    def test_the_ridge_follows_the_share_of_landmarks(self):
+    @pytest.mark.parametrize(("n_landmarks", "reg"), [(39, 0.05), (41, 0.05), (119, 0.05), (500, 0.05), (None, None)])
+    def test_parameters_alone_decide_the_constraint(self, n_landmarks, reg):
         arrays, y = make(m=120)
-        for n_landmarks, reg in ((40, 0.05), (41, None), (119, None)):
-            automatic, given = (cv.KMvHE(3, n_landmarks=n_landmarks, reg=r).fit(arrays, y) for r in ("auto", reg))
-            np.testing.assert_array_equal(automatic.eigenvalues_, given.eigenvalues_)
+        automatic, given = (cv.KMvHE(3, n_landmarks=n_landmarks, reg=r).fit(arrays, y) for r in ("auto", reg))
+        np.testing.assert_array_equal(automatic.eigenvalues_, given.eigenvalues_)
+        other = cv.KMvHE(3, n_landmarks=n_landmarks, reg=0.05 if reg is None else None).fit(arrays, y)
+        assert not np.allclose(automatic.eigenvalues_, other.eigenvalues_, rtol=1e-3)
+
+    @pytest.mark.parametrize("coupling", [0.0, 4.0])
+    def test_unit_variance_without_a_ridge_keeps_clear_of_directions_without_variance(self, coupling):
+        arrays, y = make(m=60, sizes=(6, 6), n_classes=6)
+        model = cv.KMvHE(4, beta=0.0, coupling=coupling, reg=0.0).fit(arrays, y)  # no eigenvalue is negative
+        variances = np.mean([np.var(Z, axis=0) for Z in model.transform(arrays)], axis=0)
+        assert variances.min() > 0.5
 
     @pytest.mark.parametrize("reg", [-1.0, "a"])
     def test_bad_ridge(self, reg):

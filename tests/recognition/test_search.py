@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import crossview as cv
+from crossview.embeddings import hybrid
 from crossview.exceptions import NotApplicableError
 from crossview.recognition.score_file import ScoreFile
 from crossview.recognition.splits import folds, matching_folds
@@ -91,8 +92,9 @@ WEIGHTS |= {"n_within": [0, 2], "n_between": [3, 7], "n_components": [1, 3, 40]}
         (cv.MvHE(), WEIGHTS),
         (cv.KMvHE(), {"gamma_scale": [0.3, 1.0], "beta": [0.03, 0.3], "n_within": [1, 2], "n_components": [2, 5]}),
         (cv.KMvHE(), {"beta": [0.03, 0.3], "n_landmarks": [20, 30], "reg": [None, "auto"], "n_components": [2, 5]}),
+        (cv.KMvHE(), {"coupling": [0.0, 4.0], "reg": [None, 0.05, 0.5], "n_components": [2, 5]}),
     ],
-    ids=["MvHE", "KMvHE", "landmarks"],
+    ids=["MvHE", "KMvHE", "landmarks", "constraints"],
 )
 def test_cheap_refits_change_nothing(model, grid, views):
     """Reused neighbours and scatter parts give the scores of one fit after another, without a pipeline, too."""
@@ -668,12 +670,16 @@ class TestLandmarks:
         for method in ("KMvHE", "KCCA"):
             name = f"{method.lower()}__n_landmarks"
             usual = search_space(method, [8, 8])
-            assert search_space(method, [8, 8], (2001, 20)) == usual | {name: [2000]}
+            constraint = {"kmvhe__reg": [0.05, None]} if method == "KMvHE" else {}
+            assert search_space(method, [8, 8], (2001, 20)) == usual | {name: [2000]} | constraint
             assert search_space(method, [8, 8], (2000, 20)) == usual
             assert search_space(method, [8, 8], (4000, 41)) == usual  # small classes
-            assert search_space(method, [8, 8], (4001, 41)) == usual | {name: [4000]}
+            assert search_space(method, [8, 8], (4001, 41)) == usual | {name: [4000]} | constraint
         assert search_space("MvHE", [8, 8], (4000, 2)) == search_space("MvHE", [8, 8])
-        assert search_space("KMvHE", [8, 8], (4000, 2), own={"n_landmarks": [None]})["kmvhe__n_landmarks"] == [None]
+        chosen = search_space("KMvHE", [8, 8], (4000, 2), own={"n_landmarks": [None]})
+        assert chosen["kmvhe__n_landmarks"] == [None]
+        assert "kmvhe__reg" not in chosen
+        assert search_space("KMvHE", [8, 8], (4000, 2), own={"reg": [0.1]})["kmvhe__reg"] == [0.1]
 
     def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
         monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 30)
@@ -683,8 +689,24 @@ class TestLandmarks:
             search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)
             assert search.best_params_["kmvhe__n_landmarks"] == expected
             assert len(search.best_estimator_[-1].landmarks_[0]) == expected
+            tried = {setting.get("kmvhe__reg", "auto") for setting in search.cv_results_["params"]}
+            assert tried == ({"auto"} if expected == 20 else {0.05, None})
         search = cv.tune("KMvHE", VIEWS[:30], Y[:30], grid, n_folds=3)
         assert "kmvhe__n_landmarks" not in search.best_params_
+
+    @pytest.mark.parametrize("reg", [None, 0.05, "auto"])
+    def test_folds_and_the_final_fit_solve_one_problem(self, reg, monkeypatch):
+        """The fold has fewer than three times as many samples as landmarks, all samples together have more."""
+        constraints = []
+        unit_variance, unit_norm = hybrid._components_of_unit_variance, cv.MvHE._components
+        monkeypatch.setattr(
+            hybrid, "_components_of_unit_variance", lambda *args: constraints.append(args[-1]) or unit_variance(*args)
+        )
+        monkeypatch.setattr(cv.MvHE, "_components", lambda *args: constraints.append(None) or unit_norm(*args))
+        n_landmarks, grid = len(Y) * 3 // 10, {"beta": [0.1], "n_components": [3], "reg": [reg]}
+        assert len(FOLDS[0][0]) < 3 * n_landmarks <= len(Y)
+        cv.EmbeddingSearchCV(cv.KMvHE(n_landmarks=n_landmarks, coupling=0), grid, cv=FOLDS).fit(VIEWS, Y)
+        assert constraints == [0.05 if reg == "auto" else reg] * (len(FOLDS) + 1)
 
 
 @pytest.mark.parametrize("spelling", ["mvdavc", "MvDAVC", "MVDA-VC", "MvDA-VC"])
