@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import Advance, progress, silent
@@ -165,6 +165,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.progress = progress
         self.resume = resume
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.input_tags.two_d_array, tags.target_tags.required = False, True
+        return tags
 
     def fit(self, views: ViewInput, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Score all candidates, and fit the best one on all samples.
