@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from methods import make
 from scipy.stats import uniform
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
@@ -132,6 +133,38 @@ def test_components_that_are_not_searched_for_stay_automatic():
     search = assert_scores_of_grid_search(cv.MvHE(), {"beta": [0.1, 0.3]}, narrow)
     assert search.best_estimator_.n_components == "auto"
     assert search.best_estimator_.n_components_ < 15
+
+
+@pytest.mark.parametrize("components", [["auto", 2, 10], [40, "auto"], ["auto"]])
+@pytest.mark.parametrize("model", [cv.MvHE(), cv.KMvHE(7), cv.MvDLA(7)], ids=lambda model: type(model).__name__)
+def test_the_automatic_number_of_components_is_a_value_among_others(model, components):
+    search = assert_scores_of_grid_search(model, {"n_components": components, "whitening": [None, 1.0]})
+    tried = search.cv_results_["param_n_components"].tolist()
+    assert sorted(tried, key=str) == sorted(2 * components, key=str)
+    assert search.best_estimator_.n_components == search.best_params_["n_components"] == tried[search.best_index_]
+    for row, fitted in enumerate(search.fit_rows(range(len(tried)), VIEWS, Y)):
+        expected = clone(model).set_params(**search.cv_results_["params"][row]).fit(VIEWS, Y)
+        assert fitted.n_components_ == expected.n_components_
+        np.testing.assert_allclose(fitted.transform(VIEWS)["view0"], expected.transform(VIEWS)["view0"], atol=1e-8)
+
+
+def test_draws_do_not_choose_among_numbers_of_components():
+    grid = {"beta": [0.03, 0.1, 0.3], "n_components": ["auto", 2, 5], "whitening": [None, 1.0]}
+    search = cv.EmbeddingSearchCV(cv.MvHE(), grid, n_iter=2, metrics=["cosine"], refine=1, members=2, cv=FOLDS)
+    results = search.fit(VIEWS, Y).cv_results_
+    for beta in {*results["param_beta"][:12]}:
+        assert sum(results["param_beta"][:12] == beta) == 6
+    betas = results["param_beta"][search.members_]
+    assert len(set(betas)) == len(betas)  # whatever the number of components, one setting is one member
+
+
+@pytest.mark.parametrize(
+    ("model", "components"),
+    [(cv.MvHE(), ["all", 3]), (cv.MvHE(), [None, 3]), (cv.MvHE(), [0, "auto"]), (cv.CCA(), ["auto", 3])],
+)
+def test_impossible_numbers_of_components_are_refused_at_once(model, components):
+    with pytest.raises(ValueError, match="n_components must be a whole number, 1 or more, got"):
+        cv.EmbeddingSearchCV(model, {"n_components": components}, cv=FOLDS).fit(VIEWS, Y)
 
 
 @pytest.mark.parametrize("method", ["KMvHE", "KCCA"])

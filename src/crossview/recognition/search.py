@@ -356,7 +356,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                     raise ValueError(f"cannot search for {name!r}: use one of {', '.join(searchable)}.")
             components = grid.get(self._components_name)
             if components is not None and not hasattr(components, "rvs"):
-                grid[self._components_name] = [tuple(sorted(components))]
+                grid[self._components_name] = self._shared_components(list(components))
         sampled = any(hasattr(values, "rvs") for grid in grids for values in grid.values())
         if sampled and self.n_iter is None:
             raise ValueError("param_grid contains a distribution: set n_iter to the number of settings to draw.")
@@ -366,15 +366,27 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_count(d, self._components_name, least=1)
         return candidates
 
+    def _shared_components(self, listed: list[Any]) -> list[Any]:
+        """Numbers of components as one tuple, which a single fit serves, and "auto", which depends on the samples."""
+        automatic = ["auto"] if self._steps()[-1][1]._allows_auto_components and "auto" in listed else []
+        numbers = [d for d in listed if d not in automatic]
+        for d in numbers:
+            check_count(d, self._components_name, least=1)
+        return ([tuple(sorted(numbers))] if numbers else []) + automatic
+
     def _drawn(self, grids: list[dict[str, Any]], current: Params, sampled: bool) -> list[Params]:
         """Settings from the grids: all of them, or the current one and others at random.
 
-        Values of the whitening share an eigen-solve, so all are tried with every draw.
+        Values of the whitening share an eigen-solve, so all are tried with every draw, and so are those of the number
+        of components.
         """
-        name = self._whitening_name
-        values = grids[0].get(name)
-        is_free = isinstance(values, Sequence) and all(grid.get(name) == values for grid in grids)
-        free = {name: values} if is_free else {}
+        free = {
+            name: values
+            for name, values in grids[0].items()
+            if name in (self._whitening_name, self._components_name)
+            and isinstance(values, Sequence)
+            and all(grid.get(name) == values for grid in grids)
+        }
         rest = [{name: values for name, values in grid.items() if name not in free} for grid in grids]
         if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(rest))):
             return list(ParameterGrid(grids))
@@ -389,11 +401,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return [{**draw, **one} for draw in draws for one in ParameterGrid(free)]
 
     def _candidate(self, params: Params, origin: str = "") -> Candidate:
-        origin = origin or _text(params, self._whitening_name)
+        origin = origin or _text(params, self._whitening_name, self._components_name)
         if not self._components_name:
             return Candidate(params, [_ALL_COMPONENTS], settings_text(params), origin)
-        current = self.estimator.get_params()[self._components_name]
-        value = params.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
+        value = params.get(self._components_name, self.estimator.get_params()[self._components_name])
+        value = AUTO_COMPONENTS if value == "auto" else value
         others = settings_text({name: item for name, item in params.items() if name != self._components_name})
         return Candidate(params, list(value) if isinstance(value, tuple) else [value], others, origin)
 
@@ -451,11 +463,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _refined(self, scorer: Scorer, found: Mapping[str, Score], n_folds: int) -> list[int]:
         """Add candidates that differ from one of the best by a step in one parameter; return their numbers."""
-        candidates, lists, free = scorer.candidates, self._lists, self._whitening_name
+        candidates, lists, free = scorer.candidates, self._lists, (self._whitening_name, self._components_name)
         known, first = {_text(candidate.params) for candidate in candidates}, len(candidates)
-        starts: dict[str, Candidate] = {}  # the whitening aside, whose values are all tried
+        starts: dict[str, Candidate] = {}  # whitening and number of components aside, whose values are all tried
         for number in scorer.leaders(found, n_folds, range(first)):
-            starts.setdefault(_text(candidates[number].params, free), candidates[number])
+            starts.setdefault(_text(candidates[number].params, *free), candidates[number])
         for start, *_, origin in list(starts.values())[:_STARTS]:
             for name in sorted(lists.keys() & start.keys() - {self._components_name}):
                 for other in steps(lists[name], start[name]):
@@ -546,7 +558,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         prefixes, steps = zip(*self._steps(), strict=True)
         name, params = self._components_name, []
         for c in candidates:
-            given = {**c.params, name: max(c.dimensions)} if name in c.params else c.params
+            given = {**c.params, name: max(c.dimensions)} if c.params.get(name, "auto") != "auto" else c.params
             params.append([{key.removeprefix(p): given[key] for key in given if key.startswith(p)} for p in prefixes])
         return shared_fits(steps, params, list(numbers), train, y, test)
 
@@ -554,7 +566,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Fill ``cv_results_``; return the origin of each of its rows."""
         name = self._components_name
         rows = [
-            (number, {**params, name: d} if name in params else params, metric)
+            (number, {**params, name: d} if params.get(name, "auto") != "auto" else params, metric)
             for number, (params, dimensions, *_) in enumerate(candidates)
             for d in dimensions
             for metric in self.metrics
