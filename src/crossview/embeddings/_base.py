@@ -159,7 +159,7 @@ class Embedding(MultiViewTransformer):
         accuracy : float
             Mean over all ordered pairs of gallery and probe views.
         """
-        return mean_accuracy(self.transform(views), y)
+        return mean_accuracy(self._mapped(views), y)
 
     def _prepare(self, views: ViewInput, y: ArrayLike | None) -> TrainingData:
         """Check the input and prepare the training data."""

@@ -622,7 +622,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             if not isinstance(score, np.ndarray):
                 known, new = self._parts(views, train, test)
                 committee = self._fit_best(known, y[train])
-                latents = committee.transform(new)
+                latents = committee._mapped(new)
                 dimensions = [committee.n_components_]
                 score = SCORERS[self.scoring](latents, y[test], dimensions, "euclidean", probes=probes)
                 kept.append(name, score)
