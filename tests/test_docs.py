@@ -25,6 +25,7 @@ def test_there_is_a_page_to_run():
     assert {"README.md", "recipe.md", "tuning.md"} <= {page.name for page in PAGES}
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")  # two pages show why it is a bad choice
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_blocks_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

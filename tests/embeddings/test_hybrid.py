@@ -9,7 +9,9 @@ import scipy.linalg
 import threadpoolctl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.pipeline import make_pipeline
 from strategies import problems
 
 import crossview as cv
@@ -58,6 +60,7 @@ def assert_gap(values, d):
     assume(d == len(values) or values[d] - values[d - 1] > 1e-3 * np.abs(values).max())
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
 @settings(max_examples=100, deadline=None)
 @given(problem=problems(), center=st.booleans(), d=st.integers(1, 4))
 def test_mvhe_equals_the_literal_problem(problem, center, d):
@@ -316,6 +319,7 @@ class TestKernels:
         for a, b in zip(model.transform(arrays), before, strict=True):
             np.testing.assert_array_equal(a, b)
 
+    @pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
     def test_the_direction_that_centring_empties_is_no_component(self):
         """Exact features of a positive definite kernel hold a constant, of which centring leaves nothing."""
         arrays, y = make(m=12, sizes=(3, 2))
@@ -467,3 +471,53 @@ class TestKernels:
         a, b, c = (cv.KMvHE(3, n_landmarks=10, random_state=s).fit(arrays, y).eigenvalues_ for s in (0, 0, 1))
         np.testing.assert_array_equal(a, b)
         assert not np.allclose(a, c)
+
+
+class TestAllComponents:
+    """All components together say nothing about which samples belong together."""
+
+    DATA = cv.datasets.load_digits()
+    VIEWS, Y = DATA.views[:300], DATA.y[:300]
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            cv.MvHE(1000),
+            cv.KMvHE(1000),
+            cv.MvHE(1000, coupling=8.0),
+            make_pipeline(cv.ViewScaler(), cv.ViewPCA(10), cv.MvHE(20)),
+        ],
+        ids=lambda model: type(model).__name__,
+    )
+    def test_are_warned_of(self, model):
+        with pytest.warns(UserWarning, match="keeps all .* use n_components='auto', or at most") as caught:
+            many = model.fit(self.VIEWS, self.Y)
+        tested = self.DATA.views[300:700], self.DATA.y[300:700]
+        most = int(str(caught[0].message).split()[-1].rstrip("."))
+        name = "mvhe__n_components" if hasattr(model, "steps") else "n_components"
+        few = clone(model).set_params(**{name: most}).fit(self.VIEWS, self.Y)
+        assert many.score(*tested) < few.score(*tested) - 0.25
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            cv.MvHE(),
+            cv.KMvHE(),
+            cv.MvHE(40),
+            cv.KMvHE(160),
+            cv.MvHE(1000, lambda_paired=0.0, lambda_inter=0.0),
+            cv.MvHE(1000, coupling=np.inf),
+            cv.DLA(1000),
+            cv.MvDA(1000),
+        ],
+        ids=repr,
+    )
+    def test_others_are_not(self, model):
+        assert model.fit(self.VIEWS, self.Y).n_components_ >= 9
+
+    def test_searches_try_them_in_silence(self):
+        narrow = cv.Views([X[:, :8] for X in self.VIEWS.arrays])
+        search = cv.tune("MvHE", narrow, self.Y, n_iter=4, members=3)
+        tried = search.cv_results_["param_mvhe__n_components"]
+        assert max(tried) == 160 > sum(narrow.n_features)
+        cv.CrossViewClassifier(search.best_estimator_).fit(narrow, self.Y)

@@ -1,5 +1,6 @@
 """The base class of all methods: check → data → scatters → solve → store. Think twice before adding anything."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cache
@@ -139,7 +140,10 @@ class Embedding(MultiViewTransformer):
         with reporting(f"Fitting {type(self).__name__}", self.progress):
             data = self._prepare(views, y)
             report(now="solving the eigenproblem")
-            return self._store(data, *self._solve(data, self._capped_components(data)))
+            eigenvalues, W = self._solve(data, self._capped_components(data))
+            fitted = self._store(data, eigenvalues, W)
+        self._warn_of_all_components(data, W)
+        return fitted
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
@@ -306,6 +310,23 @@ class Embedding(MultiViewTransformer):
     def _couples_views(self) -> bool:
         """Whether the objective has a term across views; without one, the views have no reason to agree."""
         return True
+
+    def _warn_of_all_components(self, data: TrainingData, W: Array) -> None:
+        """Warn if all components are kept, and with them those that separate the views."""
+        n, chosen = len(data.n_features), self._allows_auto_components and self.n_components != "auto"
+        # Whitening makes them small, and with one map, all components are the features themselves.
+        if not chosen or not self._couples_views() or self.whitening is not None or np.isinf(self.coupling_):
+            return
+        if W.shape[1] < self._max_components(data):
+            return
+        squares, products = data.total(_agreement, data.split(W))
+        if products.sum() < _MIN_AGREEMENT * (n - 1) * squares.sum():
+            warnings.warn(
+                f"n_components={self.n_components} keeps all {W.shape[1]} components, also those along which the views "
+                "differ, so matching is close to chance: use n_components='auto', or at most "
+                f"{_count_agreeing(squares, products, n)}.",
+                stacklevel=3,
+            )
 
     def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
         """Store the useful components."""
