@@ -473,8 +473,8 @@ class TestKernels:
         assert not np.allclose(a, c)
 
 
-class TestAllComponents:
-    """All components together say nothing about which samples belong together."""
+class TestComponentsThatSetViewsApart:
+    """All components together say nothing about which samples belong together; unsuitable weights find no others."""
 
     DATA = cv.datasets.load_digits()
     VIEWS, Y = DATA.views[:300], DATA.y[:300]
@@ -514,6 +514,22 @@ class TestAllComponents:
     )
     def test_others_are_not(self, model):
         assert model.fit(self.VIEWS, self.Y).n_components_ >= 9
+
+    @pytest.mark.parametrize(
+        ("model", "order"),
+        [(cv.KMvHE(kernel="linear"), slice(None)), (cv.MvHE(), np.random.default_rng(0).permutation(900))],
+        ids=["weights", "rows"],
+    )
+    def test_views_that_agree_along_no_component_are_warned_of(self, model, order):
+        left, right = self.DATA.views[:900].arrays
+        with pytest.warns(UserWarning, match="hardly agree along any .* rows correspond, or search for other"):
+            model.fit([left, right[order]], self.DATA.y[:900])
+        assert model.n_components_ == 1
+        assert model.score(self.DATA.views[900:].arrays, self.DATA.y[900:]) < 0.2
+
+    def test_the_linear_kernel_is_mvhe_with_its_weights(self):
+        linear = cv.KMvHE(kernel="linear", lambda_intra=0.1, lambda_inter=0.3).fit(self.VIEWS, self.Y)
+        np.testing.assert_allclose(linear.eigenvalues_, cv.MvHE().fit(self.VIEWS, self.Y).eigenvalues_, rtol=1e-6)
 
     def test_searches_try_them_in_silence(self):
         narrow = cv.Views([X[:, :8] for X in self.VIEWS.arrays])

@@ -142,7 +142,7 @@ class Embedding(MultiViewTransformer):
             report(now="solving the eigenproblem")
             eigenvalues, W = self._solve(data, self._capped_components(data))
             fitted = self._store(data, eigenvalues, W)
-        self._warn_of_all_components(data, W)
+        self._warn_of_disagreement(data, W)
         return fitted
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
@@ -311,22 +311,26 @@ class Embedding(MultiViewTransformer):
         """Whether the objective has a term across views; without one, the views have no reason to agree."""
         return True
 
-    def _warn_of_all_components(self, data: TrainingData, W: Array) -> None:
-        """Warn if all components are kept, and with them those that separate the views."""
-        n, chosen = len(data.n_features), self._allows_auto_components and self.n_components != "auto"
-        # Whitening makes them small, and with one map, all components are the features themselves.
-        if not chosen or not self._couples_views() or self.whitening is not None or np.isinf(self.coupling_):
+    def _warn_of_disagreement(self, data: TrainingData, W: Array) -> None:
+        """Warn if the components keep the views apart: the first alone, or all of them together."""
+        # With one map, all components are the features themselves.
+        if not self._allows_auto_components or not self._couples_views() or np.isinf(self.coupling_):
             return
-        if W.shape[1] < self._max_components(data):
+        n, automatic = len(data.n_features), self.n_components == "auto"
+        few, all_kept = automatic and self.n_components_ == 1, W.shape[1] == self._max_components(data)
+        # Whitening makes those small that set views apart.
+        if not few and (automatic or not all_kept or self.whitening is not None):
             return
-        squares, products = data.total(_agreement, data.split(W))
-        if products.sum() < _MIN_AGREEMENT * (n - 1) * squares.sum():
-            warnings.warn(
-                f"n_components={self.n_components} keeps all {W.shape[1]} components, also those along which the views "
-                "differ, so matching is close to chance: use n_components='auto', or at most "
-                f"{_count_agreeing(squares, products, n)}.",
-                stacklevel=3,
-            )
+        squares, products = data.total(_agreement, data.split(W[:, :1] if few else W))
+        if products.sum() >= _MIN_AGREEMENT * (n - 1) * squares.sum():
+            return
+        if few:
+            what = "the views hardly agree along any component"
+            fix = "check that rows correspond, or search for other weights with crossview.tune"
+        else:
+            what = f"n_components={self.n_components} keeps all {W.shape[1]}, also those that set views apart"
+            fix = f"use n_components='auto', or at most {_count_agreeing(squares, products, n)}"
+        warnings.warn(f"{what}, so matching is close to chance: {fix}.", stacklevel=3)
 
     def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
         """Store the useful components."""
