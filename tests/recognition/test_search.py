@@ -23,6 +23,7 @@ from crossview.recognition.score_file import ScoreFile
 from crossview.recognition.splits import folds, matching_folds
 from crossview.recognition.tuning import search_space, standard_pipeline
 
+ALL_KEPT = "n_components=.* keeps all"  # which a search may try, and says nothing of
 FACES = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
 VIEWS = cv.Views(ARRAYS)
@@ -41,6 +42,7 @@ def assert_scores_of_grid_search(estimator, grid, views=VIEWS, y=Y, cv_=FOLDS, m
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitFailedWarning)
         warnings.filterwarnings("ignore", message=".*test scores are non-finite")
+        warnings.filterwarnings("ignore", message=ALL_KEPT)
         theirs = GridSearchCV(estimator, grid, cv=cv_, scoring=score).fit(views, y)
 
     def rows(results):
@@ -135,6 +137,7 @@ def test_components_that_are_not_searched_for_stay_automatic():
     assert search.best_estimator_.n_components_ < 15
 
 
+@pytest.mark.filterwarnings(f"ignore:{ALL_KEPT}:UserWarning")
 @pytest.mark.parametrize("components", [["auto", 2, 10], [40, "auto"], ["auto"]])
 @pytest.mark.parametrize("model", [cv.MvHE(), cv.KMvHE(7), cv.MvDLA(7)], ids=lambda model: type(model).__name__)
 def test_the_automatic_number_of_components_is_a_value_among_others(model, components):
@@ -421,6 +424,7 @@ def test_folds_are_scored_as_asked(method, scoring, wanted):
     assert search.score(data.views, data.y) == pytest.approx(score, abs=1e-12)
 
 
+@pytest.mark.filterwarnings(f"ignore:{ALL_KEPT}:UserWarning")
 def test_rows_are_fitted_as_they_would_be_one_by_one():
     search = cv.tune("MvHE", VIEWS, Y, n_iter=6, n_folds=3)
     rows = [0, 5, 11]
@@ -696,6 +700,37 @@ class TestResume:
         ScoreFile(tmp_path / "s", [1]).append("a", scores)
         np.testing.assert_array_equal(ScoreFile(tmp_path / "s", [1]).known["a"], scores)
         assert ScoreFile(tmp_path / "s", [1.0]).known == {}
+
+
+class TestKernelMatrices:
+    KERNELS = cv.Views([rbf_kernel(X, gamma=0.1) for X in ARRAYS[:2]])
+
+    def test_that_are_taken_for_features_are_warned_of(self):
+        match = "square and symmetric, like kernel matrices, but are taken for features: .*KMvHE\\(kernel='precomputed'"
+        grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
+        with pytest.warns(UserWarning, match=match):
+            cv.tune("KMvHE", self.KERNELS, Y, grid, cv=FOLDS)
+        with pytest.warns(UserWarning, match=match):
+            cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=FOLDS).fit(self.KERNELS, Y)
+
+    def test_others_are_not(self):
+        cv.EmbeddingSearchCV(cv.KMvHE(3, kernel="precomputed"), {"beta": [0.1]}, cv=FOLDS).fit(self.KERNELS, Y)
+        square = cv.Views([X @ np.random.default_rng(0).normal(size=(12, 90)) for X in ARRAYS])
+        cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=FOLDS).fit(square, Y)
+
+    @pytest.mark.parametrize(
+        ("model", "name", "kernels"),
+        [
+            (cv.KMvHE(3), "kernel", ["precomputed"]),
+            (cv.KMvHE(3), "kernel", ["rbf", "precomputed"]),
+            (cv.KMvHE(3, kernel="precomputed"), "kernel", ["rbf"]),
+            (make_pipeline(cv.ViewKernel("precomputed"), cv.MvDA(3)), "viewkernel__kernel", ["precomputed", "rbf"]),
+        ],
+        ids=str,
+    )
+    def test_a_search_has_one_kind_of_views(self, model, name, kernels):
+        with pytest.raises(ValueError, match="views are either features or kernel matrices, so search for each apart"):
+            cv.EmbeddingSearchCV(model, {name: kernels}, cv=FOLDS).fit(self.KERNELS, Y)
 
 
 class TestLandmarks:

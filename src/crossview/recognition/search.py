@@ -20,7 +20,15 @@ from crossview._progress import Advance, progress, silent
 from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_count, check_labels, check_lazy, check_weight, label_array
+from crossview._validation import (
+    check_choice,
+    check_count,
+    check_labels,
+    check_lazy,
+    check_weight,
+    label_array,
+    warn_of_kernel_matrices,
+)
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.recognition.candidates import SCORERS, Candidate, Fold, Params, Scorer, SharedFit, shared_fits, steps
 from crossview.recognition.committee import Committee
@@ -195,6 +203,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_labels(y, checked, self)
         labels = label_array(y)
         self._check_params()
+        if not get_tags(self).input_tags.pairwise:
+            warn_of_kernel_matrices(checked)
         candidates = self._candidates()
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
         splits = list(splitter.split(checked, labels, labels if self.folds_of_ == "classes" else groups))
@@ -310,6 +320,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_weight(self.factor, "factor", positive=True)
         if self.factor < 1:
             raise ValueError(f"factor must be 1 or more, got {self.factor!r}.")
+        pairwise = get_tags(self).input_tags.pairwise
+        if any((kernel == "precomputed") != pairwise for kernel in self._lists.get(f"{self._steps()[0][0]}kernel", [])):
+            raise ValueError(
+                "param_grid mixes kernels of features with kernel='precomputed', or the estimator has another kind: "
+                "views are either features or kernel matrices, so search for each apart."
+            )
         *before, end = (step for _, step in self._steps())
         if isinstance(end, Committee):
             raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
