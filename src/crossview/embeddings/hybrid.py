@@ -328,7 +328,7 @@ class KMvHE(KernelEmbedding, MvHE):
     KMvHE is less sensitive to its weights than MvHE: over ten data sets, without coupling, the default weights are
     within a fraction of a point of the setting with the smallest average loss (``benchmarks/defaults.md``). The paper
     uses ``lambda_intra=0.005``, ``lambda_inter=0.001``, ``beta=1.1``, ``n_within=3`` and ``n_between=15``.
-    Neither suit ``kernel="linear"``: use `MvHE`, or its weights.
+    Neither suits ``kernel="linear"``: use `MvHE`, or its weights.
 
     The features of few landmarks have many directions in which the samples hardly vary. Under the constraint of the
     paper, these have the smallest objective, and matching fails. Under unit variance they do not, and the ridge keeps

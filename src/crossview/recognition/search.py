@@ -320,12 +320,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_weight(self.factor, "factor", positive=True)
         if self.factor < 1:
             raise ValueError(f"factor must be 1 or more, got {self.factor!r}.")
-        pairwise = get_tags(self).input_tags.pairwise
-        if any((kernel == "precomputed") != pairwise for kernel in self._lists.get(f"{self._steps()[0][0]}kernel", [])):
-            raise ValueError(
-                "param_grid mixes kernels of features with kernel='precomputed', or the estimator has another kind: "
-                "views are either features or kernel matrices, so search for each apart."
-            )
         *before, end = (step for _, step in self._steps())
         if isinstance(end, Committee):
             raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
@@ -334,6 +328,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for step in before:
             if not isinstance(step, MultiViewTransformer):
                 raise TypeError(f"{type(step).__name__} is not a multi-view transformer: use one from crossview.")
+        pairwise = get_tags(self).input_tags.pairwise
+        if any((kernel == "precomputed") != pairwise for kernel in self._lists.get(f"{self._steps()[0][0]}kernel", [])):
+            raise ValueError(
+                "param_grid mixes kernels of features with kernel='precomputed', or the estimator has another kind: "
+                "views are either features or kernel matrices, so search for each apart."
+            )
 
     def _steps(self) -> list[tuple[str, Any]]:
         """Steps of the estimator, each with the prefix of its parameter names."""
