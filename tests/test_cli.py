@@ -281,6 +281,7 @@ def test_a_matcher_maps_samples_as_its_embedding_does(data, tmp_path):
         np.testing.assert_allclose(found["sketch"], matcher.embedding_.transform_view(ARRAYS[1], "sketch"))
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
 def test_fit_takes_no_more_components_than_there_are(data, tmp_path):
     run("fit", data, "-o", tmp_path / "m", "--method", "MvHE")
     assert 1 <= json.loads(run("inspect", tmp_path / "m", "--json").stdout)["components"] < 16

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -25,6 +29,7 @@ def test_there_is_a_page_to_run():
     assert {"README.md", "recipe.md", "tuning.md"} <= {page.name for page in PAGES}
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")  # two pages show why it is a bad choice
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_blocks_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -66,6 +71,40 @@ def test_the_method_in_contributing_is_an_embedding():
     data = cv.datasets.load_digits()
     model = names["IndicatorRegression"]().fit(data.views[:900], data.y[:900])
     assert model.score(data.views[900:], data.y[900:]) > 0.4
+
+
+@pytest.mark.parametrize(("module", "first"), [("methods", '    "PCA": PCA,'), ("baselines", '    "NCA": NCA,')])
+def test_the_method_in_contributing_is_known_everywhere(module, first, tmp_path):
+    """Added as the page says, to a copy of the package."""
+    copy = tmp_path / "crossview"
+    shutil.copytree(Path(cv.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    ((_, _, code),) = code_blocks(ROOT / "CONTRIBUTING.md")
+    (copy / "embeddings" / "indicators.py").write_text(code, encoding="utf-8")
+    page = copy / "embeddings" / f"{module}.py"
+    text = page.read_text(encoding="utf-8").replace(first, f'{first}\n    "IndicatorRegression": IndicatorRegression,')
+    imported = "from crossview.embeddings.indicators import IndicatorRegression\nfrom crossview.embeddings.raw"
+    text = text.replace("from crossview.embeddings.raw", imported)
+    text = text.replace("from crossview.embeddings.projection", imported.replace("raw", "projection"))
+    page.write_text(text, encoding="utf-8")
+    use = """
+import sys
+import numpy as np
+import crossview as cv
+
+data = cv.datasets.load_digits()
+views, y = data.views[:200], data.y[:200]
+search = cv.tune("IndicatorRegression", views, y, n_iter=3, members=2)
+matcher = cv.CrossViewClassifier(search.best_estimator_).fit(views, y)
+new = (cv.METHODS | cv.BASELINES)["IndicatorRegression"]().fit(views, y)
+for model in (search, matcher, new, cv.Committee([new, cv.MvDA()]).fit(views, y)):
+    cv.save(model, sys.argv[1])
+    loaded = cv.load(sys.argv[1])
+    left = views["left"]
+    assert np.array_equal(cv.transform_view(loaded, left, "left"), cv.transform_view(model, left, "left"))
+cv.export_onnx(new, "left", sys.argv[1])
+"""
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", use, str(tmp_path / "model")], env=environment, check=True)
 
 
 def test_links_lead_somewhere():

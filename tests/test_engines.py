@@ -81,6 +81,29 @@ def test_torch_agrees_with_numpy(name, dtype, tolerance, arrays):
         np.testing.assert_allclose(Z.numpy(), expected, atol=1e-4 * np.nanmax(abs(expected)))
 
 
+WRAPPED = {
+    "committee": cv.Committee([cv.MvDA(2), make_pipeline(cv.ViewScaler(), cv.ViewPCA(6), cv.MvHE(4)), cv.NCA(2)]),
+    "committee on a device": cv.Committee([cv.MvHE(4, device="cpu"), cv.SemanticMatching()]),
+    "search": cv.EmbeddingSearchCV(cv.MvHE(4), {"beta": [0.1, 0.3]}, n_folds=2),
+    **{name: cls() for name, cls in cv.BASELINES.items() if name != "Contrastive"},
+    "Contrastive": cv.Contrastive(4, max_epochs=2, validation=None),
+}
+
+
+@pytest.mark.parametrize("arrays", [ARRAYS, GAPPED], ids=["complete", "incomplete"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_tensors_give_tensors(name, dtype, arrays):
+    model = clone(WRAPPED[name]).fit(arrays, Y)
+    given = tensors(arrays, getattr(torch, dtype))
+    found = [*model.transform(given), model.transform_view(given[0], 0)]
+    assert all(isinstance(Z, torch.Tensor) and Z.device == given[0].device for Z in found)
+    for Z, expected in zip(found, [*model.transform(arrays), model.transform_view(arrays[0], 0)], strict=True):
+        np.testing.assert_allclose(Z.numpy(), expected, atol=1e-4 * np.nanmax(abs(expected)))
+    again = clone(WRAPPED[name]).fit(given, Y)
+    assert again.score(given, Y) == pytest.approx(again.score(arrays, Y), abs=1e-12)
+
+
 @pytest.mark.parametrize("arrays", [ARRAYS, GAPPED], ids=["complete", "incomplete"])
 @pytest.mark.parametrize("name", [name for name in MODELS if "whiten" in name])
 def test_coupled_and_whitened_maps_are_those_of_numpy(name, arrays):

@@ -376,8 +376,26 @@ class TestFrames:
         assert model[0].transform(X)["sketch"].columns.tolist() == [f"sketch__{c}" for c in "efgh"]
         assert model.transform([one.to_numpy() for one in X.values()])[0].index.equals(pd.RangeIndex(len(y)))
         assert isinstance(clone(model).fit_transform(X, y)["photo"], pd.DataFrame)
-        assert isinstance(model.transform(cv.Views(X)), cv.Views)
+        of_views = model.transform(cv.Views(X))
+        assert list(of_views) == ["photo", "sketch"]
+        for view, got in of_views.items():
+            pd.testing.assert_frame_equal(got, cv.transform_view(model, X[view].to_numpy(), view))
+        assert model.score(cv.Views(X), y) == clone(model).set_output(transform="default").fit(X, y).score(X, y)
+        assert isinstance(model.fit_transform(cv.Views(X), y)["sketch"], pd.DataFrame)
         assert isinstance(model.set_output(transform="default").transform(X)["photo"], np.ndarray)
+        assert isinstance(model.transform(cv.Views(X)), cv.Views)
+
+    def test_of_missing_samples_and_tensors(self, frames, pipeline):
+        X, y = frames
+        views = cv.Views(X, mask=np.arange(2 * len(y)).reshape(-1, 2) % 7 > 0)
+        expected = clone(pipeline).fit(views, y).transform(views)
+        model = pipeline.set_output(transform="pandas").fit(views, y)
+        found = model.transform(views)
+        np.testing.assert_array_equal(found["photo"].isna().all(axis=1), ~views.mask[:, 0])
+        np.testing.assert_array_equal(found["sketch"], expected["sketch"])
+        torch = pytest.importorskip("torch")
+        tensors = cv.Views([torch.tensor(Z) for Z in views.arrays], names=views.names)
+        assert isinstance(model.transform(tensors), cv.Views)
 
     def test_of_polars(self, frames, pipeline):
         X, y = frames
@@ -413,9 +431,10 @@ class TestFrames:
                 matcher.predict(X["sketch"], "sketch") == y,
                 clone(pipeline).fit(X, y).score(X, y),
                 cross_val_score(pipeline, views, y, cv=3),
-                clone(pipeline).fit_transform(views, y)["photo"],
+                np.asarray(clone(pipeline).fit_transform(views, y)["photo"]),
                 grid.best_score_,
                 cv.tune("KMvHE", X, y, {"kmvhe__beta": [0.1]}, cv=3).best_score_,
+                cv.evaluate(search, views, y, n_bootstrap=100).mean.accuracy.value,
             ]
 
         expected = results(pipeline)

@@ -98,9 +98,19 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Returns
         -------
         latents : list, dict or Views
-            One (m, d) matrix per view, in a container of the same type as `views`. Matrices in a list or dict are
-            arrays, or the data frames that `set_output` asks for. Dask arrays give Dask arrays.
+            One (m, d) matrix per view, in a container of the same type as `views`. If `set_output` asks for data
+            frames, which a `Views` cannot hold, that is a dict for a `Views`. Tensors give tensors, and Dask arrays
+            give Dask arrays.
         """
+        mapped = self._mapped(views)
+        given = [views[name] for name in mapped.names] if isinstance(views, Views | Mapping) else views
+        outputs = [self._contain(Z, X, v) for v, (Z, X) in enumerate(zip(mapped.arrays, given, strict=True))]
+        if isinstance(views, Views) and outputs[0] is mapped.arrays[0]:
+            return mapped
+        return dict(zip(mapped.names, outputs, strict=True)) if isinstance(views, Views | Mapping) else outputs
+
+    def _mapped(self, views: ViewInput) -> Views:
+        """As `transform`, but always a `Views`: for use within the library."""
         check_is_fitted(self)
         checked = self._check_known(views)
         if checked._lazy:
@@ -108,11 +118,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         else:
             columns = zip(checked.arrays, checked.mask.T, strict=True)
             mapped = [self._map_seen(X, seen, v) for v, (X, seen) in enumerate(columns)]
-        if isinstance(views, Views):
-            return Views._trusted(mapped, checked.names, checked.mask)
-        given = [views[name] for name in checked.names] if isinstance(views, Mapping) else views
-        outputs = [self._contain(Z, X, v) for v, (Z, X) in enumerate(zip(mapped, given, strict=True))]
-        return dict(zip(checked.names, outputs, strict=True)) if isinstance(views, Mapping) else outputs
+        return Views._trusted(mapped, checked.names, checked.mask)
 
     def transform_view(self, X: ArrayLike, view: int | str) -> Any:
         """Map samples of a single view.
@@ -150,12 +156,13 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         return np.array([name for v, names in enumerate(inputs) for name in self._names_out(v, names)], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose what `transform` and `transform_view` return for matrices that are not in a `Views`.
+        """Choose what `transform` and `transform_view` return.
 
         Parameters
         ----------
         transform : {"default", "pandas", "polars"}, optional
-            Arrays, or data frames with the columns `get_feature_names_out`. None changes nothing. Without a choice,
+            Arrays, or data frames with the columns `get_feature_names_out`: one per view, in a list for a list, and in
+            a dict for a dict or a `Views`. None changes nothing. Without a choice,
             ``sklearn.set_config(transform_output=...)`` decides.
 
         Returns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -57,6 +58,17 @@ def learnable_views(views: ViewInput) -> Views:
             raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
     complete = n_seen.min() == len(checked)
     return checked if complete or not n_paired.all() else Views(checked, mask=seen_by_several(checked.mask))
+
+
+def warn_of_kernel_matrices(views: Views) -> None:
+    """Warn if views that are to be features look like kernel matrices between the samples."""
+    square = not views._lazy and set(views.n_features) == {len(views)}
+    if square and all(np.allclose(X, X.T) for X in map(to_numpy, views.arrays)):
+        warnings.warn(
+            "the views are square and symmetric, like kernel matrices, but are taken for features: to search with "
+            "kernel matrices, use EmbeddingSearchCV(KMvHE(kernel='precomputed'), ...).",
+            stacklevel=3,
+        )
 
 
 def _sample_counts(views: Views) -> list[Indices]:

@@ -144,6 +144,7 @@ def test_kernel_parameters(parameters, match):
         cv.KMvHE(**{"n_components": 2} | parameters).fit([X1, X2], Y)
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("wide", "rank"),
@@ -157,6 +158,7 @@ def test_components_are_capped_at_the_directions_in_which_samples_vary(model, wi
     assert (spread > 1e-10).all()
 
 
+@pytest.mark.filterwarnings("ignore:.* so matching is close to chance:UserWarning")
 @pytest.mark.heavy
 @pytest.mark.parametrize("cls", [cv.MvHE, cv.KMvHE, cv.MvDLA])
 def test_components_that_set_views_apart_are_left_out(cls):

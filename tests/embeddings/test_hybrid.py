@@ -9,7 +9,9 @@ import scipy.linalg
 import threadpoolctl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.pipeline import make_pipeline
 from strategies import problems
 
 import crossview as cv
@@ -58,6 +60,7 @@ def assert_gap(values, d):
     assume(d == len(values) or values[d] - values[d - 1] > 1e-3 * np.abs(values).max())
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
 @settings(max_examples=100, deadline=None)
 @given(problem=problems(), center=st.booleans(), d=st.integers(1, 4))
 def test_mvhe_equals_the_literal_problem(problem, center, d):
@@ -316,6 +319,7 @@ class TestKernels:
         for a, b in zip(model.transform(arrays), before, strict=True):
             np.testing.assert_array_equal(a, b)
 
+    @pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
     def test_the_direction_that_centring_empties_is_no_component(self):
         """Exact features of a positive definite kernel hold a constant, of which centring leaves nothing."""
         arrays, y = make(m=12, sizes=(3, 2))
@@ -380,7 +384,7 @@ class TestKernels:
     def test_all_landmarks_are_exact_and_fewer_approach(self):
         arrays, y = make(m=120)
         exact = cv.KMvHE(3, gamma=0.05).fit(arrays, y)
-        same = cv.KMvHE(3, gamma=0.05, n_landmarks=120).fit(arrays, y)
+        same = cv.KMvHE(3, gamma=0.05, n_landmarks=120, reg=None).fit(arrays, y)
         np.testing.assert_array_equal(same.eigenvalues_, exact.eigenvalues_)
         errors = []
         for n_landmarks in (10, 30, 90):
@@ -390,16 +394,17 @@ class TestKernels:
             errors.append(np.abs(some.eigenvalues_ - exact.eigenvalues_).max())
         assert errors[2] < 0.1 * errors[0]
 
+    @pytest.mark.parametrize("n_landmarks", [20, 119, 120, None])
     @pytest.mark.parametrize("missing", [False, True])
-    def test_few_landmarks_have_unit_variance(self, missing):
+    def test_with_a_ridge_components_have_unit_variance(self, missing, n_landmarks):
         arrays, y = make(m=120)
         mask = np.ones((120, 3), dtype=bool)
         if missing:
             mask[::7, 1] = False
             arrays[1] = np.where(mask[:, [1]], arrays[1], np.nan)
-        model = cv.KMvHE(4, n_landmarks=20, reg=0.2).fit(arrays, y)
+        model = cv.KMvHE(4, n_landmarks=n_landmarks, reg=0.2, coupling=0).fit(arrays, y)
 
-        features = cv.ViewKernel(n_landmarks=20).fit(arrays).transform(arrays)
+        features = cv.ViewKernel(n_landmarks=n_landmarks).fit(arrays).transform(arrays)
         filled = [np.where(seen[:, None], R, 0.0) for R, seen in zip(features, mask.T, strict=True)]
         centred = oracles.centred(filled, mask)
         found = oracles.patches([np.nan_to_num(X) for X in arrays], y, mask, 1, 15)
@@ -432,11 +437,20 @@ class TestKernels:
         assert scores[None] < scores["auto"] - 0.1
         assert scores["auto"] > linear - 0.02
 
-    def test_the_ridge_follows_the_share_of_landmarks(self):
+    @pytest.mark.parametrize(("n_landmarks", "reg"), [(39, 0.05), (41, 0.05), (119, 0.05), (500, 0.05), (None, None)])
+    def test_parameters_alone_decide_the_constraint(self, n_landmarks, reg):
         arrays, y = make(m=120)
-        for n_landmarks, reg in ((40, 0.05), (41, None), (119, None)):
-            automatic, given = (cv.KMvHE(3, n_landmarks=n_landmarks, reg=r).fit(arrays, y) for r in ("auto", reg))
-            np.testing.assert_array_equal(automatic.eigenvalues_, given.eigenvalues_)
+        automatic, given = (cv.KMvHE(3, n_landmarks=n_landmarks, reg=r).fit(arrays, y) for r in ("auto", reg))
+        np.testing.assert_array_equal(automatic.eigenvalues_, given.eigenvalues_)
+        other = cv.KMvHE(3, n_landmarks=n_landmarks, reg=0.05 if reg is None else None).fit(arrays, y)
+        assert not np.allclose(automatic.eigenvalues_, other.eigenvalues_, rtol=1e-3)
+
+    @pytest.mark.parametrize("coupling", [0.0, 4.0])
+    def test_unit_variance_without_a_ridge_keeps_clear_of_directions_without_variance(self, coupling):
+        arrays, y = make(m=60, sizes=(6, 6), n_classes=6)
+        model = cv.KMvHE(4, beta=0.0, coupling=coupling, reg=0.0).fit(arrays, y)  # no eigenvalue is negative
+        variances = np.mean([np.var(Z, axis=0) for Z in model.transform(arrays)], axis=0)
+        assert variances.min() > 0.5
 
     @pytest.mark.parametrize("reg", [-1.0, "a"])
     def test_bad_ridge(self, reg):
@@ -457,3 +471,69 @@ class TestKernels:
         a, b, c = (cv.KMvHE(3, n_landmarks=10, random_state=s).fit(arrays, y).eigenvalues_ for s in (0, 0, 1))
         np.testing.assert_array_equal(a, b)
         assert not np.allclose(a, c)
+
+
+class TestComponentsThatSetViewsApart:
+    """All components together say nothing about which samples belong together; unsuitable weights find no others."""
+
+    DATA = cv.datasets.load_digits()
+    VIEWS, Y = DATA.views[:300], DATA.y[:300]
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            cv.MvHE(1000),
+            cv.KMvHE(1000),
+            cv.MvHE(1000, coupling=8.0),
+            make_pipeline(cv.ViewScaler(), cv.ViewPCA(10), cv.MvHE(20)),
+        ],
+        ids=lambda model: type(model).__name__,
+    )
+    def test_are_warned_of(self, model):
+        with pytest.warns(UserWarning, match="keeps all .* use n_components='auto', or at most") as caught:
+            many = model.fit(self.VIEWS, self.Y)
+        tested = self.DATA.views[300:700], self.DATA.y[300:700]
+        most = int(str(caught[0].message).split()[-1].rstrip("."))
+        name = "mvhe__n_components" if hasattr(model, "steps") else "n_components"
+        few = clone(model).set_params(**{name: most}).fit(self.VIEWS, self.Y)
+        assert many.score(*tested) < few.score(*tested) - 0.25
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            cv.MvHE(),
+            cv.KMvHE(),
+            cv.MvHE(40),
+            cv.KMvHE(160),
+            cv.MvHE(1000, lambda_paired=0.0, lambda_inter=0.0),
+            cv.MvHE(1000, coupling=np.inf),
+            cv.DLA(1000),
+            cv.MvDA(1000),
+        ],
+        ids=repr,
+    )
+    def test_others_are_not(self, model):
+        assert model.fit(self.VIEWS, self.Y).n_components_ >= 9
+
+    @pytest.mark.parametrize(
+        ("model", "order"),
+        [(cv.KMvHE(kernel="linear"), slice(None)), (cv.MvHE(), np.random.default_rng(0).permutation(900))],
+        ids=["weights", "rows"],
+    )
+    def test_views_that_agree_along_no_component_are_warned_of(self, model, order):
+        left, right = self.DATA.views[:900].arrays
+        with pytest.warns(UserWarning, match="hardly agree along any .* rows correspond, or search for other"):
+            model.fit([left, right[order]], self.DATA.y[:900])
+        assert model.n_components_ == 1
+        assert model.score(self.DATA.views[900:].arrays, self.DATA.y[900:]) < 0.2
+
+    def test_the_linear_kernel_is_mvhe_with_its_weights(self):
+        linear = cv.KMvHE(kernel="linear", lambda_intra=0.1, lambda_inter=0.3).fit(self.VIEWS, self.Y)
+        np.testing.assert_allclose(linear.eigenvalues_, cv.MvHE().fit(self.VIEWS, self.Y).eigenvalues_, rtol=1e-6)
+
+    def test_searches_try_them_in_silence(self):
+        narrow = cv.Views([X[:, :8] for X in self.VIEWS.arrays])
+        search = cv.tune("MvHE", narrow, self.Y, n_iter=4, members=3)
+        tried = search.cv_results_["param_mvhe__n_components"]
+        assert max(tried) == 160 > sum(narrow.n_features)
+        cv.CrossViewClassifier(search.best_estimator_).fit(narrow, self.Y)

@@ -157,6 +157,7 @@ def test_patches_of_nothing_are_refused():
             cls(2, n_within=0, n_between=0).fit(ARRAYS, Y)
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
 @pytest.mark.parametrize("model", [cv.DLA(50), cv.LPP(50), cv.MvDLA(50), cv.MvDLA(50, coupling=4.0)], ids=repr)
 def test_components_lie_where_training_samples_vary(model):
     """Constant features, and features that depend on others, add no components and change none."""

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 from methods import make
 from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 import crossview as cv
 
@@ -49,6 +51,28 @@ def test_cloning_and_parameters():
     committee = clone(cv.Committee(MEMBERS))
     assert [type(member) for member in committee.members] == [type(member) for member in MEMBERS]
     assert committee.get_params(deep=False).keys() == {"members"}
+
+
+def test_members_of_kernel_matrices():
+    kernels = [rbf_kernel(X) for X in ARRAYS]
+    members = [cv.KMvHE(4, kernel="precomputed"), make_pipeline(cv.ViewKernel("precomputed"), cv.MvDA(2))]
+    committee = cv.Committee(members)
+    assert get_tags(committee).input_tags.pairwise
+    assert not get_tags(cv.Committee(MEMBERS)).input_tags.pairwise
+    matcher = cv.CrossViewClassifier(committee).fit(kernels, Y)
+    np.testing.assert_allclose(matcher.predict_proba(kernels).sum(axis=1), 1.0)
+    search = cv.EmbeddingSearchCV(cv.KMvHE(4, kernel="precomputed"), {"beta": [0.1, 1.0]}, members=2, cv=2)
+    assert get_tags(search).input_tags.pairwise
+    assert not get_tags(cv.EmbeddingSearchCV(cv.KMvHE(), {})).input_tags.pairwise
+    matcher = cv.CrossViewClassifier(search).fit(kernels, Y)
+    assert get_tags(matcher).input_tags.pairwise
+    assert matcher.predict_proba(kernels).shape == (60, len(matcher.classes_))
+
+
+def test_tags_of_searches():
+    tags = get_tags(cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), cv.CCA()), {}))
+    assert tags.target_tags.required  # to score, even if the method does not need labels
+    assert not tags.input_tags.two_d_array
 
 
 @pytest.mark.parametrize("members", [[], None, cv.MvDA()])

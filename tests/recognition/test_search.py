@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from methods import make
 from scipy.stats import uniform
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
@@ -16,11 +17,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import crossview as cv
+from crossview.embeddings import hybrid
 from crossview.exceptions import NotApplicableError
 from crossview.recognition.score_file import ScoreFile
 from crossview.recognition.splits import folds, matching_folds
 from crossview.recognition.tuning import search_space, standard_pipeline
 
+ALL_KEPT = "n_components=.* keeps all"  # which a search may try, and says nothing of
 FACES = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
 VIEWS = cv.Views(ARRAYS)
@@ -39,6 +42,7 @@ def assert_scores_of_grid_search(estimator, grid, views=VIEWS, y=Y, cv_=FOLDS, m
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitFailedWarning)
         warnings.filterwarnings("ignore", message=".*test scores are non-finite")
+        warnings.filterwarnings("ignore", message=ALL_KEPT)
         theirs = GridSearchCV(estimator, grid, cv=cv_, scoring=score).fit(views, y)
 
     def rows(results):
@@ -91,8 +95,9 @@ WEIGHTS |= {"n_within": [0, 2], "n_between": [3, 7], "n_components": [1, 3, 40]}
         (cv.MvHE(), WEIGHTS),
         (cv.KMvHE(), {"gamma_scale": [0.3, 1.0], "beta": [0.03, 0.3], "n_within": [1, 2], "n_components": [2, 5]}),
         (cv.KMvHE(), {"beta": [0.03, 0.3], "n_landmarks": [20, 30], "reg": [None, "auto"], "n_components": [2, 5]}),
+        (cv.KMvHE(), {"coupling": [0.0, 4.0], "reg": [None, 0.05, 0.5], "n_components": [2, 5]}),
     ],
-    ids=["MvHE", "KMvHE", "landmarks"],
+    ids=["MvHE", "KMvHE", "landmarks", "constraints"],
 )
 def test_cheap_refits_change_nothing(model, grid, views):
     """Reused neighbours and scatter parts give the scores of one fit after another, without a pipeline, too."""
@@ -130,6 +135,39 @@ def test_components_that_are_not_searched_for_stay_automatic():
     search = assert_scores_of_grid_search(cv.MvHE(), {"beta": [0.1, 0.3]}, narrow)
     assert search.best_estimator_.n_components == "auto"
     assert search.best_estimator_.n_components_ < 15
+
+
+@pytest.mark.filterwarnings(f"ignore:{ALL_KEPT}:UserWarning")
+@pytest.mark.parametrize("components", [["auto", 2, 10], [40, "auto"], ["auto"]])
+@pytest.mark.parametrize("model", [cv.MvHE(), cv.KMvHE(7), cv.MvDLA(7)], ids=lambda model: type(model).__name__)
+def test_the_automatic_number_of_components_is_a_value_among_others(model, components):
+    search = assert_scores_of_grid_search(model, {"n_components": components, "whitening": [None, 1.0]})
+    tried = search.cv_results_["param_n_components"].tolist()
+    assert sorted(tried, key=str) == sorted(2 * components, key=str)
+    assert search.best_estimator_.n_components == search.best_params_["n_components"] == tried[search.best_index_]
+    for row, fitted in enumerate(search.fit_rows(range(len(tried)), VIEWS, Y)):
+        expected = clone(model).set_params(**search.cv_results_["params"][row]).fit(VIEWS, Y)
+        assert fitted.n_components_ == expected.n_components_
+        np.testing.assert_allclose(fitted.transform(VIEWS)["view0"], expected.transform(VIEWS)["view0"], atol=1e-8)
+
+
+def test_draws_do_not_choose_among_numbers_of_components():
+    grid = {"beta": [0.03, 0.1, 0.3], "n_components": ["auto", 2, 5], "whitening": [None, 1.0]}
+    search = cv.EmbeddingSearchCV(cv.MvHE(), grid, n_iter=2, metrics=["cosine"], refine=1, members=2, cv=FOLDS)
+    results = search.fit(VIEWS, Y).cv_results_
+    for beta in {*results["param_beta"][:12]}:
+        assert sum(results["param_beta"][:12] == beta) == 6
+    betas = results["param_beta"][search.members_]
+    assert len(set(betas)) == len(betas)  # whatever the number of components, one setting is one member
+
+
+@pytest.mark.parametrize(
+    ("model", "components"),
+    [(cv.MvHE(), ["all", 3]), (cv.MvHE(), [None, 3]), (cv.MvHE(), [0, "auto"]), (cv.CCA(), ["auto", 3])],
+)
+def test_impossible_numbers_of_components_are_refused_at_once(model, components):
+    with pytest.raises(ValueError, match="n_components must be a whole number, 1 or more, got"):
+        cv.EmbeddingSearchCV(model, {"n_components": components}, cv=FOLDS).fit(VIEWS, Y)
 
 
 @pytest.mark.parametrize("method", ["KMvHE", "KCCA"])
@@ -399,6 +437,7 @@ def test_angles_along_one_component_are_not_scored():
     assert np.isfinite(only.cv_results_["mean_test_score"]).all()
 
 
+@pytest.mark.filterwarnings(f"ignore:{ALL_KEPT}:UserWarning")
 def test_rows_are_fitted_as_they_would_be_one_by_one():
     search = cv.tune("MvHE", VIEWS, Y, n_iter=6, n_folds=3)
     rows = [0, 5, 11]
@@ -676,17 +715,52 @@ class TestResume:
         assert ScoreFile(tmp_path / "s", [1.0]).known == {}
 
 
+class TestKernelMatrices:
+    KERNELS = cv.Views([rbf_kernel(X, gamma=0.1) for X in ARRAYS[:2]])
+
+    def test_that_are_taken_for_features_are_warned_of(self):
+        match = "square and symmetric, like kernel matrices, but are taken for features: .*KMvHE\\(kernel='precomputed'"
+        grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
+        with pytest.warns(UserWarning, match=match):
+            cv.tune("KMvHE", self.KERNELS, Y, grid, cv=FOLDS)
+        with pytest.warns(UserWarning, match=match):
+            cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=FOLDS).fit(self.KERNELS, Y)
+
+    def test_others_are_not(self):
+        cv.EmbeddingSearchCV(cv.KMvHE(3, kernel="precomputed"), {"beta": [0.1]}, cv=FOLDS).fit(self.KERNELS, Y)
+        square = cv.Views([X @ np.random.default_rng(0).normal(size=(12, 90)) for X in ARRAYS])
+        cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=FOLDS).fit(square, Y)
+
+    @pytest.mark.parametrize(
+        ("model", "name", "kernels"),
+        [
+            (cv.KMvHE(3), "kernel", ["precomputed"]),
+            (cv.KMvHE(3), "kernel", ["rbf", "precomputed"]),
+            (cv.KMvHE(3, kernel="precomputed"), "kernel", ["rbf"]),
+            (make_pipeline(cv.ViewKernel("precomputed"), cv.MvDA(3)), "viewkernel__kernel", ["precomputed", "rbf"]),
+        ],
+        ids=str,
+    )
+    def test_a_search_has_one_kind_of_views(self, model, name, kernels):
+        with pytest.raises(ValueError, match="views are either features or kernel matrices, so search for each apart"):
+            cv.EmbeddingSearchCV(model, {name: kernels}, cv=FOLDS).fit(self.KERNELS, Y)
+
+
 class TestLandmarks:
     def test_large_data_get_them(self):
         for method in ("KMvHE", "KCCA"):
             name = f"{method.lower()}__n_landmarks"
             usual = search_space(method, [8, 8])
-            assert search_space(method, [8, 8], (2001, 20)) == usual | {name: [2000]}
+            constraint = {"kmvhe__reg": [0.05, None]} if method == "KMvHE" else {}
+            assert search_space(method, [8, 8], (2001, 20)) == usual | {name: [2000]} | constraint
             assert search_space(method, [8, 8], (2000, 20)) == usual
             assert search_space(method, [8, 8], (4000, 41)) == usual  # small classes
-            assert search_space(method, [8, 8], (4001, 41)) == usual | {name: [4000]}
+            assert search_space(method, [8, 8], (4001, 41)) == usual | {name: [4000]} | constraint
         assert search_space("MvHE", [8, 8], (4000, 2)) == search_space("MvHE", [8, 8])
-        assert search_space("KMvHE", [8, 8], (4000, 2), own={"n_landmarks": [None]})["kmvhe__n_landmarks"] == [None]
+        chosen = search_space("KMvHE", [8, 8], (4000, 2), own={"n_landmarks": [None]})
+        assert chosen["kmvhe__n_landmarks"] == [None]
+        assert "kmvhe__reg" not in chosen
+        assert search_space("KMvHE", [8, 8], (4000, 2), own={"reg": [0.1]})["kmvhe__reg"] == [0.1]
 
     def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
         monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 30)
@@ -696,8 +770,24 @@ class TestLandmarks:
             search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)
             assert search.best_params_["kmvhe__n_landmarks"] == expected
             assert len(search.best_estimator_[-1].landmarks_[0]) == expected
+            tried = {setting.get("kmvhe__reg", "auto") for setting in search.cv_results_["params"]}
+            assert tried == ({"auto"} if expected == 20 else {0.05, None})
         search = cv.tune("KMvHE", VIEWS[:30], Y[:30], grid, n_folds=3)
         assert "kmvhe__n_landmarks" not in search.best_params_
+
+    @pytest.mark.parametrize("reg", [None, 0.05, "auto"])
+    def test_folds_and_the_final_fit_solve_one_problem(self, reg, monkeypatch):
+        """The fold has fewer than three times as many samples as landmarks, all samples together have more."""
+        constraints = []
+        unit_variance, unit_norm = hybrid._components_of_unit_variance, cv.MvHE._components
+        monkeypatch.setattr(
+            hybrid, "_components_of_unit_variance", lambda *args: constraints.append(args[-1]) or unit_variance(*args)
+        )
+        monkeypatch.setattr(cv.MvHE, "_components", lambda *args: constraints.append(None) or unit_norm(*args))
+        n_landmarks, grid = len(Y) * 3 // 10, {"beta": [0.1], "n_components": [3], "reg": [reg]}
+        assert len(FOLDS[0][0]) < 3 * n_landmarks <= len(Y)
+        cv.EmbeddingSearchCV(cv.KMvHE(n_landmarks=n_landmarks, coupling=0), grid, cv=FOLDS).fit(VIEWS, Y)
+        assert constraints == [0.05 if reg == "auto" else reg] * (len(FOLDS) + 1)
 
 
 @pytest.mark.parametrize("spelling", ["mvdavc", "MvDAVC", "MVDA-VC", "MvDA-VC"])

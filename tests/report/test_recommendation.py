@@ -139,8 +139,20 @@ def test_a_given_test_set_is_judged_sample_by_sample():
 
 
 def test_a_choice_at_chance_is_called_so():
-    panel, results = compared({"RawFeatures": {"held_out_score": around(0.2), "score": around(0.1)}})
+    chosen, other = {"held_out_score": around(0.2), "score": around(0.1)}, {"held_out_score": around(0.1)}
+    panel, results = compared({"MvHE": chosen, "PCA": other | {"score": around(0.5)}})
     assert advice(panel, results).endswith("On the test part, it is no better than chance.")
+
+
+@pytest.mark.parametrize(("kind", "told"), [("classes", True), ("samples", False), ("given", False)])
+def test_if_all_methods_are_at_chance_the_causes_are_pointed_to(kind, told):
+    score = {"held_out_score": around(0.2), "score": around(0.1)}
+    panel, results = compared({"MvHE": score, "RawFeatures": score}, kind=kind)
+    said = advice(panel, results)
+    assert "On the test part, no method is better than chance." in said
+    assert ("use --split samples" in said) == told
+    assert said.endswith("The checklist for poor accuracy, docs/checklist.md, has the usual causes.")
+    assert said in comparison_summary(panel, results)
 
 
 def test_without_a_complete_row_nothing_is_recommended():

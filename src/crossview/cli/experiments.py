@@ -14,6 +14,7 @@ from joblib import cpu_count
 import crossview as cv
 from crossview._progress import progress
 from crossview._text import counted
+from crossview._validation import warn_of_kernel_matrices
 from crossview.cli import options as opt
 from crossview.cli import reports
 from crossview.cli.app import app, err, print_json
@@ -209,6 +210,7 @@ def _check_given(context: typer.Context, train_data: str | None, test_data: str 
 
 def _tell_in_advance(problem: SplitData, panel: Panel) -> None:
     """Print what is known before the work: warnings, and methods that cannot be applied; an error if none can."""
+    warn_of_kernel_matrices(problem.data.views)
     if problem.warning:
         err.print(problem.warning, markup=False, soft_wrap=True, style="yellow")
     known = inapplicable(panel, problem.data)

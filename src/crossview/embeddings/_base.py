@@ -1,5 +1,6 @@
 """The base class of all methods: check → data → scatters → solve → store. Think twice before adding anything."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cache
@@ -139,7 +140,10 @@ class Embedding(MultiViewTransformer):
         with reporting(f"Fitting {type(self).__name__}", self.progress):
             data = self._prepare(views, y)
             report(now="solving the eigenproblem")
-            return self._store(data, *self._solve(data, self._capped_components(data)))
+            eigenvalues, W = self._solve(data, self._capped_components(data))
+            fitted = self._store(data, eigenvalues, W)
+        self._warn_of_disagreement(data, W)
+        return fitted
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
@@ -159,7 +163,7 @@ class Embedding(MultiViewTransformer):
         accuracy : float
             Mean over all ordered pairs of gallery and probe views.
         """
-        return mean_accuracy(self.transform(views), y)
+        return mean_accuracy(self._mapped(views), y)
 
     def _prepare(self, views: ViewInput, y: ArrayLike | None) -> TrainingData:
         """Check the input and prepare the training data."""
@@ -306,6 +310,27 @@ class Embedding(MultiViewTransformer):
     def _couples_views(self) -> bool:
         """Whether the objective has a term across views; without one, the views have no reason to agree."""
         return True
+
+    def _warn_of_disagreement(self, data: TrainingData, W: Array) -> None:
+        """Warn if the components keep the views apart: the first alone, or all of them together."""
+        # With one map, all components are the features themselves.
+        if not self._allows_auto_components or not self._couples_views() or np.isinf(self.coupling_):
+            return
+        n, automatic = len(data.n_features), self.n_components == "auto"
+        few, all_kept = automatic and self.n_components_ == 1, W.shape[1] == self._max_components(data)
+        # Whitening makes those small that set views apart.
+        if not few and (automatic or not all_kept or self.whitening is not None):
+            return
+        squares, products = data.total(_agreement, data.split(W[:, :1] if few else W))
+        if products.sum() >= _MIN_AGREEMENT * (n - 1) * squares.sum():
+            return
+        if few:
+            what = "the views hardly agree along any component"
+            fix = "check that rows correspond, or search for other weights with crossview.tune"
+        else:
+            what = f"n_components={self.n_components} keeps all {W.shape[1]}, also those that set views apart"
+            fix = f"use n_components='auto', or at most {_count_agreeing(squares, products, n)}"
+        warnings.warn(f"{what}, so matching is close to chance: {fix}.", stacklevel=3)
 
     def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
         """Store the useful components."""

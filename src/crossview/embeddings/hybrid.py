@@ -24,8 +24,9 @@ from crossview.views import Views
 
 __all__ = ["KMvHE", "MvHE"]
 
-_FEW = 3  # times as many samples as landmarks, from which on components of unit variance are better
-_AUTO_REG = 0.05
+AUTO_REG = 0.05
+"""Ridge of `KMvHE` with landmarks with ``reg="auto"``."""
+
 _NO_VARIANCE = 1e-5  # variance, relative to the mean of all directions, that adds next to nothing to a constraint
 
 
@@ -240,13 +241,7 @@ class MvHE(Embedding):
 
     def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
         """The d smallest eigenvalues of a scatter matrix, and the components with W'MW = nI. Overwrites S."""
-        size = _check_norm(S)
-        edges = np.cumsum([0, *data.n_features])
-        for k, null in enumerate(data.nulls):
-            if null is not None:
-                a, b = (0, len(S)) if data.one_map else edges[k : k + 2]
-                # The objective is 0 in this direction: shift it above all other eigenvalues.
-                S[a:b, a:b] += np.outer(2.0 * size * null, null)
+        _shift_nulls(S, data, np.full(len(S), 2.0 * _check_norm(S)))  # above all other eigenvalues
         norm, n = self._norm(data), len(data.n_features)
         eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True, engine=data.views.arrays[0])
         # The features of a pooled kernel have the coupled norm already, so all of it is that of one map.
@@ -291,8 +286,8 @@ class KMvHE(KernelEmbedding, MvHE):
     With :math:`W_v = \phi(X_v) A_v`, it solves the generalised eigenproblem of the `MvHE` objective under
     :math:`A^\top K A = n I` [1]_, in explicit coordinates of the part of the feature space that the training samples,
     or landmarks among them, span. If all samples are landmarks and maps are not coupled, it is equivalent to
-    ``make_pipeline(ViewKernel(...), MvHE(...))``. With fewer landmarks, neighbours by the rbf, linear and cosine
-    kernels are still exact, and components have unit variance instead of unit norm (see `reg`).
+    ``make_pipeline(ViewKernel(...), MvHE(...))``. With `n_landmarks`, neighbours by the rbf, linear and cosine kernels
+    are still exact, and components have unit variance instead of unit norm (see `reg`).
 
     Parameters
     ----------
@@ -308,12 +303,11 @@ class KMvHE(KernelEmbedding, MvHE):
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
         As in `ViewKernel`.
     reg : float, "auto" or None
-        Ridge of a fit with fewer landmarks than samples; without effect if all samples are landmarks. Such a fit
+        None keeps the constraint of the paper, unit norm. A number is the ridge of components of unit variance: the fit
         minimises :math:`\operatorname{tr} W^\top (S + R) W`, where S is the scatter of the objective and R is `reg`
-        times the mean of its absolute diagonal within each view, subject to unit variance:
+        times the mean of its absolute diagonal within each view, subject to
         :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
-        None keeps the constraint of the paper, and ``"auto"`` does so if more than a third of the samples are
-        landmarks; otherwise, it is 0.05.
+        ``"auto"`` is 0.05 if `n_landmarks` is given, and None otherwise.
     neighbours, n_patches, device, progress
         As in `MvHE`; `random_state` also draws the patches.
 
@@ -334,11 +328,12 @@ class KMvHE(KernelEmbedding, MvHE):
     KMvHE is less sensitive to its weights than MvHE: over ten data sets, without coupling, the default weights are
     within a fraction of a point of the setting with the smallest average loss (``benchmarks/defaults.md``). The paper
     uses ``lambda_intra=0.005``, ``lambda_inter=0.001``, ``beta=1.1``, ``n_within=3`` and ``n_between=15``.
+    Neither suits ``kernel="linear"``: use `MvHE`, or its weights.
 
     The features of few landmarks have many directions in which the samples hardly vary. Under the constraint of the
     paper, these have the smallest objective, and matching fails. Under unit variance they do not, and the ridge keeps
     the components from fitting noise in them. With a tenth of the samples or fewer as landmarks, this is often tens of
-    points more accurate; with a third, either constraint may be better (``docs/results/landmarks.md``).
+    points more accurate; with a third or more, try both constraints (``docs/results/landmarks.md``).
 
     References
     ----------
@@ -367,6 +362,7 @@ class KMvHE(KernelEmbedding, MvHE):
         "whitening": WHITENINGS,
     }
     _refits = (*(name for name in MvHE._refits if name != "coupling"), "reg")
+    _revision = 2
 
     def __init__(
         self,
@@ -424,11 +420,10 @@ class KMvHE(KernelEmbedding, MvHE):
             check_weight(self.reg, "reg")
 
     def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
-        m, few = data.n_seen.max(), self.n_landmarks
-        reg = self.reg if self.reg != "auto" else _AUTO_REG if few is not None and _FEW * few <= m else None
-        if reg is None or few is None or few >= m:
-            return super()._components(S, data, d)
-        return _components_of_unit_variance(S, data, d, float(reg))
+        # Samples have no say, so that the folds of a search and the final fit solve the same problem.
+        automatic = None if self.n_landmarks is None else AUTO_REG
+        reg = automatic if self.reg == "auto" else self.reg
+        return super()._components(S, data, d) if reg is None else _components_of_unit_variance(S, data, d, float(reg))
 
 
 def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: float) -> tuple[Array, Array]:
@@ -437,8 +432,10 @@ def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: floa
     S = np.tril(S) + np.tril(S, -1).T
     # Unlike covariances, S may have negative entries on the diagonal, where `ridge` would subtract.
     diagonal, n = np.abs(np.diagonal(S)), len(data.n_features)
-    ridges = [np.full(len(part), part.mean()) for part in ([diagonal] if data.one_map else data.split(diagonal))]
-    S[np.diag_indices(len(S))] += reg * np.concatenate(ridges)
+    parts = [diagonal] if data.one_map else data.split(diagonal)
+    ridges = np.concatenate([np.full(len(part), part.mean()) for part in parts])
+    S[np.diag_indices(len(S))] += reg * ridges
+    _shift_nulls(S, data, ridges)  # which the small variance there multiplies
     covariances = [gram / m for gram, m in zip(grams(data), data.n_seen, strict=True)]
     if data.one_map:
         covariances = [sum(covariances[1:], covariances[0])]
@@ -455,3 +452,12 @@ def _check_norm(S: Array) -> float:
     if not np.isfinite(norm):
         raise ValueError("the views or weights are too large, and their products overflow: scale them down.")
     return norm
+
+
+def _shift_nulls(S: Array, data: TrainingData, by: Array) -> None:
+    """Shift the eigenvalues of directions in which no sample varies: the objective is 0 there, hence optimal."""
+    edges = np.cumsum([0, *data.n_features])
+    for k, null in enumerate(data.nulls):
+        if null is not None:
+            a, b = (0, len(S)) if data.one_map else edges[k : k + 2]
+            S[a:b, a:b] += np.outer(by[a:b] * null, null)

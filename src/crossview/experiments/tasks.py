@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class Tuned:
 
     def latents(self, estimator: Any) -> Views:
         """The samples to test with in the common space of a fitted estimator."""
-        return cast(Views, estimator.transform(self.views[self.test]))
+        return Views(estimator.transform(self.views[self.test]))
 
     @property
     def tested(self) -> NDArray[Any]:

@@ -26,8 +26,7 @@ from crossview._transformer import MultiViewTransformer, unwrap
 from crossview.embeddings._base import Embedding
 from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.locality import LPP
-from crossview.embeddings.methods import METHODS
-from crossview.embeddings.neighbourhood import NCA
+from crossview.embeddings.methods import ALL_METHODS
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
@@ -265,7 +264,7 @@ def _method(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ENTRIES: dict[type, dict[str, Any]] = {
-    **{cls: _method(signature(cls).parameters) for cls in (*METHODS.values(), LPP, NCA)},
+    **{cls: _method(signature(cls).parameters) for cls in (*ALL_METHODS.values(), LPP)},  # some have another one below
     Contrastive: _HEADS,
     RawFeatures: {**_VIEWS, "means_": [_equal_means]},
     SemanticMatching: {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "intercepts_": ["d"]},

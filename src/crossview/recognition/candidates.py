@@ -90,7 +90,7 @@ def shared_fits(
             if isinstance(fit, ValueError):
                 yield SharedFit(fitted, model, same, [], train, y, test, fit)
             else:
-                mapped = fit.transform(train), y, fit.transform(test)
+                mapped = fit._mapped(train), y, fit._mapped(test)
                 yield from shared_fits(steps, params, same, *mapped, (*fitted, fit))
 
 
@@ -229,7 +229,7 @@ class Scorer:
         if isinstance(fitted, ValueError):
             return fitted
         try:
-            latents = fitted.transform(test)
+            latents = fitted._mapped(test)
             dimensions, scorer = self.candidates[number].dimensions, SCORERS[self.scoring]
             scores = np.column_stack([scorer(latents, y, dimensions, metric, probes=probes) for metric in self.metrics])
         except ValueError as error:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.preprocessing import normalize
 from sklearn.utils import Tags, get_tags
 
+from crossview._backend import empty_rows, unit_rows
 from crossview._transformer import map_view, unwrap
-from crossview._types import Array
+from crossview._types import Rows
 from crossview.embeddings._base import Embedding
 from crossview.views import ViewInput, Views
 
@@ -54,7 +53,9 @@ class Committee(Embedding):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         if isinstance(self.members, list | tuple):
-            tags.target_tags.required = any(get_tags(member).target_tags.required for member in self.members)
+            members = [get_tags(member) for member in self.members]
+            tags.target_tags.required = any(member.target_tags.required for member in members)
+            tags.input_tags.pairwise = any(member.input_tags.pairwise for member in members)
         return tags
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
@@ -81,8 +82,13 @@ class Committee(Embedding):
         self._remember(views)
         return self
 
-    def _map(self, X: Array, v: int) -> Array:
-        return np.hstack([normalize(map_view(member, X, v)) for member in self.members_])
+    def _map(self, X: Rows, v: int) -> Rows:
+        latents, end = empty_rows(X, self._n_outputs(v)), 0
+        for member in self.members_:
+            latent = map_view(member, X, v)
+            start, end = end, end + latent.shape[1]
+            latents[:, start:end] = unit_rows(latent)
+        return latents
 
     def _n_outputs(self, v: int) -> int:
         return sum(unwrap(member)[-1]._n_outputs(v) for member in self.members_)

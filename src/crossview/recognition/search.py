@@ -13,14 +13,22 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import Advance, progress, silent
 from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_count, check_labels, check_lazy, check_weight, label_array
+from crossview._validation import (
+    check_choice,
+    check_count,
+    check_labels,
+    check_lazy,
+    check_weight,
+    label_array,
+    warn_of_kernel_matrices,
+)
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
 from crossview.recognition.candidates import SCORERS, Candidate, Fold, Params, Scorer, SharedFit, shared_fits, steps
 from crossview.recognition.committee import Committee
@@ -166,6 +174,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.progress = progress
         self.resume = resume
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.input_tags.two_d_array, tags.target_tags.required = False, True
+        return tags
+
     def fit(self, views: ViewInput, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Score all candidates, and fit the best one on all samples.
 
@@ -189,6 +203,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_labels(y, checked, self)
         labels = label_array(y)
         self._check_params()
+        if not get_tags(self).input_tags.pairwise:
+            warn_of_kernel_matrices(checked)
         candidates = self._candidates()
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
         splits = list(splitter.split(checked, labels, labels if self.folds_of_ == "classes" else groups))
@@ -312,6 +328,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for step in before:
             if not isinstance(step, MultiViewTransformer):
                 raise TypeError(f"{type(step).__name__} is not a multi-view transformer: use one from crossview.")
+        pairwise = get_tags(self).input_tags.pairwise
+        if any((kernel == "precomputed") != pairwise for kernel in self._lists.get(f"{self._steps()[0][0]}kernel", [])):
+            raise ValueError(
+                "param_grid mixes kernels of features with kernel='precomputed', or the estimator has another kind: "
+                "views are either features or kernel matrices, so search for each apart."
+            )
 
     def _steps(self) -> list[tuple[str, Any]]:
         """Steps of the estimator, each with the prefix of its parameter names."""
@@ -350,7 +372,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                     raise ValueError(f"cannot search for {name!r}: use one of {', '.join(searchable)}.")
             components = grid.get(self._components_name)
             if components is not None and not hasattr(components, "rvs"):
-                grid[self._components_name] = [tuple(sorted(components))]
+                grid[self._components_name] = self._shared_components(list(components))
         sampled = any(hasattr(values, "rvs") for grid in grids for values in grid.values())
         if sampled and self.n_iter is None:
             raise ValueError("param_grid contains a distribution: set n_iter to the number of settings to draw.")
@@ -360,15 +382,27 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_count(d, self._components_name, least=1)
         return candidates
 
+    def _shared_components(self, listed: list[Any]) -> list[Any]:
+        """Numbers of components as one tuple, which a single fit serves, and "auto", which depends on the samples."""
+        automatic = ["auto"] if self._steps()[-1][1]._allows_auto_components and "auto" in listed else []
+        numbers = [d for d in listed if d not in automatic]
+        for d in numbers:
+            check_count(d, self._components_name, least=1)
+        return ([tuple(sorted(numbers))] if numbers else []) + automatic
+
     def _drawn(self, grids: list[dict[str, Any]], current: Params, sampled: bool) -> list[Params]:
         """Settings from the grids: all of them, or the current one and others at random.
 
-        Values of the whitening share an eigen-solve, so all are tried with every draw.
+        Values of the whitening share an eigen-solve, so all are tried with every draw, and so are those of the number
+        of components.
         """
-        name = self._whitening_name
-        values = grids[0].get(name)
-        is_free = isinstance(values, Sequence) and all(grid.get(name) == values for grid in grids)
-        free = {name: values} if is_free else {}
+        free = {
+            name: values
+            for name, values in grids[0].items()
+            if name in (self._whitening_name, self._components_name)
+            and isinstance(values, Sequence)
+            and all(grid.get(name) == values for grid in grids)
+        }
         rest = [{name: values for name, values in grid.items() if name not in free} for grid in grids]
         if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(rest))):
             return list(ParameterGrid(grids))
@@ -383,11 +417,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return [{**draw, **one} for draw in draws for one in ParameterGrid(free)]
 
     def _candidate(self, params: Params, origin: str = "") -> Candidate:
-        origin = origin or _text(params, self._whitening_name)
+        origin = origin or _text(params, self._whitening_name, self._components_name)
         if not self._components_name:
             return Candidate(params, [_ALL_COMPONENTS], settings_text(params), origin)
-        current = self.estimator.get_params()[self._components_name]
-        value = params.get(self._components_name, AUTO_COMPONENTS if current == "auto" else current)
+        value = params.get(self._components_name, self.estimator.get_params()[self._components_name])
+        value = AUTO_COMPONENTS if value == "auto" else value
         others = settings_text({name: item for name, item in params.items() if name != self._components_name})
         return Candidate(params, list(value) if isinstance(value, tuple) else [value], others, origin)
 
@@ -445,11 +479,11 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _refined(self, scorer: Scorer, found: Mapping[str, Score], n_folds: int) -> list[int]:
         """Add candidates that differ from one of the best by a step in one parameter; return their numbers."""
-        candidates, lists, free = scorer.candidates, self._lists, self._whitening_name
+        candidates, lists, free = scorer.candidates, self._lists, (self._whitening_name, self._components_name)
         known, first = {_text(candidate.params) for candidate in candidates}, len(candidates)
-        starts: dict[str, Candidate] = {}  # the whitening aside, whose values are all tried
+        starts: dict[str, Candidate] = {}  # whitening and number of components aside, whose values are all tried
         for number in scorer.leaders(found, n_folds, range(first)):
-            starts.setdefault(_text(candidates[number].params, free), candidates[number])
+            starts.setdefault(_text(candidates[number].params, *free), candidates[number])
         for start, *_, origin in list(starts.values())[:_STARTS]:
             for name in sorted(lists.keys() & start.keys() - {self._components_name}):
                 for other in steps(lists[name], start[name]):
@@ -540,7 +574,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         prefixes, steps = zip(*self._steps(), strict=True)
         name, params = self._components_name, []
         for c in candidates:
-            given = {**c.params, name: max(c.dimensions)} if name in c.params else c.params
+            given = {**c.params, name: max(c.dimensions)} if c.params.get(name, "auto") != "auto" else c.params
             params.append([{key.removeprefix(p): given[key] for key in given if key.startswith(p)} for p in prefixes])
         return shared_fits(steps, params, list(numbers), train, y, test)
 
@@ -548,7 +582,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Fill ``cv_results_``; return the origin of each of its rows."""
         name = self._components_name
         rows = [
-            (number, {**params, name: d} if name in params else params, metric)
+            (number, {**params, name: d} if params.get(name, "auto") != "auto" else params, metric)
             for number, (params, dimensions, *_) in enumerate(candidates)
             for d in dimensions
             for metric in self.metrics
@@ -604,7 +638,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             if not isinstance(score, np.ndarray):
                 known, new = self._parts(views, train, test)
                 committee = self._fit_best(known, y[train])
-                latents = committee.transform(new)
+                latents = committee._mapped(new)
                 dimensions = [committee.n_components_]
                 score = SCORERS[self.scoring](latents, y[test], dimensions, "euclidean", probes=probes)
                 kept.append(name, score)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from crossview.embeddings.hybrid import AUTO_REG, KMvHE
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
 from crossview.embeddings.raw import RawFeatures
 from crossview.feature_maps import KernelTransformer
@@ -59,7 +60,7 @@ def search_space(
     `own` are values of the method's parameters, by default ``crossview.SEARCH_SPACES[method]``, and `pca` numbers of
     components per view. Those that exceed every view's width are replaced by None, for all components, unless views
     have hundreds of features. `size` are the numbers of samples and classes. With many samples, kernel methods get
-    landmarks, unless `own` says how many.
+    landmarks, unless `own` says how many; `KMvHE` then has both constraints.
 
     >>> search_space("MvDA", [64, 6], own={"reg": [0.1]})
     {'viewscaler__by': ['feature', 'view'], 'viewpca__n_components': [None, 20, 40], 'mvda__reg': [0.1]}
@@ -79,16 +80,18 @@ def search_space(
     if cls is RawFeatures:
         return {"viewscaler__by": list(dict.fromkeys((None, *scaling))), **of_method}
     grid: dict[str, list[Any]] = {"viewscaler__by": list(scaling), "viewpca__n_components": numbers, **of_method}
-    return grid | {key: value for key, value in _landmarks(method, size).items() if key not in grid}
+    return _with_landmarks(grid, method, size)
 
 
-def _landmarks(method: str, size: tuple[int, int]) -> dict[str, list[Any]]:
-    """Number of landmarks of a kernel method if there are more samples than that, by parameter name."""
+def _with_landmarks(grid: Mapping[str, Any], method: str, size: tuple[int, int]) -> dict[str, Any]:
+    """The grid of a kernel method, with landmarks if there are more samples than that and it does not say how many."""
     cls, (n_samples, n_classes) = ALL_METHODS[method], size
     most = _LANDMARKS_LARGE if n_samples >= _LARGE_CLASS * n_classes else _LANDMARKS_SMALL
-    if n_samples <= most or not issubclass(cls, KernelTransformer):
-        return {}
-    return {f"{cls.__name__.lower()}__n_landmarks": [most]}
+    prefix = f"{cls.__name__.lower()}__"
+    if n_samples <= most or not issubclass(cls, KernelTransformer) or f"{prefix}n_landmarks" in grid:
+        return dict(grid)
+    constraint = {f"{prefix}reg": [AUTO_REG, None]} if cls is KMvHE else {}
+    return {f"{prefix}n_landmarks": [most], **constraint, **grid}
 
 
 def tune(
@@ -112,7 +115,7 @@ def tune(
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
         covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``. With
         more than 2,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 2,000 landmarks, unless
-        ``n_landmarks`` is listed here.
+        ``n_landmarks`` is listed here; `KMvHE` then tries both constraints, ``reg``, too.
     n_iter : int, optional
         Number of settings to draw; None tries all, on all folds. Otherwise, one setting in three stays after
         every fold, the best one is refined step by step, and kernel methods are fitted to a part of the samples until
@@ -136,8 +139,11 @@ def tune(
     name, checked = method_name(method), Views(views)
     size = len(checked), len(np.unique(np.asarray(y, dtype=str)))
     grid = search_space(name, checked.n_features, size) if param_grid is None else param_grid
-    if landmarks := _landmarks(name, size):
-        grid = [landmarks | dict(given) for given in ([grid] if isinstance(grid, Mapping) else grid)]
+    grid = (
+        _with_landmarks(grid, name, size)
+        if isinstance(grid, Mapping)
+        else [_with_landmarks(given, name, size) for given in grid]
+    )
     if n_iter is not None:
         effort = {"factor": FACTOR, "refine": REFINE, "max_samples": max_samples(name, checked.shape[1])}
         options = effort | options

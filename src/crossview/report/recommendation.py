@@ -70,7 +70,13 @@ def advice(panel: Panel, results: Results) -> str:
     elif raw is not None and chosen.row != RAW:
         sentences.append(f"{RAW}, which learns nothing, has {_percent(raw)}.")
         sentences += _warning(panel, results, chosen.row)
-    if at_chance(panel, results, chosen.row, panel.columns[0]):
+    hopeless = [row for row in means if at_chance(panel, results, row, panel.columns[0])]
+    if len(hopeless) == len(means):
+        sentences.append("On the test part, no method is better than chance.")
+        if panel.places[0].cell.split.kind == "classes":
+            sentences.append("If you will only match classes that are in the training data, use --split samples.")
+        sentences.append("The checklist for poor accuracy, docs/checklist.md, has the usual causes.")
+    elif chosen.row in hopeless:
         sentences.append("On the test part, it is no better than chance.")
     return " ".join(sentences)
 

@@ -49,7 +49,7 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
     model = Committee(members) if several else members[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings were recorded with the result
-        latents: Views = model.fit(data.views[train], labels).transform(data.views[test])
+        latents = Views(model.fit(data.views[train], labels).transform(data.views[test]))
     return MappedSamples(latents, test, "euclidean" if several else result["metric"], cell.counterparts)
 
 
