@@ -297,6 +297,8 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "gallery_ids_?": _texts,
         "gallery_views_?": _views_of_gallery,
         "gallery_index_??": _index_of_gallery,
+        "threshold_metric_??": lambda value, sizes: value in (None, "euclidean", "cosine"),
+        "threshold_view_??": lambda value, sizes: value in (None, *sizes["names"]),
     },
     FrozenEstimator: {"estimator": _STEPS},
     Kernel: {

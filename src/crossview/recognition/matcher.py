@@ -1,5 +1,6 @@
 """Enrol a gallery from one view and recognise probes from another."""
 
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -40,7 +41,8 @@ from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 
-GALLERY_ATTRIBUTES = ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_")
+GALLERY_ATTRIBUTES = ["gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_"]
+GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
 """Plain values that a gallery is stored as."""
 
 
@@ -118,7 +120,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     array(['ada', 'bob'], dtype='<U3')
     """
 
-    threshold_: float | None
     temperature_: float | None
     _gallery: Gallery
 
@@ -151,16 +152,17 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        state.pop("_writing", None)
         if (gallery := state.pop("_gallery", None)) is not None:
             parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
-            state |= zip(GALLERY_ATTRIBUTES, parts, strict=True)
+            state |= zip(GALLERY_ATTRIBUTES, parts + gallery.threshold, strict=True)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        arrays = [state[name] for name in GALLERY_ATTRIBUTES if name in state]
         super().__setstate__({name: value for name, value in state.items() if name not in GALLERY_ATTRIBUTES})
-        if arrays:
-            self._gallery = Gallery(*arrays)
+        if "gallery_" in state:
+            parts: list[Any] = [state.get(name) for name in GALLERY_ATTRIBUTES]
+            self._gallery = Gallery(*parts[:5]).calibrated(*parts[5:])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -194,6 +196,21 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def gallery_views_(self) -> Labels:
         """Names of the views that the enrolled samples were seen from."""
         return self._gallery.views
+
+    @property
+    def threshold_(self) -> float | None:
+        """Distance beyond which a probe is unknown; None before calibration."""
+        return self._gallery.threshold.distance
+
+    @threshold_.setter
+    def threshold_(self, distance: float | None) -> None:
+        with self._lock:
+            self._gallery = self._enrolled().calibrated(distance)
+
+    @property
+    def threshold_view_(self) -> str | None:
+        """The view whose probes the threshold is for; None without a threshold."""
+        return self._gallery.threshold.view
 
     @property
     def neighbour_recall_(self) -> float:
@@ -267,16 +284,17 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._check_params(enrolling=True)
         view = self.gallery_view if view is None else view
         latent = to_numpy(self._latent(X, view))
-        names = unwrap(self.embedding_)[0].view_names_
-        name = names[index_of_view(view, names)]
+        name = self._view_name(view)
         labels = as_labels(y, len(latent))
-        if replace or not hasattr(self, "_gallery"):
-            self._gallery = Gallery.of_view(latent, labels, ids, name)
-        else:
-            check_same_kind(labels, self._gallery.labels_of(np.arange(1)))  # without sorting all classes
-            self._gallery.append(latent, labels, ids, name)
-        self.threshold_ = None
-        self._gallery.prepare(self._search_options())
+        with self._lock:
+            held = None if replace else getattr(self, "_gallery", None)
+            if held is None:
+                gallery = Gallery.of_view(latent, labels, ids, name)
+            else:
+                check_same_kind(labels, held.vote(np.zeros((1, 1), dtype=np.intp)))  # without sorting all classes
+                gallery = held.extended(latent, labels, ids, name)
+            gallery.prepare(self._search_options())
+            self._gallery = gallery
         return self
 
     def kneighbors(
@@ -298,7 +316,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         distances, indices : ndarray of shape (t, n_neighbors)
             Distances, in ascending order, and rows of ``gallery_``, in the order of enrolment.
         """
-        return self._nearest(self._latent(X, view), self.n_neighbors if n_neighbors is None else n_neighbors)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        return self._nearest(self._latent(X, view), k, self._enrolled())
 
     def predict(self, X: Samples, view: int | str | None = None) -> Labels:
         """Predict the classes of probes. After calibration, probes beyond the threshold get the unknown label.
@@ -313,7 +332,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         labels : ndarray of shape (t,)
             Predicted classes.
         """
-        return self._predict(self._latent(X, view))
+        return self._predict(self._latent(X, view), self._enrolled())
 
     def predict_proba(self, X: Samples, view: int | str | None = None) -> Array:
         """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
@@ -387,19 +406,22 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         if not 0.0 <= false_match_rate < 1.0:
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
-        gallery, metric = self._enrolled(), chosen_metric(self)
-        probes, labels = self._labelled(X, y, view)
-        if len(gallery.classes) < 2:
-            raise ValueError("the gallery has only one class: enrol others before calibrating.")
-        nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
-        others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
-        self.threshold_ = largest_threshold(others, false_match_rate)
-        enrolled = np.flatnonzero(gallery.enrolled(labels))
-        chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
-        if len(chosen):
-            chunks = gallery.class_distances(probes[chosen], self._search_options())
-            of_classes = np.concatenate([block for _, block in chunks])
-            self.temperature_ = fit_temperature(of_classes, np.searchsorted(gallery.classes, labels[chosen]), metric)
+        with self._lock:
+            gallery, metric = self._enrolled(), chosen_metric(self)
+            probes, labels = self._labelled(X, y, view, gallery)
+            if len(gallery.classes) < 2:
+                raise ValueError("the gallery has only one class: enrol others before calibrating.")
+            nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
+            others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
+            threshold = largest_threshold(others, false_match_rate), metric, self._view_name(view)
+            enrolled = np.flatnonzero(gallery.enrolled(labels))
+            chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
+            if len(chosen):
+                chunks = gallery.class_distances(probes[chosen], self._search_options())
+                of_classes = np.concatenate([block for _, block in chunks])
+                codes = np.searchsorted(gallery.classes, labels[chosen])
+                self.temperature_ = fit_temperature(of_classes, codes, metric)
+            self._gallery = gallery.calibrated(*threshold)
         return self
 
     def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
@@ -417,17 +439,17 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             The classes of the probes.
         """
         gallery = self._enrolled()
-        probes, labels = self._labelled(X, y, view)
+        probes, labels = self._labelled(X, y, view, gallery)
         strangers = ~gallery.enrolled(labels)
-        if self.threshold_ is None:
+        if gallery.threshold.distance is None:
             if strangers.all():
                 raise ValueError(
                     "no probe has its class in the gallery: check the labels, enrol samples of these classes, or split "
                     "samples instead of classes."
                 )
             probes, labels, strangers = probes[~strangers], labels[~strangers], strangers[~strangers]
-        predicted = self._predict(probes)
-        return float(np.mean(np.where(strangers, predicted == self._unknown(), predicted == labels)))
+        predicted = self._predict(probes, gallery)
+        return float(np.mean(np.where(strangers, predicted == self._unknown(gallery), predicted == labels)))
 
     def _check_params(self, *, enrolling: bool = False) -> None:
         check_count(self.n_neighbors, "n_neighbors", least=1)
@@ -451,7 +473,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         except NotFittedError:
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted: call fit, or give it a fitted embedding.") from None
-        self.embedding_, self.temperature_ = self.embedding, None
+        with self._lock:
+            if not hasattr(self, "embedding_"):
+                self.temperature_, self.embedding_ = None, self.embedding
 
     def _search_options(self) -> SearchOptions:
         self._check_params()
@@ -461,8 +485,19 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._adopt_fitted_embedding()
         return latent_samples(self.embedding_, X, self.probe_view if view is None else view, missing=missing)
 
-    def _labelled(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Rows, Labels]:
-        return labelled_samples(self._latent(X, view, missing=True), y, self._gallery.classes)
+    def _labelled(self, X: Samples, y: ArrayLike, view: int | str | None, gallery: Gallery) -> tuple[Rows, Labels]:
+        return labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
+
+    def _view_name(self, view: int | str | None) -> str:
+        """Name of a view, by default that of probes."""
+        names: list[str] = unwrap(self.embedding_)[0].view_names_
+        return names[index_of_view(self.probe_view if view is None else view, names)]
+
+    @property
+    def _lock(self) -> RLock:
+        """Held by what changes the gallery. Not part of the state: copies get their own."""
+        lock: RLock = self.__dict__.setdefault("_writing", RLock())
+        return lock
 
     def _enrolled(self) -> Gallery:
         self._adopt_fitted_embedding()
@@ -470,29 +505,28 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("the gallery is empty: call enroll first.")
         return self._gallery
 
-    def _nearest(self, probes: Rows, k: int) -> tuple[Array, Indices]:
+    # What follows takes the gallery as it was when the call began: others may enrol meanwhile.
+
+    def _nearest(self, probes: Rows, k: int, gallery: Gallery) -> tuple[Array, Indices]:
         check_count(k, "n_neighbors", least=1)
-        gallery = self._enrolled()
         if k > len(gallery):
             raise ValueError(f"n_neighbors={k} is more than the {len(gallery)} samples in the gallery: enrol more.")
         return gallery.nearest(probes, k, self._search_options())
 
-    def _predict(self, probes: Rows) -> Labels:
-        distances, indices = self._nearest(probes, self.n_neighbors)
-        labels = self._gallery.labels_of(indices)
-        votes = (labels[:, :, None] == labels[:, None, :]).sum(axis=2)
-        predicted: Labels = labels[np.arange(len(labels)), votes.argmax(axis=1)]
-        if self.threshold_ is None:
+    def _predict(self, probes: Rows, gallery: Gallery) -> Labels:
+        distances, indices = self._nearest(probes, self.n_neighbors, gallery)
+        predicted, threshold = gallery.vote(indices), gallery.threshold.distance
+        if threshold is None:
             return predicted
-        unknown = np.asarray(self._unknown())
+        unknown = np.asarray(self._unknown(gallery))
         if (unknown.dtype.kind == "U") != (predicted.dtype.kind == "U"):
             predicted = predicted.astype(object)  # numbers must not become text
-        return np.where(distances[:, 0] > self.threshold_, unknown, predicted)
+        return np.where(distances[:, 0] > threshold, unknown, predicted)
 
-    def _unknown(self) -> Any:
+    def _unknown(self, gallery: Gallery) -> Any:
         if self.unknown_label is not None:
             return self.unknown_label
-        return "unknown" if self._gallery.classes.dtype.kind == "U" else -1
+        return "unknown" if gallery.classes.dtype.kind == "U" else -1
 
 
 def chosen_metric(model: Any) -> str:
