@@ -64,6 +64,16 @@ def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
     np.testing.assert_allclose(np.concatenate(blocks) / unit, by_class / unit, rtol=1e-6, atol=1e-7)
 
 
+def test_an_engine_does_not_depend_on_how_samples_came():
+    G = np.concatenate([X, X + 3.0])
+    once, parts = ExactSearch("euclidean").extended(G), ExactSearch("euclidean")
+    for n in (1, 700, 1023, 1024, 1025, 3000, len(G)):
+        parts = parts.extended(G[:n])
+    codes = np.arange(len(G)) % 300
+    for a, b in zip(*(engine.class_distances(G, codes, 300, PROBES) for engine in (once, parts)), strict=True):
+        np.testing.assert_array_equal(a[1], b[1])
+
+
 def test_ties_are_in_the_order_of_enrolment():
     G = np.repeat(RNG.normal(size=(40, 5)), 30, axis=0)[RNG.permutation(1200)]
     distances, rows = ExactSearch("euclidean").extended(G).nearest(G, G[:50], 30)
@@ -186,7 +196,7 @@ def test_approximate_search_needs_the_library(embedding, monkeypatch):
 @pytest.mark.parametrize("options", [{"neighbours": "none"}, {"neighbours": "approximate"}])
 def test_what_cannot_be_searched_is_not_enrolled(embedding, options, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    model = matcher(embedding).calibrate(PROBES, np.arange(90), 1)
+    model = matcher(embedding).calibrate(PROBES, np.arange(90), 1, 0.1)
     threshold, size = model.threshold_, len(model.gallery_)
     with pytest.raises((ImportError, ValueError), match=r"faiss|neighbours must be"):
         model.set_params(**options).enroll(PROBES, np.arange(90), 0)

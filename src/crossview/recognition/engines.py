@@ -25,6 +25,7 @@ _PROBES = 256  # compared with a tile of the gallery at a time
 _BATCH = 1 << 12  # probes whose candidates are held at a time
 _PAIRS = 1 << 16  # distances computed from differences at a time
 _SAFE = 2.0**300  # squares of larger values, and of smaller ones than its inverse, may overflow or vanish
+_FIRST = 1 << 10  # samples whose mean is the origin
 _FAR = 1e3  # distance of the samples from zero, in units of their spread, up to which products are accurate
 
 _QUERIES, _NEIGHBOURS = 200, 10  # of the sample that recall is measured on
@@ -51,10 +52,11 @@ class ExactSearch:
 
     def extended(self, samples: Array) -> ExactSearch:
         """The engine for these samples, of which it knows the first ones."""
-        new, start = copy(self), self.size
-        new.size = len(samples)
-        if self._origin is None:
-            new._origin = samples.mean(axis=0) if self.metric == "euclidean" else np.zeros(samples.shape[1])
+        # The origin depends on the samples alone, not on how they came: a gallery from a file gives the same answers.
+        new = copy(self) if self.size >= _FIRST else ExactSearch(self.metric)
+        start, new.size = new.size, len(samples)
+        if not start:
+            new._origin = samples[:_FIRST].mean(axis=0) * (self.metric == "euclidean")
         for rows in batches(len(samples) - start, _PAIRS):
             X = samples[start:][rows]
             centred = X - new._origin

@@ -44,8 +44,18 @@ class Threshold(NamedTuple):
     """Distance beyond which a probe is unknown, if there is one, and the metric and the view of probes it is for."""
 
     distance: float | None = None
-    metric: str | None = None
+    metric: str | None = None  # None if it is not known: in files of earlier versions
     view: str | None = None
+
+    def check(self, metric: str, view: str | None = None) -> float | None:
+        """The distance, unless it is for another metric or for probes of another view."""
+        if self.metric not in (None, metric):
+            fix = f"calibrate again, or use metric={self.metric!r}"
+            raise ValueError(f"the threshold was calibrated for metric={self.metric!r}, not {metric!r}: {fix}.")
+        if view is not None and self.view not in (None, view):
+            fix = f"calibrate with probes of view {view!r}"
+            raise ValueError(f"the threshold was calibrated for view {self.view!r}: {fix}.")
+        return self.distance
 
 
 class Gallery:

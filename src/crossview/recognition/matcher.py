@@ -1,5 +1,7 @@
 """Enrol a gallery from one view and recognise probes from another."""
 
+import warnings
+from math import ceil
 from threading import RLock
 from typing import Any, Self
 
@@ -13,6 +15,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import to_numpy
+from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import (
@@ -37,9 +40,10 @@ from crossview.recognition.probabilities import (
 )
 from crossview.recognition.probes import Samples, labelled_samples, latent_samples
 from crossview.recognition.search import EmbeddingSearchCV
+from crossview.recognition.searches import LEAST_ERRORS, supported
 from crossview.views import ViewInput, Views, index_of_view
 
-__all__ = ["CrossViewClassifier", "chosen_metric"]
+__all__ = ["CrossViewClassifier", "chosen_metric", "threshold_for"]
 
 GALLERY_ATTRIBUTES = ["gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_"]
 GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
@@ -97,6 +101,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Share of the nearest samples that searches find, measured on enrolled samples: 1 for exact search.
     threshold_ : float or None
         Distance beyond which a probe is unknown; None before calibration.
+    threshold_view_ : str or None
+        The view whose probes the threshold is for.
     temperature_ : float or None
         Scale of the distances in `predict_proba`; None if it has not been estimated.
 
@@ -121,6 +127,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     """
 
     temperature_: float | None
+    temperature_metric_: str | None = None  # None in files of earlier versions
     _gallery: Gallery
 
     def __init__(
@@ -250,6 +257,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             metric, folds = chosen_metric(self), self.calibration_folds
             relative = held_out_temperature(best, checked, labels, pair, metric, folds, self.random_state)
             self.temperature_ = None if relative is None else relative * spread(self.gallery_, metric)
+            self.temperature_metric_ = metric
         return self
 
     def enroll(
@@ -332,7 +340,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         labels : ndarray of shape (t,)
             Predicted classes.
         """
-        return self._predict(self._latent(X, view), self._enrolled())
+        return self._predict(self._latent(X, view), view, self._enrolled())
 
     def predict_proba(self, X: Samples, view: int | str | None = None) -> Array:
         """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
@@ -351,9 +359,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             One column per class, in the order of ``classes_``. The threshold has no influence.
         """
         probes, gallery, metric = self._latent(X, view), self._enrolled(), chosen_metric(self)
-        if self.temperature_ is None:
+        if self.temperature_ is None or self.temperature_metric_ not in (None, metric):
             raise ValueError(
-                "the temperature of the probabilities has not been estimated: call calibrate with samples that were "
+                f"the temperature has not been estimated for metric={metric!r}: call calibrate with samples that were "
                 "not used for training, or fit with calibration_folds=3 and more samples per class."
             )
         chunks = gallery.class_distances(probes, self._search_options())
@@ -385,9 +393,11 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Set the threshold beyond which a probe is unknown, and the temperature of the probabilities.
 
-        Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is set so
-        that the given share of probes still finds a match. The temperature is the one with the smallest log loss on
-        probes of enrolled classes; if there are none, it stays as it is.
+        Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is the
+        largest at which at most the given share of further probes finds a match on average. That is so for probes like
+        these. Those of classes that the embedding was trained on are easier than strangers that it has never seen, of
+        which more are accepted. The temperature is the one with the smallest log loss on probes of enrolled classes; if
+        there are none, it stays as it is.
 
         Parameters
         ----------
@@ -397,12 +407,13 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (t,)
             The classes of the probes, enrolled or not.
         false_match_rate : float
-            Share of probes from classes outside the gallery that may still be matched.
+            Share of probes from classes outside the gallery that may still be matched. A warning says if it is too
+            low for the number of probes; below 1 / (number + 1), every probe is unknown.
 
         Returns
         -------
         self : CrossViewClassifier
-            The calibrated matcher.
+            The calibrated matcher. The threshold is for the view of the probes and for the distance in use.
         """
         if not 0.0 <= false_match_rate < 1.0:
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
@@ -420,8 +431,16 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 chunks = gallery.class_distances(probes[chosen], self._search_options())
                 of_classes = np.concatenate([block for _, block in chunks])
                 codes = np.searchsorted(gallery.classes, labels[chosen])
-                self.temperature_ = fit_temperature(of_classes, codes, metric)
+                self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
             self._gallery = gallery.calibrated(*threshold)
+        if not supported(len(labels), [false_match_rate]).all():
+            rate = f"a false match rate of {100 * false_match_rate:.6g} %"
+            least = ceil(LEAST_ERRORS / false_match_rate - 1e-9) if false_match_rate else 0
+            needs = f"needs {least} probes or more" if least else "cannot be measured"
+            effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
+            found = f"{counted(len(labels), 'probe')} of {counted(len(np.unique(labels)), 'class')}"
+            fix = "choose a higher rate, or calibrate with more samples"
+            warnings.warn(f"{rate} {needs}, got {found}: {effect}; {fix}.", stacklevel=2)
         return self
 
     def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
@@ -448,7 +467,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                     "samples instead of classes."
                 )
             probes, labels, strangers = probes[~strangers], labels[~strangers], strangers[~strangers]
-        predicted = self._predict(probes, gallery)
+        predicted = self._predict(probes, view, gallery)
         return float(np.mean(np.where(strangers, predicted == self._unknown(gallery), predicted == labels)))
 
     def _check_params(self, *, enrolling: bool = False) -> None:
@@ -513,9 +532,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"n_neighbors={k} is more than the {len(gallery)} samples in the gallery: enrol more.")
         return gallery.nearest(probes, k, self._search_options())
 
-    def _predict(self, probes: Rows, gallery: Gallery) -> Labels:
+    def _predict(self, probes: Rows, view: int | str | None, gallery: Gallery) -> Labels:
+        threshold = gallery.threshold.check(chosen_metric(self), self._view_name(view))
         distances, indices = self._nearest(probes, self.n_neighbors, gallery)
-        predicted, threshold = gallery.vote(indices), gallery.threshold.distance
+        predicted = gallery.vote(indices)
         if threshold is None:
             return predicted
         unknown = np.asarray(self._unknown(gallery))
@@ -540,3 +560,9 @@ def chosen_metric(model: Any) -> str:
     if isinstance(model, Pipeline):
         return chosen_metric(model.steps[-1][1])
     return chosen_metric(model.best_estimator_) if hasattr(model, "best_estimator_") else "euclidean"
+
+
+def threshold_for(matcher: Any, metric: str, view: str | None = None) -> float | None:
+    """Return the threshold of a matcher, if it has one, unless it is for another distance, or another view if given."""
+    gallery: Gallery | None = getattr(matcher, "_gallery", None)
+    return None if gallery is None else gallery.threshold.check(metric, view)
