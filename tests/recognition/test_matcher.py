@@ -1,4 +1,5 @@
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -180,6 +181,67 @@ def test_an_unknown_label_may_be_text_where_classes_are_numbers(enrolled):
     named = enrolled.predict(RIGHT[TEST], "right")
     assert named.tolist() == ["nobody" if label == -1 else label for label in found.tolist()]
     assert 0 < enrolled.score(RIGHT[TEST], Y[TEST], "right") == score
+
+
+@pytest.mark.parametrize(
+    ("dtype", "offset"),
+    [("uint8", 0), ("int64", 0), ("int64", 2**53), ("uint64", 0), ("uint64", 2**53), ("uint64", 2**63)],
+)
+def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
+    y = Y.astype(dtype) + np.array(offset, dtype=dtype)
+    for unknown_label in (None, "nobody"):
+        enrolled.set_params(unknown_label=unknown_label).enroll(LEFT[TRAIN], y[TRAIN], replace=True)
+        right = (enrolled.predict(RIGHT[TEST]) == y[TEST]).tolist()
+        expected = np.where(np.array(right), y[TEST].astype(object), None).tolist()
+        found = enrolled.calibrate(RIGHT[TEST], y[TEST], false_match_rate=0.1).predict(RIGHT[TEST])
+        assert found.dtype.kind in "iO"
+        unknown = -1 if unknown_label is None else unknown_label
+        rejected = [label == unknown for label in found.tolist()]
+        assert 0 < sum(rejected) < 400
+        for label, own, hit, no in zip(found.tolist(), expected, right, rejected, strict=True):
+            assert no or (label == own) == hit
+        share = np.mean([hit and not no for hit, no in zip(right, rejected, strict=True)])
+        assert enrolled.score(RIGHT[TEST], y[TEST]) == share < 1.0
+
+
+def test_small_unsigned_labels_are_whole_numbers(enrolled):
+    enrolled.enroll(LEFT[TRAIN], Y[TRAIN], replace=True).enroll(RIGHT[:5], Y[:5].astype(np.uint64), "right")
+    assert enrolled.gallery_labels_.dtype == enrolled.predict(RIGHT[TEST]).dtype == np.int64
+
+
+def test_the_unknown_label_is_no_class(enrolled):
+    signs = np.where(Y % 2, 1, -1)
+    enrolled.enroll(LEFT[TRAIN], signs[TRAIN], replace=True)  # usual for two classes; nothing is unknown yet
+    assert set(enrolled.predict(RIGHT[TEST])) == {-1, 1}
+    message = "unknown_label=-1 is also a class of the gallery: choose another unknown_label, or rename the class"
+    with pytest.raises(ValueError, match=message):
+        enrolled.calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+    assert enrolled.threshold_ is None
+    enrolled.set_params(unknown_label=0).calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+    assert set(enrolled.predict(RIGHT[TEST])) == {-1, 0, 1}
+    for method, *more in ((enrolled.predict,), (enrolled.score, signs[TEST])):
+        enrolled.set_params(unknown_label=1)
+        with pytest.raises(ValueError, match="unknown_label=1 is also a class"):
+            method(RIGHT[TEST], *more)
+    size = len(enrolled.gallery_)
+    with pytest.raises(ValueError, match="unknown_label='nobody' is also a class"):
+        enrolled.set_params(unknown_label="nobody").enroll(LEFT[:2], ["ada", "nobody"], replace=True)
+    assert len(enrolled.gallery_) == size
+    words = np.where(Y % 2, "known", "unknown")
+    with pytest.raises(ValueError, match="unknown_label='unknown' is also a class"):
+        enrolled.set_params(unknown_label=None).enroll(LEFT[TRAIN], words[TRAIN], replace=True).calibrate(
+            RIGHT[TEST], words[TEST]
+        )
+
+
+def test_votes_take_little_memory(enrolled):
+    enrolled.set_params(n_neighbors=400)
+    tracemalloc.start()
+    try:
+        enrolled.predict(RIGHT[TEST])
+        assert tracemalloc.get_traced_memory()[1] < 400**3 / 1.5  # not a byte for every pair of votes of every probe
+    finally:
+        tracemalloc.stop()
 
 
 def test_embedding_may_be_a_pipeline_or_a_search():

@@ -17,6 +17,7 @@ from crossview._backend.dask import Blocks, keep, row_blocks, sum_of
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.graphs.candidates import Nearest, Points, class_candidates
 from crossview.graphs.patches import Patches
+from crossview.graphs.search import refuse_approximate
 from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import patch_scatter
 from crossview.linalg.span import full_rank, row_space
@@ -127,6 +128,7 @@ class LazySamples(Samples):
 
         Every group of centres meets every block of samples, where it finds candidates. Workers keep the patches.
         """
+        refuse_approximate(method, "Dask arrays")
         patches = []
         for rows in _groups(self.counts[:, 0], centres):
             group = _gather(self.blocks.parts, rows)

@@ -69,8 +69,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     metric : {"euclidean", "cosine"}, optional
         The distance. The default is the one that a search chose, or else Euclidean.
     unknown_label : optional
-        Label of probes that are farther from the gallery than the threshold. The default is -1, or "unknown" if the
-        classes are strings.
+        Label of probes that are farther from the gallery than the threshold, which must not be a class. The default is
+        -1, or "unknown" if the classes are strings.
     calibration_folds : int, optional
         Number of folds in which `fit` estimates the temperature of `predict_proba`, each of which fits another copy of
         the embedding, with the parameters that a search chose. None saves that time; call `calibrate` instead.
@@ -83,7 +83,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         library is installed and `device` is None. Probabilities always take all samples into account.
     device : str, optional
         The device of PyTorch, such as "cuda", on which exact searches run. Probes that are tensors are searched for on
-        their own device.
+        their own device, unless `neighbours` is "approximate".
     progress : bool
         Whether to show the progress of long searches and of indexing on stderr.
 
@@ -301,6 +301,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             else:
                 check_same_kind(labels, held.vote(np.zeros((1, 1), dtype=np.intp)))  # without sorting all classes
                 gallery = held.extended(latent, labels, ids, name)
+            if self.unknown_label is not None:  # the default may be a class until there is a threshold
+                self._unknown(gallery)
             gallery.prepare(self._search_options())
             self._gallery = gallery
         return self
@@ -420,6 +422,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         with self._lock:
             gallery, metric = self._enrolled(), chosen_metric(self)
             probes, labels = self._labelled(X, y, view, gallery)
+            self._unknown(gallery)
             if len(gallery.classes) < 2:
                 raise ValueError("the gallery has only one class: enrol others before calibrating.")
             nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
@@ -478,6 +481,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             check_count(self.calibration_folds, "calibration_folds", least=2)
         check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
         check_device(self.device)
+        if self.neighbours == "approximate" and self.device is not None:
+            fix = "set device=None, or neighbours='exact'"
+            raise ValueError(f"neighbours='approximate' ignores device={self.device!r}, it searches on the CPU: {fix}.")
         check_flag(self.progress, "progress")
         if enrolling and self.neighbours == "approximate":
             load_faiss()  # if it is missing, nothing is learned or enrolled
@@ -539,14 +545,18 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         if threshold is None:
             return predicted
         unknown = np.asarray(self._unknown(gallery))
-        if (unknown.dtype.kind == "U") != (predicted.dtype.kind == "U"):
-            predicted = predicted.astype(object)  # numbers must not become text
+        kind, text = predicted.dtype.kind, unknown.dtype.kind == "U"
+        if text != (kind == "U") or (kind in "iu" and np.result_type(unknown, predicted).kind == "f"):
+            predicted = predicted.astype(object)  # numbers must not become text, nor large ones equal
         return np.where(distances[:, 0] > threshold, unknown, predicted)
 
     def _unknown(self, gallery: Gallery) -> Any:
-        if self.unknown_label is not None:
-            return self.unknown_label
-        return "unknown" if gallery.classes.dtype.kind == "U" else -1
+        default = "unknown" if gallery.classes.dtype.kind == "U" else -1
+        unknown = default if self.unknown_label is None else self.unknown_label
+        if gallery.enrolled(np.array([unknown])).any():
+            fix = "choose another unknown_label, or rename the class"
+            raise ValueError(f"unknown_label={unknown!r} is also a class of the gallery: {fix}.")
+        return unknown
 
 
 def chosen_metric(model: Any) -> str:
