@@ -210,9 +210,7 @@ def test_metadata_suffice_to_decide(tmp_path):
     assert (facts["distance"], facts["n_neighbors"], facts["unknown_label"]) == ("cosine", "3", "nobody")
     assert float(facts["threshold"]) == matcher.threshold_
     assert float(facts["temperature"]) == matcher.temperature_
-    with pytest.raises(
-        ValueError, match="the threshold was calibrated for metric='cosine', not 'euclidean': calibrate"
-    ):
+    with pytest.raises(ValueError, match="the threshold is for metric='cosine': calibrate again for 'euclidean'"):
         metadata(matcher.set_params(metric="euclidean"))
     assert metadata(matcher.enroll(views, Y)).keys().isdisjoint(["threshold", "temperature"])
 

@@ -25,7 +25,7 @@ from crossview.kernels import Kernel, KernelMap
 from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
-from crossview.recognition.matcher import CrossViewClassifier, chosen_metric, threshold_for
+from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 
 # Old enough for every runtime of the last years, new enough to have sums over axes that are given as input.
@@ -120,8 +120,11 @@ def _decision_metadata(model: Any) -> dict[str, str]:
     """What a matcher decides by, apart from its gallery."""
     if not isinstance(model, CrossViewClassifier):
         return {}
-    temperature = model.temperature_ if model.temperature_metric_ in (None, chosen_metric(model)) else None
-    facts: dict[str, Any] = {"threshold": threshold_for(model, chosen_metric(model)), "temperature": temperature}
+    temperature = (
+        getattr(model, "temperature_", None) if model.temperature_metric_ in (None, chosen_metric(model)) else None
+    )
+    threshold = model._gallery.threshold.check(chosen_metric(model)) if hasattr(model, "_gallery") else None
+    facts: dict[str, Any] = {"threshold": threshold, "temperature": temperature}
     facts |= {"n_neighbors": model.n_neighbors, "unknown_label": model.unknown_label}
     return {name: str(value) for name, value in facts.items() if value is not None}
 

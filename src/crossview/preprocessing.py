@@ -47,8 +47,7 @@ class _ViewWise(MultiViewTransformer):
             The fitted transformer.
         """
         self._check()
-        if self.pooled != "auto":
-            check_flag(self.pooled, "pooled")
+        check_flag(self.pooled == "auto" or self.pooled, "pooled")
         checked = learnable_views(views)
         samples = Samples.of(checked)
         self.pooled_ = self._is_pooled(checked)

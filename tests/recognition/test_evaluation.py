@@ -261,8 +261,8 @@ def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):
     assert again.at_threshold.false_positive_rate.value == pytest.approx(0.2 - 1 / 60, abs=1 / 60)
     assert again.directions[0].probe == "back"
     for view, metric, message in (
-        ("front", None, "the threshold was calibrated for view 'back': calibrate with probes of view 'front'"),
-        ("back", "cosine", "the threshold was calibrated for metric='euclidean', not 'cosine': calibrate again"),
+        ("front", None, "the threshold is for view 'back': calibrate with probes of view 'front'"),
+        ("back", "cosine", "the threshold is for metric='euclidean': calibrate again for 'cosine'"),
     ):
         with pytest.raises(ValueError, match=message):
             cv.evaluate_probes(matcher, X, y, view, metric=metric, n_bootstrap=100)
@@ -442,3 +442,14 @@ def test_views_that_collapse_to_a_point_are_warned_of(model, views, scale):
     matcher = cv.CrossViewClassifier(model).enroll(flat["back"], Y, "back")
     with pytest.warns(UserWarning, match="all samples of the gallery are the same point"):
         cv.evaluate_probes(matcher, views["front"], Y, "front", n_bootstrap=100)
+
+
+def test_accuracy_is_the_match_rate_at_rank_1_with_ties():
+    rng = np.random.default_rng(0)
+    G, P = (rng.integers(1, 4, size=(40, 3)).astype(float) for _ in range(2))
+    y = rng.integers(0, 6, size=40)
+    for counterparts in (None, np.arange(40)):
+        found = search(("a", G, y), ("b", P, y), np.arange(40), 40, "euclidean", np.arange(6)[None], counterparts)
+        scores = found.statistics(np.ones((1, 40)), [0.1], None)
+        assert 0.0 < scores["accuracy"][0] == scores["cmc"][0, 0] < 1.0
+        assert (found.nearest[found.mated & ~found.hits] != found.labels[found.mated & ~found.hits]).all()

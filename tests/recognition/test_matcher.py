@@ -107,14 +107,14 @@ def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled):
         (
             0.03,
             99,
-            r"a false match rate of 3 % needs 100 probes or more, got 99 probes of 10 classes: the threshold is un",
+            r"a false match rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain",
         ),
         (
             0.01,
             98,
-            r"needs 300 probes or more, got 98 probes of 10 classes: the threshold is 0, so every probe is unkno",
+            r"needs 300 probes or more, got 98: the threshold is 0, so every probe is unkno",
         ),
-        (0.0, 50, "a false match rate of 0 % cannot be measured, got 50 probes of 10 classes: the threshold is 0, so"),
+        (0.0, 50, "a false match rate of 0 % needs infinitely many, got 50: the threshold is 0, so"),
     ):
         with pytest.warns(UserWarning, match=message):
             enrolled.calibrate(RIGHT[TEST][:n], Y[TEST][:n], "right", rate)
@@ -127,12 +127,10 @@ def test_a_threshold_is_for_one_view_and_one_distance(enrolled):
     assert (enrolled.threshold_view_, enrolled.temperature_metric_) == ("right", "euclidean")
     expected = enrolled.predict(RIGHT[TEST])
     for method, *more in ((enrolled.predict,), (enrolled.score, Y[TEST])):
-        with pytest.raises(ValueError, match="was calibrated for view 'right': calibrate with probes of view 'left'"):
+        with pytest.raises(ValueError, match="is for view 'right': calibrate with probes of view 'left'"):
             method(LEFT[TEST], *more, view="left")
         enrolled.set_params(metric="cosine")
-        with pytest.raises(
-            ValueError, match="for metric='euclidean', not 'cosine': calibrate again, or use metric='eu"
-        ):
+        with pytest.raises(ValueError, match="for metric='euclidean': calibrate again for 'cosine', or set it"):
             method(RIGHT[TEST], *more, view="right")
         enrolled.set_params(metric=None)
     assert enrolled.kneighbors(LEFT[TEST], "left")[0].shape == (400, 1)  # decides nothing
@@ -146,7 +144,7 @@ def test_a_threshold_is_for_one_view_and_one_distance(enrolled):
         enrolled.predict_proba(RIGHT[TEST])
     again = pickle.loads(pickle.dumps(enrolled.calibrate(LEFT[TEST], Y[TEST], "left", 0.1)))
     assert (again.threshold_, again.threshold_view_) == (enrolled.threshold_, "left")
-    with pytest.raises(ValueError, match="was calibrated for view 'left'"):
+    with pytest.raises(ValueError, match="is for view 'left'"):
         again.predict(RIGHT[TEST])
     again.threshold_ = 0.3  # chosen by hand, for whatever is asked
     assert again.predict(RIGHT[TEST]).shape == again.predict(LEFT[TEST], "left").shape == (400,)
@@ -213,7 +211,7 @@ def test_the_unknown_label_is_no_class(enrolled):
     signs = np.where(Y % 2, 1, -1)
     enrolled.enroll(LEFT[TRAIN], signs[TRAIN], replace=True)  # usual for two classes; nothing is unknown yet
     assert set(enrolled.predict(RIGHT[TEST])) == {-1, 1}
-    message = "unknown_label=-1 is also a class of the gallery: choose another unknown_label, or rename the class"
+    message = "unknown_label=-1 is also a class: choose another label, or rename the class"
     with pytest.raises(ValueError, match=message):
         enrolled.calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
     assert enrolled.threshold_ is None

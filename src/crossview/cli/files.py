@@ -21,7 +21,14 @@ def locked(path: Path) -> Iterator[None]:
     check_writable(target.parent)
     while True:
         with target.with_name(f".{target.name}.lock").open("ab") as file:
-            _lock(file.fileno())
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
             if os.fstat(file.fileno()).st_nlink:  # otherwise, the command before has removed the file: make another
                 try:
                     yield
@@ -29,18 +36,6 @@ def locked(path: Path) -> Iterator[None]:
                     with suppress(OSError):  # Windows removes no open file
                         os.unlink(file.name)
                 return
-
-
-def _lock(file: int) -> None:
-    """Wait for the lock on an open file."""
-    if sys.platform != "win32":
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX)
-    else:
-        import msvcrt
-
-        msvcrt.locking(file, msvcrt.LK_LOCK, 1)
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

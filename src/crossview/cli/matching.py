@@ -19,7 +19,7 @@ from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import as_labels
 from crossview.persistence import write_atomically
-from crossview.recognition.matcher import CrossViewClassifier, chosen_metric, threshold_for
+from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 
 _MATCHES = 5
@@ -144,7 +144,7 @@ def match(
     if gallery is not None and gallery_view is not None:
         _enroll(matcher, gallery, gallery_view, how, replace=True)
     _check_gallery(matcher)
-    threshold_for(matcher, chosen_metric(matcher), view)
+    matcher._gallery.threshold.check(chosen_metric(matcher), view)
     size = len(matcher.gallery_)
     if k is not None and k > size:
         raise ValueError(f"-k {k} is more than the {counted(size, 'sample')} in the gallery: choose fewer.")
@@ -231,10 +231,6 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
     loaded = how.open_view(matcher, data, view)
     held = not replace and hasattr(matcher, "gallery_")
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    taken = set(matcher.gallery_ids_[matcher.gallery_views_ == view].tolist()) if held else set()
-    if ids is not None and (again := [name for name in ids.tolist() if name in taken]):
-        fix = "pass --replace to empty the gallery first, or leave it out"
-        raise ValueError(f"{again[0]!r} of view {view!r} is already in the gallery: {fix}.")
     y = comparable_labels(loaded.y, matcher) if held else loaded.y
     earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
     matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
@@ -327,7 +323,7 @@ def _told(facts: dict[str, Any]) -> str:
 
 def _gallery_file(matcher: CrossViewClassifier) -> bytes:
     """A gallery and what deciding takes as plain arrays; without calibration, the threshold accepts everything."""
-    stream, threshold = io.BytesIO(), threshold_for(matcher, chosen_metric(matcher))
+    stream, threshold = io.BytesIO(), matcher._gallery.threshold.check(chosen_metric(matcher))
     np.savez(
         stream,
         latent=matcher.gallery_,

@@ -177,10 +177,9 @@ class InvertedFile:
         ids = np.empty((len(queries), k), dtype=np.intp)
         distances = np.empty((len(queries), k))
         for rows in _chunks(len(queries)):
-            single = self._single(queries[rows])
             with self._lock:
                 params = self._parameters(n_probes, inside, outside)
-                distances[rows], ids[rows] = self._index.search(single, k, params=params)
+                distances[rows], ids[rows] = self._index.search(self._single(queries[rows]), k, params=params)
         distances[ids < 0] = np.inf
         distances *= self.scale**2
         return ids, distances

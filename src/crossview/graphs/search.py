@@ -18,12 +18,6 @@ def check_neighbours(method: str) -> None:
     resolve(method, 0, 0)
 
 
-def refuse_approximate(method: str, instead: str) -> None:
-    """Refuse approximate search where there is only the exact one."""
-    if method == "approximate":
-        raise ValueError(f"neighbours='approximate' does not work on {instead}: use neighbours='auto', which is exact.")
-
-
 def find_patches(
     X: Rows,
     classes: Indices,
@@ -34,8 +28,8 @@ def find_patches(
     centres: Indices | None = None,
 ) -> tuple[Patches, float]:
     """Patches of some or all samples, and the recall of their neighbours against exact search."""
-    if is_tensor(X):
-        refuse_approximate(method, "tensors (set device=None)")
+    if method == "approximate" and is_tensor(X):
+        raise ValueError("neighbours='approximate' does not work on tensors (set device=None): use neighbours='auto'.")
     method = "exact" if is_tensor(X) else resolve(method, len(X), len(X) if centres is None else len(centres))
     within, between = class_neighbours(X, classes, n_within, n_between, centres=centres, method=method)
     approximate = method == "approximate"

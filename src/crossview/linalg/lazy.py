@@ -17,7 +17,6 @@ from crossview._backend.dask import Blocks, keep, row_blocks, sum_of
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.graphs.candidates import Nearest, Points, class_candidates
 from crossview.graphs.patches import Patches
-from crossview.graphs.search import refuse_approximate
 from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import patch_scatter
 from crossview.linalg.span import full_rank, row_space
@@ -128,7 +127,8 @@ class LazySamples(Samples):
 
         Every group of centres meets every block of samples, where it finds candidates. Workers keep the patches.
         """
-        refuse_approximate(method, "Dask arrays")
+        if method == "approximate":
+            raise ValueError("neighbours='approximate' does not work on Dask arrays: use neighbours='auto'.")
         patches = []
         for rows in _groups(self.counts[:, 0], centres):
             group = _gather(self.blocks.parts, rows)

@@ -99,9 +99,9 @@ def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Arr
 def largest_threshold(other: Array, false_positive_rate: float) -> float:
     """Largest distance at which at most a share of further searches returns a class on average; 0 if there is none.
 
-    The distances are those of n searches to the nearest class. A further one is as likely to lie between any two of
-    them, so that it is nearer than the k-th smallest with a probability of k / (n + 1). The threshold stays clear of
-    it: computed again, with other threads or in other chunks, a distance may differ in the last digits.
+    From the distances of n searches to the nearest class: a further one is below the k-th smallest with a probability
+    of k / (n + 1). The threshold stays clear of that: computed again, with other threads or in other chunks, a distance
+    may differ in the last digits.
     """
     k = int(false_positive_rate * (len(other) + 1) * _ROUNDING)
     return float(np.sort(other)[k - 1] * (1.0 - _CLEAR)) if k else 0.0

@@ -169,10 +169,6 @@ def _temperature(value: Any, sizes: Sizes) -> bool:
     return value is None or (isinstance(value, float) and 0.0 < value < np.inf)
 
 
-def _metric(value: Any, sizes: Sizes) -> bool:
-    return value in (None, "euclidean", "cosine")
-
-
 def _share(value: Any, sizes: Sizes) -> bool:
     return isinstance(value, float) and 0.0 <= value <= 1.0
 
@@ -296,13 +292,13 @@ _ENTRIES: dict[type, dict[str, Any]] = {
         "embedding_": _embedding,
         "threshold_?": (*_NUMBER, NoneType),
         "temperature_": _temperature,
-        "temperature_metric_??": _metric,
+        "temperature_metric_??": lambda value, sizes: value in (None, "euclidean", "cosine"),
         "gallery_?": "g d",
         "gallery_labels_?": _labels,
         "gallery_ids_?": _texts,
         "gallery_views_?": _views_of_gallery,
         "gallery_index_??": _index_of_gallery,
-        "threshold_metric_??": _metric,
+        "threshold_metric_??": lambda value, sizes: value in (None, "euclidean", "cosine"),
         "threshold_view_??": lambda value, sizes: value in (None, *sizes["names"]),
     },
     FrozenEstimator: {"estimator": _STEPS},

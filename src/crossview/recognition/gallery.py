@@ -50,11 +50,11 @@ class Threshold(NamedTuple):
     def check(self, metric: str, view: str | None = None) -> float | None:
         """The distance, unless it is for another metric or for probes of another view."""
         if self.metric not in (None, metric):
-            fix = f"calibrate again, or use metric={self.metric!r}"
-            raise ValueError(f"the threshold was calibrated for metric={self.metric!r}, not {metric!r}: {fix}.")
+            raise ValueError(
+                f"the threshold is for metric={self.metric!r}: calibrate again for {metric!r}, or set it back."
+            )
         if view is not None and self.view not in (None, view):
-            fix = f"calibrate with probes of view {view!r}"
-            raise ValueError(f"the threshold was calibrated for view {self.view!r}: {fix}.")
+            raise ValueError(f"the threshold is for view {self.view!r}: calibrate with probes of view {view!r}.")
         return self.distance
 
 
@@ -252,10 +252,8 @@ class Gallery:
             return options.device is None and len(self) >= _LARGE and is_installed()
         return options.neighbours == "approximate"
 
-    # Enrolling prepares the search that the parameters ask for. If they have changed since, or the gallery is from a
-    # file, the first search prepares what it needs; others wait for it.
-
     def _engine(self, metric: str, device: str | None = None) -> Any:
+        """What `prepare` makes ready; after loading, or with other parameters, the first search does."""
         key = metric, device
         with self._lock:
             if key not in self._engines:
@@ -354,7 +352,7 @@ def _check_ids(ids: ArrayLike, n: int, taken: set[str], view: str) -> Labels:
     listed = names.tolist()
     for name in listed:
         if name in taken:
-            fix = "pass replace=True to empty the gallery first, or leave it out"
+            fix = "pass replace=True (--replace) to empty the gallery first, or leave it out"
             raise ValueError(f"{name!r} of view {view!r} is already in the gallery: {fix}.")
     if len(set(listed)) < n:
         unique, counts = np.unique(names, return_counts=True)

@@ -15,7 +15,6 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import to_numpy
-from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import (
@@ -43,7 +42,7 @@ from crossview.recognition.search import EmbeddingSearchCV
 from crossview.recognition.searches import LEAST_ERRORS, supported
 from crossview.views import ViewInput, Views, index_of_view
 
-__all__ = ["CrossViewClassifier", "chosen_metric", "threshold_for"]
+__all__ = ["CrossViewClassifier", "chosen_metric"]
 
 GALLERY_ATTRIBUTES = ["gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_"]
 GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
@@ -99,10 +98,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Their ids, and the names of the views they were seen from.
     neighbour_recall_ : float
         Share of the nearest samples that searches find, measured on enrolled samples: 1 for exact search.
-    threshold_ : float or None
-        Distance beyond which a probe is unknown; None before calibration.
-    threshold_view_ : str or None
-        The view whose probes the threshold is for.
+    threshold_, threshold_view_ : float and str, or None
+        Distance beyond which a probe is unknown, and the view of the probes it is for; None before calibration.
     temperature_ : float or None
         Scale of the distances in `predict_proba`; None if it has not been estimated.
 
@@ -292,15 +289,12 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._check_params(enrolling=True)
         view = self.gallery_view if view is None else view
         latent = to_numpy(self._latent(X, view))
-        name = self._view_name(view)
-        labels = as_labels(y, len(latent))
+        name, labels = self._view_name(view), as_labels(y, len(latent))
         with self._lock:
             held = None if replace else getattr(self, "_gallery", None)
-            if held is None:
-                gallery = Gallery.of_view(latent, labels, ids, name)
-            else:
+            if held is not None:
                 check_same_kind(labels, held.vote(np.zeros((1, 1), dtype=np.intp)))  # without sorting all classes
-                gallery = held.extended(latent, labels, ids, name)
+            gallery = (held.extended if held else Gallery.of_view)(latent, labels, ids, name)
             if self.unknown_label is not None:  # the default may be a class until there is a threshold
                 self._unknown(gallery)
             gallery.prepare(self._search_options())
@@ -396,10 +390,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """Set the threshold beyond which a probe is unknown, and the temperature of the probabilities.
 
         Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is the
-        largest at which at most the given share of further probes finds a match on average. That is so for probes like
-        these. Those of classes that the embedding was trained on are easier than strangers that it has never seen, of
-        which more are accepted. The temperature is the one with the smallest log loss on probes of enrolled classes; if
-        there are none, it stays as it is.
+        largest at which at most the given share of further probes like these finds a match on average. If they are of
+        classes that the embedding was trained on, more strangers of new classes are accepted. The temperature is the
+        one with the smallest log loss on probes of enrolled classes; if there are none, it stays as it is.
 
         Parameters
         ----------
@@ -421,7 +414,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
         with self._lock:
             gallery, metric = self._enrolled(), chosen_metric(self)
-            probes, labels = self._labelled(X, y, view, gallery)
+            probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
             self._unknown(gallery)
             if len(gallery.classes) < 2:
                 raise ValueError("the gallery has only one class: enrol others before calibrating.")
@@ -437,13 +430,15 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
             self._gallery = gallery.calibrated(*threshold)
         if not supported(len(labels), [false_match_rate]).all():
-            rate = f"a false match rate of {100 * false_match_rate:.6g} %"
-            least = ceil(LEAST_ERRORS / false_match_rate - 1e-9) if false_match_rate else 0
-            needs = f"needs {least} probes or more" if least else "cannot be measured"
+            least = (
+                f"{ceil(LEAST_ERRORS / false_match_rate - 1e-9)} probes or more"
+                if false_match_rate
+                else "infinitely many"
+            )
+            needs = f"a false match rate of {100 * false_match_rate:.6g} % needs {least}"
             effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
-            found = f"{counted(len(labels), 'probe')} of {counted(len(np.unique(labels)), 'class')}"
             fix = "choose a higher rate, or calibrate with more samples"
-            warnings.warn(f"{rate} {needs}, got {found}: {effect}; {fix}.", stacklevel=2)
+            warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)
         return self
 
     def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
@@ -461,7 +456,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             The classes of the probes.
         """
         gallery = self._enrolled()
-        probes, labels = self._labelled(X, y, view, gallery)
+        probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
         strangers = ~gallery.enrolled(labels)
         if gallery.threshold.distance is None:
             if strangers.all():
@@ -482,8 +477,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
         check_device(self.device)
         if self.neighbours == "approximate" and self.device is not None:
-            fix = "set device=None, or neighbours='exact'"
-            raise ValueError(f"neighbours='approximate' ignores device={self.device!r}, it searches on the CPU: {fix}.")
+            raise ValueError("neighbours='approximate' searches on the CPU: set device=None, or neighbours='exact'.")
         check_flag(self.progress, "progress")
         if enrolling and self.neighbours == "approximate":
             load_faiss()  # if it is missing, nothing is learned or enrolled
@@ -498,9 +492,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         except NotFittedError:
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted: call fit, or give it a fitted embedding.") from None
-        with self._lock:
-            if not hasattr(self, "embedding_"):
-                self.temperature_, self.embedding_ = None, self.embedding
+        for name, value in (("temperature_", None), ("embedding_", self.embedding)):
+            self.__dict__.setdefault(name, value)  # unless another thread has been here
 
     def _search_options(self) -> SearchOptions:
         self._check_params()
@@ -509,9 +502,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Rows:
         self._adopt_fitted_embedding()
         return latent_samples(self.embedding_, X, self.probe_view if view is None else view, missing=missing)
-
-    def _labelled(self, X: Samples, y: ArrayLike, view: int | str | None, gallery: Gallery) -> tuple[Rows, Labels]:
-        return labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
 
     def _view_name(self, view: int | str | None) -> str:
         """Name of a view, by default that of probes."""
@@ -529,8 +519,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "_gallery"):
             raise ValueError("the gallery is empty: call enroll first.")
         return self._gallery
-
-    # What follows takes the gallery as it was when the call began: others may enrol meanwhile.
 
     def _nearest(self, probes: Rows, k: int, gallery: Gallery) -> tuple[Array, Indices]:
         check_count(k, "n_neighbors", least=1)
@@ -554,8 +542,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         default = "unknown" if gallery.classes.dtype.kind == "U" else -1
         unknown = default if self.unknown_label is None else self.unknown_label
         if gallery.enrolled(np.array([unknown])).any():
-            fix = "choose another unknown_label, or rename the class"
-            raise ValueError(f"unknown_label={unknown!r} is also a class of the gallery: {fix}.")
+            raise ValueError(f"unknown_label={unknown!r} is also a class: choose another label, or rename the class.")
         return unknown
 
 
@@ -570,9 +557,3 @@ def chosen_metric(model: Any) -> str:
     if isinstance(model, Pipeline):
         return chosen_metric(model.steps[-1][1])
     return chosen_metric(model.best_estimator_) if hasattr(model, "best_estimator_") else "euclidean"
-
-
-def threshold_for(matcher: Any, metric: str, view: str | None = None) -> float | None:
-    """Return the threshold of a matcher, if it has one, unless it is for another distance, or another view if given."""
-    gallery: Gallery | None = getattr(matcher, "_gallery", None)
-    return None if gallery is None else gallery.threshold.check(metric, view)
