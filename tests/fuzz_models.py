@@ -72,7 +72,7 @@ def models():
     heads.means_, heads.n_epochs_ = [X.mean(axis=0) for X in arrays], 1
     heads._remember(cv.Views(arrays))
     fitted.insert(-1, heads)
-    return [*fitted, cv.CrossViewClassifier(fitted[0]).enroll(arrays[1], words, 1).calibrate(arrays[0], words, 0)]
+    return [*fitted, cv.CrossViewClassifier(fitted[0]).enroll(arrays[1], words, 1).calibrate(arrays[0], words, 0, 0.5)]
 
 
 def unforge(content):

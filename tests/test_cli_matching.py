@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow.parquet
@@ -13,6 +16,7 @@ from methods import make
 from PIL import Image
 
 import crossview as cv
+from crossview.cli.files import locked
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 VIEWS = cv.Views(ARRAYS, names=["photo", "sketch"])
@@ -60,7 +64,10 @@ def test_enrol_appends_and_keeps_identities(model, tmp_path):
     np.testing.assert_array_equal(matcher.gallery_, cv.transform_view(matcher, ARRAYS[0][:50], "photo"))
     assert (matcher.gallery_view, matcher.probe_view) == ("photo", "sketch")
     told = run("enroll", model, second, "--view", "photo", status=1).stderr
-    assert "'b0' of view 'photo' is already in the gallery: pass --replace to empty the gallery first" in told
+    assert (
+        "'b0' of view 'photo' is already in the gallery: pass replace=True (--replace) to empty the gallery first"
+        in told
+    )
     before = model.read_bytes()
     run("enroll", model, second, "--view", "sketch", "-o", tmp_path / "other.model")  # the same ids in another view
     assert model.read_bytes() == before
@@ -94,7 +101,7 @@ def test_labels_are_of_the_kind_of_the_gallery(model, tmp_path):
             "the gallery's labels are numbers, but" in run("enroll", model, more, "--view", "sketch", status=1).stderr
         )
     facts = json.loads(
-        run("calibrate", model, some, "--view", "sketch", "--json").stdout
+        run("calibrate", model, some, "--view", "sketch", "--false-match-rate", 0.3, "--json").stdout
     )  # text, of which half is empty
     assert facts["probes"] == 10
 
@@ -115,6 +122,7 @@ def test_calibration_sets_the_threshold_and_says_what_is_accepted(enrolled, data
     assert cv.load(enrolled).threshold_ is None
 
 
+@pytest.mark.filterwarnings("always:a false match rate")
 def test_calibration_with_strangers_only(enrolled, tmp_path):
     strangers = write_data(tmp_path / "strangers.npz", y=Y + 100)
     facts = json.loads(run("calibrate", enrolled, strangers, "--view", "sketch", "--json").stdout)
@@ -266,7 +274,9 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     distances = 1.0 - P @ G.T
     found = np.where(distances.min(axis=1) > threshold, -1, label[distances.argmin(axis=1)])
     matcher = cv.load(enrolled)
-    np.testing.assert_array_equal(found, matcher.predict(ARRAYS[1]))
+    clear = np.abs(distances.min(axis=1) - threshold) > 1e-6  # in single precision, one probe is at the threshold
+    np.testing.assert_array_equal(found[clear], matcher.predict(ARRAYS[1])[clear])
+    assert clear.sum() >= 89
     assert ids[distances[0].argmin()] == matcher.gallery_ids_[matcher.kneighbors(ARRAYS[1][:1])[1][0, 0]]
     metadata = session.get_modelmeta().custom_metadata_map
     assert float(metadata["threshold"]) == matcher.threshold_
@@ -276,33 +286,34 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     assert facts == {**expected, "threshold": matcher.threshold_}
 
 
+@pytest.mark.filterwarnings("always:a false match rate")
 def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled, data):
     calibrate = ("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate")
     for rate, told in (
         (
             0.01,
-            "warning: a false match rate of 1 % needs 300 probes or more, got 90 probes of 18 classes: the threshold "
-            "is below the smallest distance of strangers; choose a higher rate, or calibrate with more samples",
+            "warning: a false match rate of 1 % needs 300 probes or more, got 90: the threshold "
+            "is 0, so every probe is unknown; choose a higher rate, or calibrate with more samples",
         ),
         (0.03, "a false match rate of 3 % needs 100 probes or more"),
-        (0.03, "below all but the 2 smallest distances of strangers"),
-        (0.0, "a false match rate of 0 % cannot be measured, got 90 probes"),
     ):
         assert told in run(*calibrate, rate).stderr
     assert "warning" not in run(*calibrate, 1 / 30).stderr
     other = cv.load(enrolled).kneighbors(ARRAYS[1], "sketch", 90)
     strangers = np.where(Y[other[1]] == Y[:, None], np.inf, other[0]).min(axis=1)
     run(*calibrate, 0.03)
-    assert np.sum(strangers <= cv.load(enrolled).threshold_) == 2
+    assert np.sum(strangers <= cv.load(enrolled).threshold_) == 1
 
 
 def test_thresholds_belong_to_a_view(enrolled, data):
     rate = ("--false-match-rate", 0.2)
     told = run("calibrate", enrolled, data, "--view", "photo", *rate).stderr
-    assert "warning: the gallery, too, is of view 'photo' only: probes of another view need their own threshold" in told
+    assert "warning: the gallery, too, is of view 'photo' only: samples of one view are compared. Check --view" in told
     assert json.loads(run("inspect", enrolled, "--json").stdout)["threshold_view"] == "photo"
-    told = run("match", enrolled, data, "--view", "sketch").stderr
-    assert "warning: the threshold was calibrated for view 'photo': calibrate with --view sketch" in told
+    told = run("match", enrolled, data, "--view", "photo").stderr
+    assert "warning: the gallery, too, is of view 'photo' only: samples of one view are compared. Check --view" in told
+    told = run("match", enrolled, data, "--view", "sketch", status=1).stderr
+    assert "error: the threshold is for view 'photo': calibrate with probes of view 'sketch'" in told
     assert "warning" not in run("calibrate", enrolled, data, "--view", "sketch", *rate).stderr
     assert "warning" not in run("match", enrolled, data, "--view", "sketch").stderr
 
@@ -353,3 +364,51 @@ def test_probes_from_several_files(enrolled, tmp_path):
     d = write_data(tmp_path / "d.npz", slice(3, 4), y=Y.astype(np.uint64))
     found = read(run("match", enrolled, a, d, "--view", "sketch", "-k", 1).stdout)
     assert [row["probe_label"] for row in found] == Y[:4].astype(str).tolist()
+
+
+def enrol_apart(model, tmp_path, n):
+    """Enrol by n processes at once."""
+    commands = []
+    for k in range(n):
+        part = write_data(
+            tmp_path / f"part{k}.npz", slice(5 * k, 5 * k + 5), id=[f"s{j}" for j in range(5 * k, 5 * k + 5)]
+        )
+        commands.append([sys.executable, "-m", "crossview", "enroll", model, part, "--view", "photo"])
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
+    return [process.communicate()[1] for process in running], [process.returncode for process in running]
+
+
+def test_enrolments_at_the_same_time_are_all_kept(model, data, tmp_path):
+    told, status = enrol_apart(model, tmp_path, 4)
+    assert status == [0] * 4, told
+    assert sorted(cv.load(model).gallery_ids_) == sorted(f"s{j}" for j in range(20))
+    assert sorted(int(text.split("now ")[1].split(" of ")[0]) for text in told) == [5, 10, 15, 20]
+    assert not [path.name for path in tmp_path.iterdir() if "lock" in path.name]
+
+
+@pytest.mark.parametrize("command", ["enroll", "calibrate", "fit", "tune"])
+def test_commands_that_change_a_model_wait_for_each_other(command, enrolled, data):
+    link = enrolled.with_name("link")
+    link.symlink_to(enrolled)
+    arguments = {
+        "enroll": (link, data, "--view", "sketch"),
+        "calibrate": (link, data, "--view", "sketch", "--false-match-rate", 0.2),
+        "fit": (data, "-o", link, "--method", "MvDA", "--overwrite"),
+        "tune": (data, "-o", link, "--draws", 1, "--folds", 2, "--method", "MvDA", "--overwrite"),
+    }[command]
+    before = enrolled.read_bytes()
+    with ThreadPoolExecutor(1) as pool, locked(enrolled):
+        done = pool.submit(run, command, *arguments)
+        with pytest.raises(TimeoutError):
+            done.result(timeout=2)
+        assert enrolled.read_bytes() == before
+    assert done.result().exit_code == 0
+    assert enrolled.read_bytes() != before
+
+
+def test_a_lock_goes_with_its_process(enrolled, data):
+    """However it ends; a file that is left behind locks nobody out."""
+    code = "import os, sys; from crossview.cli.files import locked; locked(sys.argv[1]).__enter__(); os._exit(1)"
+    subprocess.run([sys.executable, "-c", code, enrolled], check=False)
+    run("enroll", enrolled, data, "--view", "sketch")
+    assert [path.name for path in enrolled.parent.iterdir() if "lock" in path.name] == []

@@ -486,3 +486,23 @@ def block_of_classes():
 def slowly(X):
     time.sleep(0.02)
     return X
+
+
+@pytest.mark.parametrize("model", [cv.MvHE(2), cv.LPP(2)], ids=repr)
+def test_approximate_search_is_refused(model):
+    pytest.importorskip("faiss")
+    arrays, y = make(sizes=(4, 4))
+    with pytest.raises(
+        ValueError, match="neighbours='approximate' does not work on Dask arrays: use neighbours='auto'"
+    ):
+        model.set_params(neighbours="approximate").fit(lazy(arrays, 20), y)
+
+
+@pytest.mark.parametrize("counterparts", [True, False])
+@pytest.mark.parametrize("missing", [[0], [1], [0, 2]])
+def test_accuracy_with_views_that_are_missing_entirely(missing, counterparts):
+    arrays, y = make(sizes=(4, 4, 4))
+    arrays = [np.full_like(X, np.nan) if v in missing else X for v, X in enumerate(arrays)]
+    found = cv.metrics.cross_view_accuracy(lazy(arrays, 20), y, counterparts=counterparts)
+    np.testing.assert_array_equal(found, cv.metrics.cross_view_accuracy(arrays, y, counterparts=counterparts))
+    assert np.isnan(found[missing]).all()

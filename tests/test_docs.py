@@ -120,7 +120,7 @@ def check_readme(names, folder):
 
 
 def check_recipe(names, folder):
-    assert names["accuracy"] == pytest.approx(0.92, abs=0.05)
+    assert names["accuracy"] == pytest.approx(0.83, abs=0.05)
     assert names["matcher"].threshold_ > 0.0
     assert (folder / "comparison" / "report.html").exists()
     assert len((folder / "matches.csv").read_text().splitlines()) == 1 + 3 * len(names["new"].y)
@@ -228,9 +228,9 @@ def check_deployment(names, folder):
         cv.evaluate_probes(names[one], names["later"]["right"], names["y_later"], "right").at_threshold
         for one in ("matcher", "careless")
     ]
-    assert rates[0].false_positive_rate.value == pytest.approx(0.047, abs=0.01)
-    assert rates[1].false_positive_rate.value == pytest.approx(0.1, abs=0.02)
-    assert names["accepted"] == pytest.approx(0.05, abs=0.005)
+    assert rates[0].false_positive_rate.value == pytest.approx(0.043, abs=0.01)
+    assert rates[1].false_positive_rate.value == pytest.approx(0.096, abs=0.02)
+    assert names["accepted"] == pytest.approx(0.048, abs=0.005)
     np.testing.assert_allclose(names["exported"], names["expected"], atol=1e-5)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -154,6 +155,38 @@ def test_a_bad_device_is_refused(device):
         cv.MvHE(device=device).fit(ARRAYS, Y)
     with pytest.raises(ValueError, match=message):
         cv.MvHE().fit(ARRAYS, Y).set_params(device=device).transform(ARRAYS)
+
+
+@pytest.mark.parametrize("model", [cv.MvHE(), cv.CrossViewClassifier(cv.MvDA())], ids=repr)
+def test_a_device_that_the_searches_do_not_know_is_refused(model, monkeypatch):
+    """As with a build of PyTorch for it."""
+    tensor = SimpleNamespace(device=torch.device("xpu"), cpu=lambda: None)
+    monkeypatch.setattr(torch, "zeros", lambda *args, **options: tensor)
+    with pytest.raises(
+        ValueError, match="device that PyTorch can use, got 'xpu': crossview runs on the CPU and on CUDA"
+    ):
+        model.set_params(device="xpu").fit(ARRAYS, Y)
+
+
+def test_tensors_on_other_devices_are_refused():
+    X = torch.ones(4, 2, device="meta")
+    with pytest.raises(ValueError, match="is on device 'meta': move it to 'cpu' or 'cuda'"):
+        cv.Views([X, X])
+
+
+@pytest.mark.parametrize("model", [cv.MvHE(4), cv.KMvHE(4), cv.LPP(4), cv.DLA(4)], ids=repr)
+def test_approximate_search_is_refused_where_there_is_none(model):
+    pytest.importorskip("faiss")
+    model.set_params(neighbours="approximate")
+    message = r"neighbours='approximate' does not work on tensors \(set device=None\): use neighbours='auto'"
+    with pytest.raises(ValueError, match=message):
+        model.fit(tensors(ARRAYS, torch.float64), Y)
+    with pytest.raises(ValueError, match=message):
+        clone(model).set_params(device="cpu").fit(ARRAYS, Y)
+    assert clone(model).set_params(neighbours="auto").fit(tensors(ARRAYS, torch.float64), Y).n_features_ == (8, 8)
+    matcher = cv.CrossViewClassifier(cv.MvDA(), neighbours="approximate", device="cpu")
+    with pytest.raises(ValueError, match="searches on the CPU: set device=None, or neighbours='exact'"):
+        matcher.fit(ARRAYS, Y)
 
 
 def test_a_device_needs_torch(monkeypatch):

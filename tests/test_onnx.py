@@ -206,10 +206,13 @@ def test_metadata_suffice_to_decide(tmp_path):
     matcher = cv.CrossViewClassifier(cv.MvDA(2), metric="cosine", n_neighbors=3, unknown_label="nobody")
     matcher.fit(views, Y)
     assert "threshold" not in metadata(matcher)
-    facts = metadata(matcher.calibrate(views, Y))
+    facts = metadata(matcher.calibrate(views, Y, false_match_rate=0.3))
     assert (facts["distance"], facts["n_neighbors"], facts["unknown_label"]) == ("cosine", "3", "nobody")
     assert float(facts["threshold"]) == matcher.threshold_
     assert float(facts["temperature"]) == matcher.temperature_
+    with pytest.raises(ValueError, match="the threshold is for metric='cosine': calibrate again for 'euclidean'"):
+        metadata(matcher.set_params(metric="euclidean"))
+    assert metadata(matcher.enroll(views, Y)).keys().isdisjoint(["threshold", "temperature"])
 
 
 def test_what_cannot_be_exported(tmp_path):

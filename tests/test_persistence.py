@@ -301,7 +301,7 @@ def test_classifier(classes, tmp_path):
     assert_same(model, through_a_file(model, tmp_path))
     model.enroll(ARRAYS[1], labels, 1, ids=[f"sample \u00e4 {k}" for k in range(len(labels))])
     assert_same(model, through_a_file(model, tmp_path))
-    model.calibrate(ARRAYS[1], labels, 1)
+    model.calibrate(ARRAYS[1], labels, 1, 0.3)
     again = through_a_file(model, tmp_path)
     assert_same(model, again)
     assert_same(model.predict(ARRAYS[1], 1), again.predict(ARRAYS[1], 1))
@@ -1132,7 +1132,7 @@ def test_galleries_fit_their_embedding(tmp_path, monkeypatch):
     model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
     state = model.__getstate__()
     fitted = [name for name in state if name.endswith("_")]
-    assert len(fitted) == 8
+    assert len(fitted) == 11
     for name, value in (
         ("gallery_", np.zeros((60, 3))),
         ("gallery_", np.zeros((59, 2))),
@@ -1151,17 +1151,28 @@ def test_galleries_fit_their_embedding(tmp_path, monkeypatch):
         ("temperature_", np.inf),
         ("temperature_", np.nan),
         ("temperature_", "hot"),
+        ("temperature_metric_", "manhattan"),
         ("threshold_", "far"),
+        ("threshold_metric_", ["cosine"]),
+        ("threshold_view_", "top"),
         ("embedding_", cv.MvDA(2)),
         ("embedding_", cv.ViewScaler(pooled=False).fit(ARRAYS)),
         ("embedding_", "MvDA"),
     ):
         monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, forged={name: value}: state | forged)
         refuse(path, _models.encode(model), rf"{name[:7]}\w* .* does not fit|AttributeError|IndexError")
-    for name in set(fitted) - {"gallery_index_"}:
+    later = {"gallery_index_", "threshold_metric_", "threshold_view_", "temperature_metric_"}
+    for name in set(fitted) - later:
         rest = {key: value for key, value in state.items() if key != name}
         monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, rest=rest: rest)
         refuse(path, _models.encode(model), rf"CrossViewClassifier\.{name} is missing")
+    rest = {key: value for key, value in state.items() if key not in later} | {"threshold_": 0.5}
+    monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _: rest)
+    path.write_bytes(_models.encode(model))  # as earlier versions wrote it
+    monkeypatch.undo()
+    again = load(path).set_params(metric="cosine")
+    assert (again.threshold_, again.threshold_view_, len(again.predict(ARRAYS))) == (0.5, None, 60)
+    assert again.predict_proba(ARRAYS).shape == (60, len(again.classes_))
 
 
 def test_results_of_searches_fit_each_other(tmp_path):

@@ -242,3 +242,15 @@ class TestViewKernel:
     def test_bad_parameters(self, options, message):
         with pytest.raises(ValueError, match=message):
             cv.ViewKernel(**options).fit(list(self.arrays))
+
+
+@pytest.mark.parametrize("by", ["view", None])
+def test_scaling_that_pools_nothing_takes_views_of_unequal_width(by):
+    views = [np.arange(12.0).reshape(4, 3), np.arange(8.0).reshape(4, 2)]
+    scaled = cv.ViewScaler(by=by, pooled=True).fit(views)
+    assert not scaled.pooled_
+    expected = cv.ViewScaler(by=by, pooled=False).fit_transform(views)
+    for X, Z in zip(scaled.transform(views), expected, strict=True):
+        np.testing.assert_array_equal(X, Z)
+    with pytest.raises(ValueError, match="pooled must be True or False, got 'no'"):
+        cv.ViewScaler(by=by, pooled="no").fit(views)

@@ -62,6 +62,8 @@ def as_numbers(X: Any, label: str) -> Rows:
             raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
         if str(X.layout) != "torch.strided":
             raise TypeError(f"{label} is a sparse tensor, and sparse input is not supported: pass X.to_dense().")
+        if X.device.type not in ("cpu", "cuda"):
+            raise ValueError(f"{label} is on device {str(X.device)!r}: move it to 'cpu' or 'cuda'.")
         return _check_shape(to_device(X.detach(), X.device), label)
     if is_lazy(X):
         return _lazy_numbers(X, label)

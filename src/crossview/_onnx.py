@@ -120,7 +120,11 @@ def _decision_metadata(model: Any) -> dict[str, str]:
     """What a matcher decides by, apart from its gallery."""
     if not isinstance(model, CrossViewClassifier):
         return {}
-    facts = {name: getattr(model, f"{name}_", None) for name in ("threshold", "temperature")}
+    temperature = (
+        getattr(model, "temperature_", None) if model.temperature_metric_ in (None, chosen_metric(model)) else None
+    )
+    threshold = model._gallery.threshold.check(chosen_metric(model)) if hasattr(model, "_gallery") else None
+    facts: dict[str, Any] = {"threshold": threshold, "temperature": temperature}
     facts |= {"n_neighbors": model.n_neighbors, "unknown_label": model.unknown_label}
     return {name: str(value) for name, value in facts.items() if value is not None}
 

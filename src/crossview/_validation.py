@@ -222,7 +222,8 @@ def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
         fix = "give every sample a class, or use text labels with '' where it is unknown"
         raise ValueError(f"{name} contains NaN or infinity: {fix}.")
     check_exact(labels)
-    return labels
+    small = labels.dtype == np.uint64 and labels.max(initial=0) <= np.iinfo(np.int64).max
+    return labels.astype(np.int64) if small else labels  # with signed numbers, uint64 becomes floating point
 
 
 def check_exact(*labels: Labels) -> None:
@@ -279,7 +280,10 @@ def check_device(device: object) -> None:
         ) from error
     try:
         # Some devices know no float64, and tensors on one have no values.
-        torch.zeros(1, dtype=torch.float64, device=device).cpu()  # type: ignore[call-overload]
+        found = torch.zeros(1, dtype=torch.float64, device=device)  # type: ignore[call-overload]
+        found.cpu()
+        if found.device.type not in ("cpu", "cuda"):
+            raise RuntimeError("crossview runs on the CPU and on CUDA")
     except (AssertionError, RuntimeError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(f"device must be a device that PyTorch can use, got {device!r}: {reason}.") from error

@@ -47,6 +47,7 @@ class _ViewWise(MultiViewTransformer):
             The fitted transformer.
         """
         self._check()
+        check_flag(self.pooled == "auto" or self.pooled, "pooled")
         checked = learnable_views(views)
         samples = Samples.of(checked)
         self.pooled_ = self._is_pooled(checked)
@@ -60,7 +61,6 @@ class _ViewWise(MultiViewTransformer):
         equal = len(set(views.n_features)) == 1
         if self.pooled == "auto":
             return equal
-        check_flag(self.pooled, "pooled")
         if self.pooled and not equal:
             raise ValueError(
                 f"views with {', '.join(map(str, views.n_features))} features cannot be pooled: "
@@ -122,7 +122,7 @@ class ViewScaler(_ViewWise):
             check_choice(self.by, "by", ("feature", "view"))
 
     def _is_pooled(self, views: Views) -> bool:
-        return super()._is_pooled(views) and self.by == "feature"
+        return self.by == "feature" and super()._is_pooled(views)
 
     def _learn(self, samples: Samples) -> tuple[Array, Array]:
         (D,) = samples.n_features

@@ -413,3 +413,21 @@ def test_wide_tables_are_read(tmp_path):
     with pytest.raises(ValueError, match=r"only 'name', 'f0', .*, 'f8' and 2991 more: add it") as caught:
         cv.datasets.load_arrays(tmp_path)
     assert len(str(caught.value)) < 500
+
+
+def test_parquet_takes_names_as_bytes_in_utf8(tmp_path):
+    names = {"id": [b"x", b"y"], "label": [b"drei", "vi\u00e4r".encode()], "f": [1.0, 2.0]}
+    pd.DataFrame(names).to_parquet(tmp_path / "a.parquet")
+    data = cv.datasets.load_arrays(tmp_path)
+    assert data.ids.tolist() == ["x", "y"]
+    assert data.y.tolist() == ["drei", "vi\u00e4r"]
+    pd.DataFrame({**names, "label": [b"x", b"\xff"]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet has names that are not in UTF-8 \(.*0xff.*\): save them as text"):
+        cv.datasets.load_arrays(tmp_path)
+
+
+def test_labels_with_two_minus_signs_are_text(tmp_path):
+    (tmp_path / "a.csv").write_text("id,label,f\nx,--5,1\ny,-5,2\n")
+    assert cv.datasets.load_arrays(tmp_path).y.tolist() == ["--5", "-5"]
+    (tmp_path / "a.csv").write_text("id,label,f\nx,-6,1\ny,-5,2\n")
+    assert cv.datasets.load_arrays(tmp_path).y.tolist() == [-6, -5]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import tracemalloc
 from dataclasses import replace
@@ -255,10 +256,16 @@ def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):
         np.linalg.norm(cv.transform_view(matcher, X, "back")[:, None] - matcher.gallery_, axis=2),
     ).min(axis=1)
     assert at.false_positive_rate.value == pytest.approx(np.mean(others <= matcher.threshold_))
-    # On the samples of calibration, the rate is the one asked for.
+    # On the samples of calibration, the rate is the one asked for, less the share of one sample.
     again = cv.evaluate_probes(matcher, views["back"][::2], Y[::2], 2, n_bootstrap=100)
-    assert again.at_threshold.false_positive_rate.value == pytest.approx(0.2, abs=1 / 60)
+    assert again.at_threshold.false_positive_rate.value == pytest.approx(0.2 - 1 / 60, abs=1 / 60)
     assert again.directions[0].probe == "back"
+    for view, metric, message in (
+        ("front", None, "the threshold is for view 'back': calibrate with probes of view 'front'"),
+        ("back", "cosine", "the threshold is for metric='euclidean': calibrate again for 'cosine'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cv.evaluate_probes(matcher, X, y, view, metric=metric, n_bootstrap=100)
 
 
 def test_a_matcher_without_strangers_threshold_or_gallery(matcher, model, views):
@@ -362,7 +369,9 @@ def test_only_accepted_probes_count_for_the_accuracy_of_the_accepted(matcher, vi
     X = views["front"][known]  # the gallery itself, at distance 0
     far = np.tile(views["front"].mean(axis=0) + 100, (4, 1))
     y = np.concatenate([Y[known], [6, 7, 8, 9]])
-    found = cv.evaluate_probes(matcher, np.vstack([X, far]), y, "front", n_bootstrap=100, resample="classes")
+    model = copy.copy(matcher)
+    model.threshold_ = matcher.threshold_  # for any view
+    found = cv.evaluate_probes(model, np.vstack([X, far]), y, "front", n_bootstrap=100, resample="classes")
     assert found.at_threshold.accuracy_accepted.low == pytest.approx(0.025 ** (1 / 3))
     assert found.at_threshold.false_rejection_rate.value == pytest.approx(4 / len(y))
 
@@ -385,7 +394,9 @@ def test_columns_are_those_of_fit_and_outputs_may_be_frames(views):
 def test_one_class_says_nothing_about_others(matcher, views):
     known = Y == 1
     X = np.vstack([views["front"][known][:3], views["front"][Y == 2][:2]])  # two are taken for class 2
-    found = cv.evaluate_probes(matcher, X, [1] * 5, "front", n_bootstrap=100, resample="classes")
+    model = copy.copy(matcher)
+    model.threshold_ = None
+    found = cv.evaluate_probes(model, X, [1] * 5, "front", n_bootstrap=100, resample="classes")
     accuracy = found.mean.accuracy
     assert (accuracy.value, accuracy.low, accuracy.high) == (pytest.approx(0.6), 0.0, 1.0)
 
@@ -445,3 +456,14 @@ def test_representations_are_short(evaluation):
     assert len(page) < 3000
     low = replace(evaluation.directions[0], probe="<b>", scores=replace(mean, accuracy=None))
     assert "<td>&lt;b&gt; in front</td><td>–</td>" in replace(evaluation, directions=(low,))._repr_html_()
+
+
+def test_accuracy_is_the_match_rate_at_rank_1_with_ties():
+    rng = np.random.default_rng(0)
+    G, P = (rng.integers(1, 4, size=(40, 3)).astype(float) for _ in range(2))
+    y = rng.integers(0, 6, size=40)
+    for counterparts in (None, np.arange(40)):
+        found = search(("a", G, y), ("b", P, y), np.arange(40), 40, "euclidean", np.arange(6)[None], counterparts)
+        scores = found.statistics(np.ones((1, 40)), [0.1], None)
+        assert 0.0 < scores["accuracy"][0] == scores["cmc"][0, 0] < 1.0
+        assert (found.nearest[found.mated & ~found.hits] != found.labels[found.mated & ~found.hits]).all()

@@ -50,8 +50,7 @@ def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
     monkeypatch.setattr(engines, "_TILE", 700)  # many tiles, of unequal size
     monkeypatch.setattr(engines, "_PROBES", 7)
     G, P = scale * (X[:500] + offset), scale * (PROBES[:20] + offset)
-    search = ExactSearch(metric)
-    search.update(G[:100])
+    search = ExactSearch(metric).extended(G[:100]).extended(G)
     distances, rows = search.nearest(G, P, 9)
     expected = scale * literal_distances(G / scale, P / scale, metric) if metric == "euclidean" else None
     expected = literal_distances(G / scale, P / scale, metric) if expected is None else expected
@@ -65,9 +64,19 @@ def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
     np.testing.assert_allclose(np.concatenate(blocks) / unit, by_class / unit, rtol=1e-6, atol=1e-7)
 
 
+def test_an_engine_does_not_depend_on_how_samples_came():
+    G = np.concatenate([X, X + 3.0])
+    once, parts = ExactSearch("euclidean").extended(G), ExactSearch("euclidean")
+    for n in (1, 700, 1023, 1024, 1025, 3000, len(G)):
+        parts = parts.extended(G[:n])
+    codes = np.arange(len(G)) % 300
+    for a, b in zip(*(engine.class_distances(G, codes, 300, PROBES) for engine in (once, parts)), strict=True):
+        np.testing.assert_array_equal(a[1], b[1])
+
+
 def test_ties_are_in_the_order_of_enrolment():
     G = np.repeat(RNG.normal(size=(40, 5)), 30, axis=0)[RNG.permutation(1200)]
-    distances, rows = ExactSearch("euclidean").nearest(G, G[:50], 30)
+    distances, rows = ExactSearch("euclidean").extended(G).nearest(G, G[:50], 30)
     assert (distances == 0.0).all()
     for k, found in enumerate(rows):
         np.testing.assert_array_equal(found, np.flatnonzero((G[k] == G).all(axis=1)))
@@ -75,7 +84,7 @@ def test_ties_are_in_the_order_of_enrolment():
 
 def test_samples_at_zero_are_at_a_right_angle_to_all():
     G, P = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 0.0]])
-    distances, rows = ExactSearch("cosine").nearest(G, P, 3)
+    distances, rows = ExactSearch("cosine").extended(G).nearest(G, P, 3)
     np.testing.assert_array_equal(distances, [[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
     np.testing.assert_array_equal(rows, [[0, 1, 2], [1, 0, 2]])
 
@@ -83,8 +92,8 @@ def test_samples_at_zero_are_at_a_right_angle_to_all():
 @pytest.mark.parametrize("scale", [1e-170, 1e170])
 def test_angles_do_not_depend_on_lengths(scale):
     lengths = np.where(np.arange(500) % 50 == 7, scale, 1.0)[:, None]
-    expected = ExactSearch("cosine").nearest(X[:500], PROBES, 3)
-    distances, rows = ExactSearch("cosine").nearest(lengths * X[:500], PROBES, 3)
+    found = (ExactSearch("cosine").extended(G).nearest(G, PROBES, 3) for G in (X[:500], lengths * X[:500]))
+    expected, (distances, rows) = found
     np.testing.assert_array_equal(rows, expected[1])
     np.testing.assert_allclose(distances, expected[0], atol=1e-14)
 
@@ -187,7 +196,7 @@ def test_approximate_search_needs_the_library(embedding, monkeypatch):
 @pytest.mark.parametrize("options", [{"neighbours": "none"}, {"neighbours": "approximate"}])
 def test_what_cannot_be_searched_is_not_enrolled(embedding, options, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    model = matcher(embedding).calibrate(PROBES, np.arange(90), 1)
+    model = matcher(embedding).calibrate(PROBES, np.arange(90), 1, 0.1)
     threshold, size = model.threshold_, len(model.gallery_)
     with pytest.raises((ImportError, ValueError), match=r"faiss|neighbours must be"):
         model.set_params(**options).enroll(PROBES, np.arange(90), 0)
@@ -215,7 +224,7 @@ def test_arrays_grow_in_linear_time_and_old_values_stay():
     array = GrowingArray(np.zeros((1, 3)))
     buffers, before = set(), array.values
     for k in range(1, 2000):
-        array.append(np.full((1, 3), float(k)))
+        array = array.extended(np.full((1, 3), float(k)))
         buffers.add(id(array._buffer))
     assert len(buffers) < 25
     np.testing.assert_array_equal(array.values[:, 1], np.arange(2000))
@@ -275,8 +284,7 @@ def test_labels_keep_their_kind():
         (np.array([True, False]), np.array([3, 1])),
         (np.array(["b", "a"]), np.array(["long name", "b"])),
     ):
-        one = Gallery.of_view(G, first, None, view)
-        one.append(G, second, None, view)
+        one = Gallery.of_view(G, first, None, view).extended(G, second, None, view)
         expected = np.concatenate([first, second])
         np.testing.assert_array_equal(one.labels, expected)
         np.testing.assert_array_equal(one.classes, np.unique(expected))
@@ -503,19 +511,20 @@ def test_searches_of_a_gallery_share_its_engines(embedding):
     """No engine is built twice, whatever is asked."""
     model = matcher(embedding)
     options = SearchOptions("euclidean")
-    first = model._gallery._exact("euclidean")
+    first = model._gallery._engine("euclidean")
     model._gallery.nearest(PROBES, 2, options)
-    assert model._gallery._exact("euclidean") is first
+    assert model._gallery._engine("euclidean") is first
     with warnings.catch_warnings(action="error"):
         assert model.rank(PROBES, 1, 2)[0].shape == (90, 2)
 
 
 def test_labels_keep_their_codes_while_classes_are_added():
-    gallery = Gallery.of_view(np.zeros((3, 2)), np.array(["bo", "al", "bo"]), None, "left")
-    assert gallery.classes.tolist() == ["al", "bo"]
-    gallery.append(np.zeros((4, 2)), np.array(["grace", "al", "ada", "grace"]), None, "left")
+    first = Gallery.of_view(np.zeros((3, 2)), np.array(["bo", "al", "bo"]), None, "left")
+    assert first.classes.tolist() == ["al", "bo"]
+    gallery = first.extended(np.zeros((4, 2)), np.array(["grace", "al", "ada", "grace"]), None, "left")
+    assert first.enrolled(np.array(["bo", "grace"])).tolist() == [True, False]
     assert gallery.classes.tolist() == ["ada", "al", "bo", "grace"]
     assert gallery.n_classes == 4
     assert gallery.labels.tolist() == ["bo", "al", "bo", "grace", "al", "ada", "grace"]
-    assert gallery.labels_of(np.array([3, 0])).tolist() == ["grace", "bo"]
+    assert gallery.vote(np.array([[3], [0]])).tolist() == ["grace", "bo"]
     assert gallery.enrolled(np.array(["ada", "eve"])).tolist() == [True, False]

@@ -1,4 +1,5 @@
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview.metrics.open_set import largest_threshold
 from crossview.recognition.matcher import chosen_metric
 from crossview.recognition.probabilities import fit_temperature
 
@@ -80,14 +82,73 @@ def test_gallery_grows_and_is_replaced(enrolled):
         enrolled.enroll(LEFT[:2], ["a", "b"], "left")
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
 def test_threshold_is_literal(enrolled, rate):
     enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", false_match_rate=rate)
     latent = enrolled.embedding_.transform_view(RIGHT[TEST], 1)
     D = np.linalg.norm(enrolled.gallery_ - latent[:, None], axis=2)
     nearest = np.where(enrolled.gallery_labels_ == Y[TEST][:, None], np.inf, D).min(axis=1)
-    assert np.mean(nearest <= enrolled.threshold_ * (1 - 1e-9)) <= rate
-    assert np.mean(nearest <= enrolled.threshold_ * (1 + 1e-9)) >= rate
+    k = int(rate * 401)  # a further probe is nearer than the k-th smallest of n distances with probability k / (n + 1)
+    assert np.sum(nearest <= enrolled.threshold_ * (1 - 1e-9)) == k - 1
+    assert np.sum(nearest <= enrolled.threshold_ * (1 + 2e-9)) == k
+
+
+@pytest.mark.parametrize(("rate", "n"), [(0.01, 100), (0.01, 98), (0.05, 20), (0.05, 139), (0.29, 100), (0.0, 50)])
+def test_a_threshold_keeps_the_rate_on_average(rate, n):
+    rng = np.random.default_rng(0)
+    accepted = [largest_threshold(rng.uniform(size=n), rate) for _ in range(20_000)]  # of uniform distances, the share
+    assert np.mean(accepted) <= rate + 1e-3
+    assert np.mean(accepted) >= rate - 1 / (n + 1) - 1e-3
+    assert (np.max(accepted) == 0.0) == (rate * (n + 1) < 1)
+
+
+def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled):
+    for rate, n, message in (
+        (
+            0.03,
+            99,
+            r"a false match rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain",
+        ),
+        (
+            0.01,
+            98,
+            r"needs 300 probes or more, got 98: the threshold is 0, so every probe is unkno",
+        ),
+        (0.0, 50, "a false match rate of 0 % needs infinitely many, got 50: the threshold is 0, so"),
+    ):
+        with pytest.warns(UserWarning, match=message):
+            enrolled.calibrate(RIGHT[TEST][:n], Y[TEST][:n], "right", rate)
+        assert (enrolled.predict(RIGHT[900:], "right") == -1).all() == (enrolled.threshold_ == 0.0)
+    enrolled.calibrate(RIGHT[TEST][:100], Y[TEST][:100], "right", 0.03)
+
+
+def test_a_threshold_is_for_one_view_and_one_distance(enrolled):
+    enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", 0.1)
+    assert (enrolled.threshold_view_, enrolled.temperature_metric_) == ("right", "euclidean")
+    expected = enrolled.predict(RIGHT[TEST])
+    for method, *more in ((enrolled.predict,), (enrolled.score, Y[TEST])):
+        with pytest.raises(ValueError, match="is for view 'right': calibrate with probes of view 'left'"):
+            method(LEFT[TEST], *more, view="left")
+        enrolled.set_params(metric="cosine")
+        with pytest.raises(ValueError, match="for metric='euclidean': calibrate again for 'cosine', or set it"):
+            method(RIGHT[TEST], *more, view="right")
+        enrolled.set_params(metric=None)
+    assert enrolled.kneighbors(LEFT[TEST], "left")[0].shape == (400, 1)  # decides nothing
+    np.testing.assert_array_equal(enrolled.predict(RIGHT[TEST]), expected)
+    enrolled.set_params(metric="cosine")
+    with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
+        enrolled.predict_proba(RIGHT[TEST])
+    enrolled.calibrate(RIGHT[TEST], Y[TEST] + 10, "right", 0.1)  # strangers only
+    assert enrolled.predict(RIGHT[TEST]).shape == (400,)
+    with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
+        enrolled.predict_proba(RIGHT[TEST])
+    again = pickle.loads(pickle.dumps(enrolled.calibrate(LEFT[TEST], Y[TEST], "left", 0.1)))
+    assert (again.threshold_, again.threshold_view_) == (enrolled.threshold_, "left")
+    with pytest.raises(ValueError, match="is for view 'left'"):
+        again.predict(RIGHT[TEST])
+    again.threshold_ = 0.3  # chosen by hand, for whatever is asked
+    assert again.predict(RIGHT[TEST]).shape == again.predict(LEFT[TEST], "left").shape == (400,)
+    assert enrolled.enroll(LEFT[:5], Y[:5]).threshold_view_ is None
 
 
 def test_strangers_are_accepted_about_as_often_as_wanted(enrolled):
@@ -102,10 +163,10 @@ def test_strangers_are_accepted_about_as_often_as_wanted(enrolled):
 
 
 def test_unknown_label(enrolled):
-    assert set(np.unique(enrolled.calibrate(RIGHT[TEST], Y[TEST], 1, 0.0).predict(RIGHT[TEST], 1))) >= {-1}
+    assert set(np.unique(enrolled.calibrate(RIGHT[TEST], Y[TEST], 1, 0.01).predict(RIGHT[TEST], 1))) > {-1}
     words = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
     enrolled.enroll(LEFT[TRAIN], words[TRAIN], "left", replace=True)
-    found = enrolled.calibrate(RIGHT[TEST], words[TEST], 1, 0.0).predict(RIGHT[TEST], 1)
+    found = enrolled.calibrate(RIGHT[TEST], words[TEST], 1, 0.01).predict(RIGHT[TEST], 1)
     assert "unknown" in found
     enrolled.set_params(unknown_label="a stranger whose name is long")
     assert "a stranger whose name is long" in enrolled.predict(RIGHT[TEST], 1)
@@ -118,6 +179,67 @@ def test_an_unknown_label_may_be_text_where_classes_are_numbers(enrolled):
     named = enrolled.predict(RIGHT[TEST], "right")
     assert named.tolist() == ["nobody" if label == -1 else label for label in found.tolist()]
     assert 0 < enrolled.score(RIGHT[TEST], Y[TEST], "right") == score
+
+
+@pytest.mark.parametrize(
+    ("dtype", "offset"),
+    [("uint8", 0), ("int64", 0), ("int64", 2**53), ("uint64", 0), ("uint64", 2**53), ("uint64", 2**63)],
+)
+def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
+    y = Y.astype(dtype) + np.array(offset, dtype=dtype)
+    for unknown_label in (None, "nobody"):
+        enrolled.set_params(unknown_label=unknown_label).enroll(LEFT[TRAIN], y[TRAIN], replace=True)
+        right = (enrolled.predict(RIGHT[TEST]) == y[TEST]).tolist()
+        expected = np.where(np.array(right), y[TEST].astype(object), None).tolist()
+        found = enrolled.calibrate(RIGHT[TEST], y[TEST], false_match_rate=0.1).predict(RIGHT[TEST])
+        assert found.dtype.kind in "iO"
+        unknown = -1 if unknown_label is None else unknown_label
+        rejected = [label == unknown for label in found.tolist()]
+        assert 0 < sum(rejected) < 400
+        for label, own, hit, no in zip(found.tolist(), expected, right, rejected, strict=True):
+            assert no or (label == own) == hit
+        share = np.mean([hit and not no for hit, no in zip(right, rejected, strict=True)])
+        assert enrolled.score(RIGHT[TEST], y[TEST]) == share < 1.0
+
+
+def test_small_unsigned_labels_are_whole_numbers(enrolled):
+    enrolled.enroll(LEFT[TRAIN], Y[TRAIN], replace=True).enroll(RIGHT[:5], Y[:5].astype(np.uint64), "right")
+    assert enrolled.gallery_labels_.dtype == enrolled.predict(RIGHT[TEST]).dtype == np.int64
+
+
+def test_the_unknown_label_is_no_class(enrolled):
+    signs = np.where(Y % 2, 1, -1)
+    enrolled.enroll(LEFT[TRAIN], signs[TRAIN], replace=True)  # usual for two classes; nothing is unknown yet
+    assert set(enrolled.predict(RIGHT[TEST])) == {-1, 1}
+    message = "unknown_label=-1 is also a class: choose another label, or rename the class"
+    with pytest.raises(ValueError, match=message):
+        enrolled.calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+    assert enrolled.threshold_ is None
+    enrolled.set_params(unknown_label=0).calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+    assert set(enrolled.predict(RIGHT[TEST])) == {-1, 0, 1}
+    for method, *more in ((enrolled.predict,), (enrolled.score, signs[TEST])):
+        enrolled.set_params(unknown_label=1)
+        with pytest.raises(ValueError, match="unknown_label=1 is also a class"):
+            method(RIGHT[TEST], *more)
+    size = len(enrolled.gallery_)
+    with pytest.raises(ValueError, match="unknown_label='nobody' is also a class"):
+        enrolled.set_params(unknown_label="nobody").enroll(LEFT[:2], ["ada", "nobody"], replace=True)
+    assert len(enrolled.gallery_) == size
+    words = np.where(Y % 2, "known", "unknown")
+    with pytest.raises(ValueError, match="unknown_label='unknown' is also a class"):
+        enrolled.set_params(unknown_label=None).enroll(LEFT[TRAIN], words[TRAIN], replace=True).calibrate(
+            RIGHT[TEST], words[TEST]
+        )
+
+
+def test_votes_take_little_memory(enrolled):
+    enrolled.set_params(n_neighbors=400)
+    tracemalloc.start()
+    try:
+        enrolled.predict(RIGHT[TEST])
+        assert tracemalloc.get_traced_memory()[1] < 400**3 / 1.5  # not a byte for every pair of votes of every probe
+    finally:
+        tracemalloc.stop()
 
 
 def test_embedding_may_be_a_pipeline_or_a_search():
@@ -220,8 +342,8 @@ def test_samples_without_a_label_are_never_wrong(enrolled):
     enrolled.enroll(LEFT[TRAIN], words[TRAIN], replace=True)
     some = np.where(np.arange(400) % 2, words[TEST], "")
     assert enrolled.score(DATA.views[TEST], some) == enrolled.score(RIGHT[TEST][1::2], words[TEST][1::2])
-    threshold = enrolled.calibrate(DATA.views[TEST], some).threshold_
-    expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2]).threshold_
+    threshold = enrolled.calibrate(DATA.views[TEST], some, false_match_rate=0.1).threshold_
+    expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2], false_match_rate=0.1).threshold_
     assert threshold == pytest.approx(expected, rel=1e-9)  # products of other sizes round in another way
     with pytest.raises(ValueError, match="no probe has a label and is present in this view"):
         enrolled.score(DATA.views[TEST], np.full(400, ""))
@@ -260,7 +382,7 @@ def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):
         G, P = (search.transform_view(X, v) for X, v in ((LEFT[TRAIN], 0), (RIGHT[TEST][:5], 1)))
         cosines = P @ G.T / np.linalg.norm(P, axis=1)[:, None] / np.linalg.norm(G, axis=1)
         np.testing.assert_allclose(distances[:, 0], 1.0 - cosines.max(axis=1))
-        with pytest.raises(ValueError, match="temperature of the probabilities has not been estimated: call calibrate"):
+        with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
             model.predict_proba(RIGHT[TEST])
         assert model.calibrate(RIGHT[TEST], Y[TEST]).predict_proba(RIGHT[TEST]).shape == (400, 10)
     frozen = cv.CrossViewClassifier(FrozenEstimator(search)).fit(DATA.views[TEST], Y[TEST])
@@ -281,7 +403,7 @@ def test_fit_repeats_no_search_to_estimate_the_temperature(monkeypatch):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_probabilities_are_literal_and_agree_with_predictions(enrolled, metric):
-    enrolled.set_params(metric=metric)
+    enrolled.set_params(metric=metric).calibrate(RIGHT[TEST], Y[TEST])
     enrolled.temperature_ = 0.02
     probabilities = enrolled.predict_proba(DATA.views[TEST])
     G, P = enrolled.gallery_, enrolled.embedding_.transform_view(RIGHT[TEST], 1)
@@ -290,6 +412,7 @@ def test_probabilities_are_literal_and_agree_with_predictions(enrolled, metric):
     D = np.linalg.norm(G - P[:, None], axis=2)
     nearest = np.stack([D[:, Y[TRAIN] == c].min(axis=1) for c in range(10)], axis=1)
     np.testing.assert_allclose(probabilities, softmax(-nearest / 0.02, axis=1), atol=1e-7)
+    enrolled.threshold_ = None
     np.testing.assert_array_equal(enrolled.classes_[probabilities.argmax(axis=1)], enrolled.predict(DATA.views[TEST]))
 
 
@@ -408,6 +531,6 @@ def test_labels_of_probes_are_of_the_kind_of_the_gallery(enrolled):
 @pytest.mark.parametrize("rate", [0.29, 0.57, 0.58])
 def test_calibration_accepts_as_many_as_it_may(enrolled, rate):
     """Not one fewer because of rounding: 0.29 * 100 is less than 29."""
-    enrolled.calibrate(RIGHT[TEST][:100], Y[TEST][:100], "right", rate)
-    found = cv.evaluate_probes(enrolled, RIGHT[TEST][:100], Y[TEST][:100], "right", n_bootstrap=100)
-    assert found.at_threshold.false_positive_rate.value == pytest.approx(rate)
+    enrolled.calibrate(RIGHT[TEST][:99], Y[TEST][:99], "right", rate)
+    found = cv.evaluate_probes(enrolled, RIGHT[TEST][:99], Y[TEST][:99], "right", n_bootstrap=100)
+    assert 99 * found.at_threshold.false_positive_rate.value == pytest.approx(100 * rate - 1)

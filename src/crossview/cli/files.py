@@ -1,13 +1,41 @@
-"""Tables that commands write."""
+"""Tables that commands write, and locks on files that they change."""
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from crossview._validation import spreadsheet_safe
+from crossview.cli.options import check_writable
 from crossview.persistence import write_atomically
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other commands from changing a file, or a link's target: they wait. A lock ends with its process."""
+    target = path.resolve()
+    check_writable(target.parent)
+    while True:
+        with target.with_name(f".{target.name}.lock").open("ab") as file:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:  # otherwise, the command before has removed the file: make another
+                try:
+                    yield
+                finally:
+                    with suppress(OSError):  # Windows removes no open file
+                        os.unlink(file.name)
+                return
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -1,7 +1,6 @@
 """Commands that recognise samples with a saved model: `enroll`, `calibrate`, `match` and `export`."""
 
 import io
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +15,11 @@ from crossview._types import Array
 from crossview.cli import options as opt
 from crossview.cli.app import app, tell, warn
 from crossview.cli.data import DataOptions, load_fitted
-from crossview.cli.files import csv_text, write_rows
+from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import as_labels
 from crossview.persistence import write_atomically
 from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
-from crossview.recognition.searches import LEAST_ERRORS, supported
 from crossview.views import index_of_view
 
 _MATCHES = 5
@@ -54,11 +52,12 @@ def enroll(
     Samples keep their identities: the ids of tables, class/name of images, and otherwise running numbers. Classes need
     not be among those that the model was trained on; labels are optional.
     """
-    matcher = _load_matcher(model, view)
-    calibrated = getattr(matcher, "threshold_", None) is not None
-    enrolled = _enroll(matcher, data, view, DataOptions(folder, case), replace)
     path = output or model
-    cv.save(matcher, path)
+    with locked(path):
+        matcher = _load_matcher(model, view)
+        calibrated = getattr(matcher, "threshold_", None) is not None
+        enrolled = _enroll(matcher, data, view, DataOptions(folder, case), replace)
+        cv.save(matcher, path)
     facts = {"output": str(path), "enrolled": enrolled, **describe_gallery(matcher)}
     total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}"
     hint = " The gallery has changed: run crossview calibrate again." if calibrated else ""
@@ -82,17 +81,18 @@ def calibrate(
 
     DATA are labelled samples that the model was not trained on, of enrolled classes or others.
     """
-    matcher = _load_matcher(model, view)
-    _check_gallery(matcher)
-    loaded = DataOptions(folder, case).open_view(matcher, data, view)
-    known = loaded.y.astype(str) != ""
-    X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
-    if not len(y):
-        raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
-    matcher.calibrate(X, y, view, false_match_rate).set_params(probe_view=view)
-    _warn_of_calibration(matcher, y, view, false_match_rate)
     path = output or model
-    cv.save(matcher, path)
+    with locked(path):
+        matcher = _load_matcher(model, view)
+        _check_gallery(matcher)
+        loaded = DataOptions(folder, case).open_view(matcher, data, view)
+        known = loaded.y.astype(str) != ""
+        X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
+        if not len(y):
+            raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
+        matcher.calibrate(X, y, view, false_match_rate).set_params(probe_view=view)
+        _warn_of_same_view(matcher, view)
+        cv.save(matcher, path)
     threshold, of_gallery = float(matcher.threshold_ or 0.0), np.isin(y, matcher.classes_)
     accepted = matcher.kneighbors(X, view, 1)[0][of_gallery, 0] <= threshold
     facts = {
@@ -105,7 +105,8 @@ def calibrate(
         "probes_of_gallery": len(accepted),
         "accepted": float(accepted.mean()) if len(accepted) else None,
     }
-    told = f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {_counted_probes(y)}"
+    probes = f"{counted(len(y), 'probe')} of {counted(len(np.unique(y)), 'class')}"
+    told = f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {probes}"
     if len(accepted):
         told += f"; accepted {accepted.mean():.1%} of {counted(len(accepted), 'probe')} of enrolled classes"
     tell(facts, f"{told}: {path}", as_json)
@@ -143,18 +144,15 @@ def match(
     if gallery is not None and gallery_view is not None:
         _enroll(matcher, gallery, gallery_view, how, replace=True)
     _check_gallery(matcher)
+    matcher._gallery.threshold.check(chosen_metric(matcher), view)
     size = len(matcher.gallery_)
     if k is not None and k > size:
         raise ValueError(f"-k {k} is more than the {counted(size, 'sample')} in the gallery: choose fewer.")
     loaded, damaged = how.open_all(matcher, probes, view)
     for message in damaged:
         warn(message)
-    calibrated_for = threshold_view(matcher)
-    if calibrated_for not in (None, view):
-        warn(
-            f"the threshold was calibrated for view {calibrated_for!r}: calibrate with --view {view} for these probes."
-        )
     rows = _match_rows(matcher, loaded, view, min(k or _MATCHES, size))
+    _warn_of_same_view(matcher, view)
     facts = _recognised(matcher, loaded, [row for row in rows if row["rank"] == 1])
     if output is not None:
         write_rows(rows, output)
@@ -202,35 +200,14 @@ def describe_gallery(matcher: Any) -> dict[str, Any]:
         "gallery": dict(zip(views.tolist(), counts.tolist(), strict=True)),
         "classes": len(matcher.classes_) if len(views) else 0,
         "threshold": getattr(matcher, "threshold_", None),
-        "threshold_view": threshold_view(matcher),
+        "threshold_view": getattr(matcher, "threshold_view_", None),
         "temperature": getattr(matcher, "temperature_", None),
     }
 
 
-def threshold_view(matcher: CrossViewClassifier) -> str | None:
-    """The view whose probes the threshold is for; None without a threshold."""
-    if getattr(matcher, "threshold_", None) is None:
-        return None
-    names: list[str] = unwrap(matcher)[0].view_names_
-    return names[index_of_view(matcher.probe_view, names)]
-
-
-def _warn_of_calibration(matcher: CrossViewClassifier, y: NDArray[Any], view: str, rate: float) -> None:
-    """Warn of a rate that the probes cannot support, and of a gallery that has their view only."""
-    if not supported(len(y), [rate]).all():
-        needs = f"needs {ceil(LEAST_ERRORS / rate - 1e-9)} probes or more" if rate else "cannot be measured"
-        strangers = int(rate * len(y) + 1e-9)
-        above = "the smallest distance" if strangers == 0 else f"all but the {strangers} smallest distances"
-        warn(
-            f"a false match rate of {100 * rate:.6g} % {needs}, got {_counted_probes(y)}: the threshold is below "
-            f"{above} of strangers; choose a higher rate, or calibrate with more samples."
-        )
+def _warn_of_same_view(matcher: CrossViewClassifier, view: str) -> None:
     if (matcher.gallery_views_ == view).all():
-        warn(f"the gallery, too, is of view {view!r} only: probes of another view need their own threshold.")
-
-
-def _counted_probes(y: NDArray[Any]) -> str:
-    return f"{counted(len(y), 'probe')} of {counted(len(np.unique(y)), 'class')}"
+        warn(f"the gallery, too, is of view {view!r} only: samples of one view are compared. Check --view.")
 
 
 def _load_matcher(path: Path, view: str) -> CrossViewClassifier:
@@ -254,10 +231,6 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
     loaded = how.open_view(matcher, data, view)
     held = not replace and hasattr(matcher, "gallery_")
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    taken = set(matcher.gallery_ids_[matcher.gallery_views_ == view].tolist()) if held else set()
-    if ids is not None and (again := [name for name in ids.tolist() if name in taken]):
-        fix = "pass --replace to empty the gallery first, or leave it out"
-        raise ValueError(f"{again[0]!r} of view {view!r} is already in the gallery: {fix}.")
     y = comparable_labels(loaded.y, matcher) if held else loaded.y
     earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
     matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
@@ -350,7 +323,7 @@ def _told(facts: dict[str, Any]) -> str:
 
 def _gallery_file(matcher: CrossViewClassifier) -> bytes:
     """A gallery and what deciding takes as plain arrays; without calibration, the threshold accepts everything."""
-    stream = io.BytesIO()
+    stream, threshold = io.BytesIO(), matcher._gallery.threshold.check(chosen_metric(matcher))
     np.savez(
         stream,
         latent=matcher.gallery_,
@@ -358,7 +331,7 @@ def _gallery_file(matcher: CrossViewClassifier) -> bytes:
         id=matcher.gallery_ids_,
         view=matcher.gallery_views_,
         distance=np.array(chosen_metric(matcher)),
-        threshold=np.array(np.inf if matcher.threshold_ is None else matcher.threshold_),
+        threshold=np.array(np.inf if threshold is None else threshold),
         temperature=np.array(np.nan if matcher.temperature_ is None else matcher.temperature_),
     )
     return stream.getvalue()

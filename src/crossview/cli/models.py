@@ -20,7 +20,7 @@ from crossview._transformer import map_view, unwrap
 from crossview.cli import options as opt
 from crossview.cli.app import app, err, out, print_json, tell
 from crossview.cli.data import DataOptions, check_comparable, check_several_views, describe_data, load_fitted
-from crossview.cli.files import write_rows
+from crossview.cli.files import locked, write_rows
 from crossview.cli.matching import describe_gallery
 from crossview.cli.reports import confirm_replacing
 from crossview.datasets.registry import SOURCES
@@ -93,7 +93,8 @@ def fit(
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     reducer = [] if pca is None and method == "RawFeatures" else [cv.ViewPCA(pca)]
     pipeline = make_pipeline(scaler, *reducer, model.set_params(progress=True)).fit(loaded.views, loaded.y)
-    cv.save(pipeline, output)
+    with locked(output):
+        cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
     tell(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
 
@@ -157,7 +158,8 @@ def tune(
         raise typer.Exit(130) from None
     except ValueError as error:
         raise ValueError(re.sub(r"cv='(\w+)'", r"--folds-of \1", str(error))) from error
-    cv.save(search, output)
+    with locked(output):
+        cv.save(search, output)
     scores.unlink(missing_ok=True)
     if as_json:
         found = {

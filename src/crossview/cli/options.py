@@ -21,13 +21,13 @@ def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--out
         if path is not None and path.is_dir():
             raise IsADirectoryError(f"{path} is a folder: add the name of a file.")
         if path is not None:
-            _check_writable(path.resolve().parent)
+            check_writable(path.resolve().parent)
         return path
 
     return typer.Option(*names, metavar="FILE", callback=check, help=help_text)
 
 
-def _check_writable(folder: Path) -> None:
+def check_writable(folder: Path) -> None:
     """Refuse a folder in which no file can be created; permissions alone do not tell."""
     try:
         with TemporaryFile(dir=folder):

@@ -100,7 +100,7 @@ def are_few_single(sizes: NDArray[np.intp]) -> bool:
 
 def as_labels(names: Sequence[str]) -> NDArray[Any]:
     """Labels as numbers if all are plainly written whole numbers, otherwise as text."""
-    plain = all(name.lstrip("-").isdecimal() and len(name) < 18 and str(int(name)) == name for name in names)
+    plain = all(name.removeprefix("-").isdecimal() and len(name) < 18 and str(int(name)) == name for name in names)
     return np.array([int(name) for name in names] if plain else list(names))
 
 

@@ -40,8 +40,10 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
             f"{file} has no column {id_column!r}, only {there}: add it, or rename the column that says which sample a "
             "row is (in Python, pass its name as id_column)."
         )
-    identities = [_text(value) for value in columns.pop(id_column)]
-    labels = [_text(value) for value in columns.pop(label_column, ())]
+    try:
+        identities, labels = ([*map(_text, columns.pop(name, ()))] for name in (id_column, label_column))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} has names that are not in UTF-8 ({error}): save them as text.") from error
     hint = ", or remove it" if labels else f", remove it, or rename it to {label_column!r} if it has the classes"
     if not columns:
         raise ValueError(f"{file} has no features: add columns of numbers next to {id_column!r} and {label_column!r}.")
@@ -129,7 +131,8 @@ def _check_header(header: Sequence[str], file: Path) -> None:
 
 
 def _text(value: Any) -> str:
-    """An identity or a label as text without blanks around it, the same from text and from numbers."""
+    """An identity or a label as text without blanks around it, the same from text, UTF-8 and numbers."""
+    value = value.decode() if isinstance(value, bytes) else value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
@@ -55,8 +56,8 @@ def check_state(state: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> No
 class InvertedFile:
     """Index of samples, (m, D), by the nearest of some centroids.
 
-    Samples are numbered from 0 in the order in which they are added. Inside, they are in half precision, relative to
-    the centroids: distances are good enough to propose candidates, not to order close ones.
+    Samples are numbered from 0 in the order in which they are added; threads may search meanwhile. Inside, they are in
+    half precision, relative to the centroids: distances are good enough to propose candidates, not to order close ones.
 
     Parameters
     ----------
@@ -81,6 +82,7 @@ class InvertedFile:
         self.centroids = np.ascontiguousarray(centroids, dtype=np.float32)
         self.origin = np.asarray(origin, dtype=np.float64)
         self.scale = float(scale)
+        self._lock = RLock()
         n_lists, D = self.centroids.shape
         self._parts: list[Indices] = []
         self._sizes = np.zeros(n_lists, dtype=np.int64)
@@ -135,9 +137,10 @@ class InvertedFile:
     @property
     def lists(self) -> Indices:
         """List of every sample, (m,)."""
-        if len(self._parts) != 1:  # joined when needed, so that many small additions stay cheap
-            self._parts = [np.concatenate([np.empty(0, np.int32), *self._parts])]
-        return self._parts[0]
+        with self._lock:
+            if len(self._parts) != 1:  # joined when needed, so that many small additions stay cheap
+                self._parts = [np.concatenate([np.empty(0, np.int32), *self._parts])]
+            return self._parts[0]
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -152,9 +155,10 @@ class InvertedFile:
         for rows in _chunks(len(X)):
             x = self._single(X[rows])
             nearest = self._quantiser.search(x, 1)[1][:, 0] if lists is None else lists[rows].astype(np.int64)
-            add_preassigned(self._index, x, nearest)
-            self._parts.append(nearest.astype(np.int32))
-            self._sizes += np.bincount(nearest, minlength=len(self._sizes))
+            with self._lock:
+                add_preassigned(self._index, x, nearest)
+                self._parts.append(nearest.astype(np.int32))
+                self._sizes += np.bincount(nearest, minlength=len(self._sizes))
 
     def search(
         self,
@@ -170,11 +174,12 @@ class InvertedFile:
         `inside` or `outside` restricts the search to consecutive samples, or to all others. Only lists that hold such
         samples count as probes, so a query surrounded by samples that are left out still reaches the others.
         """
-        params = self._parameters(n_probes, inside, outside)
         ids = np.empty((len(queries), k), dtype=np.intp)
         distances = np.empty((len(queries), k))
         for rows in _chunks(len(queries)):
-            distances[rows], ids[rows] = self._index.search(self._single(queries[rows]), k, params=params)
+            with self._lock:
+                params = self._parameters(n_probes, inside, outside)
+                distances[rows], ids[rows] = self._index.search(self._single(queries[rows]), k, params=params)
         distances[ids < 0] = np.inf
         distances *= self.scale**2
         return ids, distances

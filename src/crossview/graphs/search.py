@@ -28,6 +28,8 @@ def find_patches(
     centres: Indices | None = None,
 ) -> tuple[Patches, float]:
     """Patches of some or all samples, and the recall of their neighbours against exact search."""
+    if method == "approximate" and is_tensor(X):
+        raise ValueError("neighbours='approximate' does not work on tensors (set device=None): use neighbours='auto'.")
     method = "exact" if is_tensor(X) else resolve(method, len(X), len(X) if centres is None else len(centres))
     within, between = class_neighbours(X, classes, n_within, n_between, centres=centres, method=method)
     approximate = method == "approximate"

@@ -97,13 +97,14 @@ def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Arr
 
 
 def largest_threshold(other: Array, false_positive_rate: float) -> float:
-    """Largest distance at which at most a share of searches returns a class, from those to the nearest class.
+    """Largest distance at which at most a share of further searches returns a class on average; 0 if there is none.
 
-    It stays clear of the first search that must return nothing: computed again, with other threads or in other chunks,
-    its distance may differ in the last digits.
+    From the distances of n searches to the nearest class: a further one is below the k-th smallest with a probability
+    of k / (n + 1). The threshold stays clear of that: computed again, with other threads or in other chunks, a distance
+    may differ in the last digits.
     """
-    first = int(false_positive_rate * len(other) * _ROUNDING)
-    return float(np.sort(other)[first] * (1.0 - _CLEAR))
+    k = int(false_positive_rate * (len(other) + 1) * _ROUNDING)
+    return float(np.sort(other)[k - 1] * (1.0 - _CLEAR)) if k else 0.0
 
 
 def false_negative_rate(own: Array, other: Array, fpir: float, weights: Array) -> Array:

@@ -1,13 +1,14 @@
 """Search for the nearest enrolled samples: exactly, by an approximate index, or on a device.
 
-An engine keeps what it needs to know about the samples besides the samples themselves. They are passed to each call,
-and may have become more since the last one.
+An engine keeps what it needs to know about the samples besides the samples themselves, which are passed to each call.
+It never changes, so any number of threads may search; `extended` gives another engine for these and further samples.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _PROBES = 256  # compared with a tile of the gallery at a time
 _BATCH = 1 << 12  # probes whose candidates are held at a time
 _PAIRS = 1 << 16  # distances computed from differences at a time
 _SAFE = 2.0**300  # squares of larger values, and of smaller ones than its inverse, may overflow or vanish
+_FIRST = 1 << 10  # samples whose mean is the origin
 _FAR = 1e3  # distance of the samples from zero, in units of their spread, up to which products are accurate
 
 _QUERIES, _NEIGHBOURS = 200, 10  # of the sample that recall is measured on
@@ -43,26 +45,29 @@ class ExactSearch:
     """
 
     def __init__(self, metric: str) -> None:
-        self.metric = metric
+        self.metric, self.size = metric, 0
         self._norms = GrowingArray(np.empty(0))  # squares of distances from the origin, or lengths for cosines
         self._origin: Any = None
         self._largest = self._total = self._longest = 0.0
 
-    def update(self, samples: Array) -> None:
-        """Take notice of new samples at the end."""
-        if self._origin is None:
-            self._origin = samples.mean(axis=0) if self.metric == "euclidean" else np.zeros(samples.shape[1])
-        start = len(self._norms)
+    def extended(self, samples: Array) -> ExactSearch:
+        """The engine for these samples, of which it knows the first ones."""
+        # The origin depends on the samples alone, not on how they came: a gallery from a file gives the same answers.
+        new = copy(self) if self.size >= _FIRST else ExactSearch(self.metric)
+        start, new.size = new.size, len(samples)
+        if not start:
+            new._origin = samples[:_FIRST].mean(axis=0) * (self.metric == "euclidean")
         for rows in batches(len(samples) - start, _PAIRS):
             X = samples[start:][rows]
-            centred = X - self._origin
+            centred = X - new._origin
             lengths = _lengths(X)
             with np.errstate(over="ignore"):
                 squares = np.einsum("ij,ij->i", centred, centred)
-                self._total += float(squares.sum())
-            self._longest = max(self._longest, float(lengths.max()))
-            self._largest = max(self._largest, float(np.abs(centred).max()))
-            self._norms.append(squares if self.metric == "euclidean" else np.where(lengths, lengths, 1.0))
+                new._total += float(squares.sum())
+            new._longest = max(new._longest, float(lengths.max()))
+            new._largest = max(new._largest, float(np.abs(centred).max()))
+            new._norms = new._norms.extended(squares if self.metric == "euclidean" else np.where(lengths, lengths, 1.0))
+        return new
 
     def is_regular(self, probes: Array) -> bool:
         """Whether products give distances that are accurate enough to tell candidates."""
@@ -76,7 +81,6 @@ class ExactSearch:
 
     def nearest(self, samples: Array, probes: Array, k: int) -> tuple[Array, Indices]:
         """Distances and rows of the k nearest samples, (t, k), nearest first; ties in the order of the samples."""
-        self.update(samples)
         if not self.is_regular(probes):
             return nearest(distances_in_chunks(samples, probes, self.metric), k)
         parts = []
@@ -90,7 +94,6 @@ class ExactSearch:
         self, samples: Array, codes: Indices, n_classes: int, probes: Array
     ) -> Iterator[tuple[slice, Array]]:
         """Distances to the nearest sample of every class, (probes, classes), for some probes at a time."""
-        self.update(samples)
         regular = self.is_regular(probes)
         for rows in batches(len(probes), max(1, min(_PROBES, 4 * _TILE // n_classes))):
             smallest = np.full((rows.stop - rows.start, n_classes), np.inf)
@@ -156,11 +159,12 @@ class ApproximateSearch:
     """Ask an inverted file for candidates, and compute their distances exactly.
 
     The number of lists that a search visits is the smallest power of two that finds 99 % of the nearest samples, as
-    measured on samples of the gallery. `recall` is the share found.
+    measured on samples of the gallery. `recall` is the share found. Extensions share the file, in which an engine
+    ignores what it does not know.
     """
 
     def __init__(self, metric: str, index: InvertedFile, n_probes: int, recall: float, n_measured: int) -> None:
-        self.metric, self.index = metric, index
+        self.metric, self.index, self.size = metric, index, len(index)
         self.n_probes, self.recall, self._n_measured = n_probes, recall, n_measured
 
     @classmethod
@@ -168,7 +172,7 @@ class ApproximateSearch:
         """Index samples, and measure the recall."""
         report(now=f"clustering {len(samples):,} samples")
         found = cls(exact.metric, InvertedFile.train(_rows(samples, exact.metric)), 1, 1.0, 0)
-        return found.updated(samples, exact)
+        return found.extended(samples, exact)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], samples: Array) -> ApproximateSearch:
@@ -180,22 +184,24 @@ class ApproximateSearch:
     @property
     def state(self) -> dict[str, Any]:
         """Plain arrays and numbers that, together with the samples, make up the index."""
-        parts = {**self.index.state, "scale": float(self.index.scale)}
+        parts = {**self.index.state, "lists": self.index.lists[: self.size], "scale": float(self.index.scale)}
         measured = {"n_probes": self.n_probes, "recall": self.recall, "n_measured": self._n_measured}
         return {**parts, "metric": self.metric, **measured}
 
-    def updated(self, samples: Array, exact: ExactSearch) -> ApproximateSearch:
+    def extended(self, samples: Array, exact: ExactSearch) -> ApproximateSearch:
         """The index with new samples at the end, or a new one if their number has become a multiple."""
-        if list_count(len(samples)) >= _GROWTH * len(self.index.centroids):
+        # There are other samples in the index if an enrolment has failed after they were added.
+        if list_count(len(samples)) >= _GROWTH * len(self.index.centroids) or len(self.index) > self.size:
             return ApproximateSearch.build(samples, exact)
-        new = samples[len(self.index) :]
+        found, new = copy(self), samples[self.size :]
         report(more=len(new), now="adding samples to the index")
         for rows in batches(len(new), _PAIRS):
             self.index.add(_rows(new[rows], self.metric))
             report(rows.stop - rows.start)
+        found.size = len(samples)
         if len(samples) >= 2 * self._n_measured:
-            self._measure(samples, exact)
-        return self
+            found._measure(samples, exact)
+        return found
 
     def nearest(self, samples: Array, probes: Array, k: int, exact: ExactSearch) -> tuple[Array, Indices]:
         """As `ExactSearch.nearest`, but a sample may be missed."""
@@ -213,6 +219,7 @@ class ApproximateSearch:
         """As above, padded with -1."""
         n_candidates = min(len(samples), k + k // 4 + 8)  # in single precision, the order of close ones is uncertain
         candidates, _ = self.index.search(_rows(probes, self.metric), n_candidates, n_probes=n_probes)
+        candidates[candidates >= self.size] = -1
         rows, places = np.nonzero(candidates >= 0)
         distances = np.full(candidates.shape, np.inf)
         columns = candidates[rows, places]
@@ -250,15 +257,17 @@ class TensorSearch:
     """Compare probes with all samples on a device; answers are exact."""
 
     def __init__(self, metric: str, device: Any) -> None:
-        self.metric, self.device = metric, device
-        self._samples: Rows | None = None
+        self.metric, self.device, self.size = metric, device, 0
+        self._samples: Rows = None
+
+    def extended(self, samples: Array) -> TensorSearch:
+        """As `ExactSearch.extended`."""
+        new, added = copy(self), to_device(samples[self.size :], self.device)
+        new.size, new._samples = len(samples), concatenate(self._samples, added) if self.size else added
+        return new
 
     def nearest(self, samples: Array, probes: Rows, k: int) -> tuple[Array, Indices]:
         """As `ExactSearch.nearest`."""
-        held = 0 if self._samples is None else len(self._samples)
-        if held < len(samples):
-            new = to_device(samples[held:], self.device)
-            self._samples = new if self._samples is None else concatenate(self._samples, new)
         return nearest_tensors(self._samples, to_device(probes, self.device), k, self.metric)
 
 

@@ -23,7 +23,7 @@ from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.recognition.probes import labelled_samples
 from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.recognition.searches import Searches, Side, search
-from crossview.views import ViewInput, Views, index_of_view
+from crossview.views import ViewInput, Views
 
 __all__ = ["Evaluation", "evaluate", "evaluate_probes"]
 
@@ -181,11 +181,10 @@ def evaluate_probes(
     latent = to_numpy(map_view(matcher, X, view))
     labels = _known_labels(y, len(latent))
     probes, classes = labelled_samples(latent, labels, matcher.gallery_labels_)
-    names = unwrap(matcher)[0].view_names_
-    name = names[index_of_view(view, names)]
+    name = matcher._view_name(view)
     enrolled = has_label(matcher.gallery_labels_)
     gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
-    threshold = getattr(matcher, "threshold_", None)
+    threshold = matcher._gallery.threshold.check(chosen, name)
     if threshold is None and not np.isin(classes, gallery[2]).any():
         raise ValueError(
             "none of these classes is enrolled, and the model is not calibrated: enrol some of them, or run crossview "

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any
+from threading import RLock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,8 +40,29 @@ class SearchOptions:
     progress: bool = False
 
 
+class Threshold(NamedTuple):
+    """Distance beyond which a probe is unknown, if there is one, and the metric and the view of probes it is for."""
+
+    distance: float | None = None
+    metric: str | None = None  # None if it is not known: in files of earlier versions
+    view: str | None = None
+
+    def check(self, metric: str, view: str | None = None) -> float | None:
+        """The distance, unless it is for another metric or for probes of another view."""
+        if self.metric not in (None, metric):
+            raise ValueError(
+                f"the threshold is for metric={self.metric!r}: calibrate again for {metric!r}, or set it back."
+            )
+        if view is not None and self.view not in (None, view):
+            raise ValueError(f"the threshold is for view {self.view!r}: calibrate with probes of view {view!r}.")
+        return self.distance
+
+
 class Gallery:
-    """Enrolled samples. Adding to them takes time in proportion to what is added, on average.
+    """Enrolled samples and the threshold that was set for them, which never change.
+
+    `extended` gives another gallery, in time in proportion to what is added, on average. It shares memory with this
+    one, so only the latest may be extended, by one thread at a time; any number of threads may search all of them.
 
     Parameters
     ----------
@@ -55,15 +78,16 @@ class Gallery:
         self, samples: Array, labels: Labels, ids: Labels, views: Labels, index: Mapping[str, Any] | None = None
     ) -> None:
         self._samples, self._ids = GrowingArray(samples), GrowingArray(ids)
-        self._classes, self._views = _Codes(labels), _Codes(views)
+        self._classes, self._views = _Codes(labels).extended(labels), _Codes(views).extended(views)
         self._numbered: set[str] = set()  # views whose ids are all running numbers
         self._taken: dict[str, set[str]] = {}  # ids by view, once they are needed
         sizes = np.bincount(self._views.codes).tolist()
         self._sizes = Counter(dict(zip(self._views.names.tolist(), sizes, strict=True)))  # by view
-        self._exact_engines: dict[str, ExactSearch] = {}
-        self._tensor_engines: dict[tuple[str, str], TensorSearch] = {}
+        self._engines: dict[tuple[str, str | None], Any] = {}  # by metric and device
         self._index: ApproximateSearch | None = None
         self._index_state = index  # until the index is needed
+        self._lock = RLock()  # of the engines
+        self.threshold = Threshold()
 
     @classmethod
     def of_view(cls, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> Gallery:
@@ -73,23 +97,29 @@ class Gallery:
         gallery._numbered = {view} if ids is None else set()
         return gallery
 
-    def append(self, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> None:
-        """Add samples of a view."""
-        held = self._sizes[view]
+    def extended(self, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> Gallery:
+        """The gallery with samples of a view added, and without a threshold, which depends on the samples."""
+        new, held = copy(self), self._sizes[view]
         if ids is None and (view in self._numbered or not held):
             names = _running_numbers(held, len(samples))
-            self._numbered.add(view)
+            new._numbered = self._numbered | {view}
         else:
-            taken = self.ids_taken(view)
+            taken = self._ids_taken(view)
             names = _free_numbers(taken, len(samples)) if ids is None else _check_ids(ids, len(samples), taken, view)
-            self._numbered.discard(view)
+            new._numbered = self._numbered - {view}
         if view in self._taken:
             self._taken[view].update(names.tolist())
-        self._samples.append(samples)
-        self._classes.append(labels)
-        self._ids.append(names)
-        self._views.append(np.full(len(samples), view))
-        self._sizes[view] += len(samples)
+        new._samples, new._ids = self._samples.extended(samples), self._ids.extended(names)
+        new._classes, new._views = self._classes.extended(labels), self._views.extended(np.full(len(samples), view))
+        new._sizes = self._sizes + Counter({view: len(samples)})
+        new._engines, new._lock, new.threshold = dict(self._engines), RLock(), Threshold()
+        return new
+
+    def calibrated(self, *threshold: Any) -> Gallery:
+        """The same gallery with a threshold."""
+        new = copy(self)
+        new.threshold = Threshold(*threshold)
+        return new
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -124,19 +154,21 @@ class Gallery:
         """Their number, known without sorting them."""
         return len(self._classes.names)
 
-    def labels_of(self, rows: Indices) -> Labels:
-        """Classes of some samples."""
-        return self._classes.names[self._classes.codes[rows]]
+    def vote(self, rows: Indices) -> Labels:
+        """The class of most samples in every row of a table, (t, k); of classes with as many, the first."""
+        codes = self._classes.codes[rows]
+        votes = sum(codes == column[:, None] for column in codes.T)  # as many numbers at a time as there are distances
+        return np.asarray(self._classes.names[codes[np.arange(len(codes)), np.argmax(votes, axis=1)]])
 
     def enrolled(self, labels: Labels) -> Mask:
         """Which labels are classes of the gallery."""
         return self._classes.contains(labels)
 
-    def ids_taken(self, view: str) -> set[str]:
-        """The ids of a view."""
+    def _ids_taken(self, view: str) -> set[str]:
+        """The ids of a view. Others are among those that are kept if an enrolment has failed: they are found anew."""
         if not self._sizes[view]:
             return set()
-        if view not in self._taken:
+        if len(self._taken.get(view, ())) != self._sizes[view]:
             self._taken[view] = set(self.ids[self.views == view].tolist())
         return self._taken[view]
 
@@ -152,13 +184,14 @@ class Gallery:
         return 1.0 if state is None else float(state["recall"])
 
     def prepare(self, options: SearchOptions) -> None:
-        """Build the index if searches are to use one, or bring it up to date."""
+        """Make ready what searches need: the index if they are to use one, which is dropped otherwise."""
         if self._is_approximate(options):
-            n_new = len(self) - (0 if self._index is None else len(self._index.index))
+            n_new = len(self) - (0 if self._index is None else self._index.size)
             with reporting("Indexing the gallery", options.progress and n_new >= _MANY):
                 self._approximate(options.metric)
         else:
             self._index = self._index_state = None
+            self._engine(options.metric, options.device)
 
     def reporting(self, n_probes: int, options: SearchOptions) -> AbstractContextManager[None]:
         """Report on the progress of searches in this context, if wanted and if they may take seconds."""
@@ -166,22 +199,16 @@ class Gallery:
 
     def nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
         """Distances and rows of the k nearest samples of every probe, (t, k), nearest first."""
-        with self.reporting(len(probes), options):
-            report(more=len(probes))
-            return self._nearest(probes, k, options)
-
-    def _nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
         device = options.device
         if device is None and is_tensor(probes) and probes.device.type != "cpu":
             device = str(probes.device)
-        if self._is_approximate(options) and (device is None or options.neighbours == "approximate"):
-            exact, index = self._exact(options.metric), self._approximate(options.metric)
-            return index.nearest(self.samples, to_numpy(probes), k, exact)
-        if device is None:
-            return self._exact(options.metric).nearest(self.samples, to_numpy(probes), k)
-        key = device, options.metric
-        engine = self._tensor_engines.setdefault(key, TensorSearch(options.metric, device))
-        return engine.nearest(self.samples, probes, k)
+        with self.reporting(len(probes), options):
+            report(more=len(probes))
+            if self._is_approximate(options) and (device is None or options.neighbours == "approximate"):
+                exact, index = self._engine(options.metric), self._approximate(options.metric)
+                return index.nearest(self.samples, to_numpy(probes), k, exact)
+            engine: ExactSearch | TensorSearch = self._engine(options.metric, device)
+            return engine.nearest(self.samples, to_numpy(probes) if device is None else probes, k)
 
     def nearest_classes(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Labels, Array]:
         """The k nearest classes of every probe, (t, k), and their distances: those to their nearest samples.
@@ -214,7 +241,7 @@ class Gallery:
     def class_distances(self, probes: Rows, options: SearchOptions) -> Iterator[tuple[slice, Array]]:
         """Distances to the nearest sample of every class, (probes, classes), for some probes at a time; exact."""
         codes, (classes, order) = self._classes.codes, self._classes.unique
-        exact = self._exact(options.metric)
+        exact: ExactSearch = self._engine(options.metric)
         with self.reporting(len(probes), options):
             report(more=len(probes))
             for rows, block in exact.class_distances(self.samples, codes, len(classes), to_numpy(probes)):
@@ -225,40 +252,52 @@ class Gallery:
             return options.device is None and len(self) >= _LARGE and is_installed()
         return options.neighbours == "approximate"
 
-    def _exact(self, metric: str) -> ExactSearch:
-        return self._exact_engines.setdefault(metric, ExactSearch(metric))
+    def _engine(self, metric: str, device: str | None = None) -> Any:
+        """What `prepare` makes ready; after loading, or with other parameters, the first search does."""
+        key = metric, device
+        with self._lock:
+            if key not in self._engines:
+                self._engines[key] = ExactSearch(metric) if device is None else TensorSearch(metric, device)
+            if self._engines[key].size < len(self):
+                self._engines[key] = self._engines[key].extended(self.samples)
+            return self._engines[key]
 
     def _approximate(self, metric: str) -> ApproximateSearch:
-        exact, state = self._exact(metric), self._index_state
-        if self._index is None and state is not None and state["metric"] == metric:
-            self._index = ApproximateSearch.from_state(state, self.samples)
-        if self._index is None or self._index.metric != metric:
-            self._index = ApproximateSearch.build(self.samples, exact)
-        self._index_state = None
-        self._index = self._index.updated(self.samples, exact)
-        return self._index
+        with self._lock:
+            exact, state, index = self._engine(metric), self._index_state, self._index
+            if index is None and state is not None and state["metric"] == metric:
+                index = ApproximateSearch.from_state(state, self.samples)
+            if index is None or index.metric != metric:
+                index = ApproximateSearch.build(self.samples, exact)
+            elif index.size < len(self):
+                index = index.extended(self.samples, exact)
+            self._index, self._index_state = index, None
+            return index
 
 
 class _Codes:
-    """Labels as numbers in the order in which they first occur: small, and quick to compare."""
+    """Labels as numbers in the order in which they first occur: small, and quick to compare. At first, none."""
 
     def __init__(self, labels: Labels) -> None:
-        self._numbers: dict[Any, int] = {}
+        self._numbers: dict[Any, int] = {}  # also of labels that extensions have
         self._codes = GrowingArray(np.empty(0, dtype=np.int32))
         self._names = GrowingArray(labels[:0])
         self._unique: tuple[Labels, Indices] | None = None
-        self.append(labels)
 
-    def append(self, labels: Labels) -> None:
-        numbers, known = self._numbers, self.names
+    def extended(self, labels: Labels) -> _Codes:
+        found = copy(self)
+        if len(self._numbers) > len(self.names):  # of an extension that was given up
+            found._numbers = {name: code for code, name in enumerate(self.names.tolist())}
+        numbers = found._numbers
         for rows in batches(len(labels), _CHUNK):
             some = labels[rows]
             codes = np.array([numbers.setdefault(label, len(numbers)) for label in some.tolist()], dtype=np.int32)
-            new = np.flatnonzero(codes >= len(self.names))
-            self._names.append(some[new[np.unique(codes[new], return_index=True)[1]]])
-            self._codes.append(codes)
-        if len(self.names) > len(known) or self.names.dtype != known.dtype:
-            self._unique = None
+            new = np.flatnonzero(codes >= len(found.names))
+            found._names = found._names.extended(some[new[np.unique(codes[new], return_index=True)[1]]])
+            found._codes = found._codes.extended(codes)
+        if len(found.names) > len(self.names) or found.names.dtype != self.names.dtype:
+            found._unique = None
+        return found
 
     @property
     def codes(self) -> Indices:
@@ -283,7 +322,8 @@ class _Codes:
         return self.names[self.codes]
 
     def contains(self, labels: Labels) -> Mask:
-        return np.array([label in self._numbers for label in labels.tolist()], dtype=bool)
+        n = len(self.names)
+        return np.array([self._numbers.get(label, n) < n for label in labels.tolist()], dtype=bool)
 
 
 def _first_occurrences(codes: Indices) -> Mask:
@@ -312,7 +352,7 @@ def _check_ids(ids: ArrayLike, n: int, taken: set[str], view: str) -> Labels:
     listed = names.tolist()
     for name in listed:
         if name in taken:
-            fix = "pass replace=True to empty the gallery first, or leave it out"
+            fix = "pass replace=True (--replace) to empty the gallery first, or leave it out"
             raise ValueError(f"{name!r} of view {view!r} is already in the gallery: {fix}.")
     if len(set(listed)) < n:
         unique, counts = np.unique(names, return_counts=True)

@@ -1,5 +1,8 @@
 """Enrol a gallery from one view and recognise probes from another."""
 
+import warnings
+from math import ceil
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -36,11 +39,13 @@ from crossview.recognition.probabilities import (
 )
 from crossview.recognition.probes import Samples, labelled_samples, latent_samples
 from crossview.recognition.search import EmbeddingSearchCV
+from crossview.recognition.searches import LEAST_ERRORS, supported
 from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 
-GALLERY_ATTRIBUTES = ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_")
+GALLERY_ATTRIBUTES = ["gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_"]
+GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
 """Plain values that a gallery is stored as."""
 
 
@@ -63,8 +68,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     metric : {"euclidean", "cosine"}, optional
         The distance. The default is the one that a search chose, or else Euclidean.
     unknown_label : optional
-        Label of probes that are farther from the gallery than the threshold. The default is -1, or "unknown" if the
-        classes are strings.
+        Label of probes that are farther from the gallery than the threshold, which must not be a class. The default is
+        -1, or "unknown" if the classes are strings.
     calibration_folds : int, optional
         Number of folds in which `fit` estimates the temperature of `predict_proba`, each of which fits another copy of
         the embedding, with the parameters that a search chose. None saves that time; call `calibrate` instead.
@@ -77,7 +82,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         library is installed and `device` is None. Probabilities always take all samples into account.
     device : str, optional
         The device of PyTorch, such as "cuda", on which exact searches run. Probes that are tensors are searched for on
-        their own device.
+        their own device, unless `neighbours` is "approximate".
     progress : bool
         Whether to show the progress of long searches and of indexing on stderr.
 
@@ -93,8 +98,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Their ids, and the names of the views they were seen from.
     neighbour_recall_ : float
         Share of the nearest samples that searches find, measured on enrolled samples: 1 for exact search.
-    threshold_ : float or None
-        Distance beyond which a probe is unknown; None before calibration.
+    threshold_, threshold_view_ : float and str, or None
+        Distance beyond which a probe is unknown, and the view of the probes it is for; None before calibration.
     temperature_ : float or None
         Scale of the distances in `predict_proba`; None if it has not been estimated.
 
@@ -118,8 +123,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     array(['ada', 'bob'], dtype='<U3')
     """
 
-    threshold_: float | None
     temperature_: float | None
+    temperature_metric_: str | None = None  # None in files of earlier versions
     _gallery: Gallery
 
     def __init__(
@@ -151,16 +156,17 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        state.pop("_writing", None)
         if (gallery := state.pop("_gallery", None)) is not None:
             parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
-            state |= zip(GALLERY_ATTRIBUTES, parts, strict=True)
+            state |= zip(GALLERY_ATTRIBUTES, parts + gallery.threshold, strict=True)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        arrays = [state[name] for name in GALLERY_ATTRIBUTES if name in state]
         super().__setstate__({name: value for name, value in state.items() if name not in GALLERY_ATTRIBUTES})
-        if arrays:
-            self._gallery = Gallery(*arrays)
+        if "gallery_" in state:
+            parts: list[Any] = [state.get(name) for name in GALLERY_ATTRIBUTES]
+            self._gallery = Gallery(*parts[:5]).calibrated(*parts[5:])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -194,6 +200,21 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def gallery_views_(self) -> Labels:
         """Names of the views that the enrolled samples were seen from."""
         return self._gallery.views
+
+    @property
+    def threshold_(self) -> float | None:
+        """Distance beyond which a probe is unknown; None before calibration."""
+        return self._gallery.threshold.distance
+
+    @threshold_.setter
+    def threshold_(self, distance: float | None) -> None:
+        with self._lock:
+            self._gallery = self._enrolled().calibrated(distance)
+
+    @property
+    def threshold_view_(self) -> str | None:
+        """The view whose probes the threshold is for; None without a threshold."""
+        return self._gallery.threshold.view
 
     @property
     def neighbour_recall_(self) -> float:
@@ -233,6 +254,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             metric, folds = chosen_metric(self), self.calibration_folds
             relative = held_out_temperature(best, checked, labels, pair, metric, folds, self.random_state)
             self.temperature_ = None if relative is None else relative * spread(self.gallery_, metric)
+            self.temperature_metric_ = metric
         return self
 
     def enroll(
@@ -267,16 +289,16 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._check_params(enrolling=True)
         view = self.gallery_view if view is None else view
         latent = to_numpy(self._latent(X, view))
-        names = unwrap(self.embedding_)[0].view_names_
-        name = names[index_of_view(view, names)]
-        labels = as_labels(y, len(latent))
-        if replace or not hasattr(self, "_gallery"):
-            self._gallery = Gallery.of_view(latent, labels, ids, name)
-        else:
-            check_same_kind(labels, self._gallery.labels_of(np.arange(1)))  # without sorting all classes
-            self._gallery.append(latent, labels, ids, name)
-        self.threshold_ = None
-        self._gallery.prepare(self._search_options())
+        name, labels = self._view_name(view), as_labels(y, len(latent))
+        with self._lock:
+            held = None if replace else getattr(self, "_gallery", None)
+            if held is not None:
+                check_same_kind(labels, held.vote(np.zeros((1, 1), dtype=np.intp)))  # without sorting all classes
+            gallery = (held.extended if held else Gallery.of_view)(latent, labels, ids, name)
+            if self.unknown_label is not None:  # the default may be a class until there is a threshold
+                self._unknown(gallery)
+            gallery.prepare(self._search_options())
+            self._gallery = gallery
         return self
 
     def kneighbors(
@@ -298,7 +320,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         distances, indices : ndarray of shape (t, n_neighbors)
             Distances, in ascending order, and rows of ``gallery_``, in the order of enrolment.
         """
-        return self._nearest(self._latent(X, view), self.n_neighbors if n_neighbors is None else n_neighbors)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        return self._nearest(self._latent(X, view), k, self._enrolled())
 
     def predict(self, X: Samples, view: int | str | None = None) -> Labels:
         """Predict the classes of probes. After calibration, probes beyond the threshold get the unknown label.
@@ -313,7 +336,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         labels : ndarray of shape (t,)
             Predicted classes.
         """
-        return self._predict(self._latent(X, view))
+        return self._predict(self._latent(X, view), view, self._enrolled())
 
     def predict_proba(self, X: Samples, view: int | str | None = None) -> Array:
         """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
@@ -332,9 +355,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             One column per class, in the order of ``classes_``. The threshold has no influence.
         """
         probes, gallery, metric = self._latent(X, view), self._enrolled(), chosen_metric(self)
-        if self.temperature_ is None:
+        if self.temperature_ is None or self.temperature_metric_ not in (None, metric):
             raise ValueError(
-                "the temperature of the probabilities has not been estimated: call calibrate with samples that were "
+                f"the temperature has not been estimated for metric={metric!r}: call calibrate with samples that were "
                 "not used for training, or fit with calibration_folds=3 and more samples per class."
             )
         chunks = gallery.class_distances(probes, self._search_options())
@@ -366,9 +389,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Set the threshold beyond which a probe is unknown, and the temperature of the probabilities.
 
-        Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is set so
-        that the given share of probes still finds a match. The temperature is the one with the smallest log loss on
-        probes of enrolled classes; if there are none, it stays as it is.
+        Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is the
+        largest at which at most the given share of further probes like these finds a match on average. If they are of
+        classes that the embedding was trained on, more strangers of new classes are accepted. The temperature is the
+        one with the smallest log loss on probes of enrolled classes; if there are none, it stays as it is.
 
         Parameters
         ----------
@@ -378,28 +402,43 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (t,)
             The classes of the probes, enrolled or not.
         false_match_rate : float
-            Share of probes from classes outside the gallery that may still be matched.
+            Share of probes from classes outside the gallery that may still be matched. A warning says if it is too
+            low for the number of probes; below 1 / (number + 1), every probe is unknown.
 
         Returns
         -------
         self : CrossViewClassifier
-            The calibrated matcher.
+            The calibrated matcher. The threshold is for the view of the probes and for the distance in use.
         """
         if not 0.0 <= false_match_rate < 1.0:
             raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
-        gallery, metric = self._enrolled(), chosen_metric(self)
-        probes, labels = self._labelled(X, y, view)
-        if len(gallery.classes) < 2:
-            raise ValueError("the gallery has only one class: enrol others before calibrating.")
-        nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
-        others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
-        self.threshold_ = largest_threshold(others, false_match_rate)
-        enrolled = np.flatnonzero(gallery.enrolled(labels))
-        chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
-        if len(chosen):
-            chunks = gallery.class_distances(probes[chosen], self._search_options())
-            of_classes = np.concatenate([block for _, block in chunks])
-            self.temperature_ = fit_temperature(of_classes, np.searchsorted(gallery.classes, labels[chosen]), metric)
+        with self._lock:
+            gallery, metric = self._enrolled(), chosen_metric(self)
+            probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
+            self._unknown(gallery)
+            if len(gallery.classes) < 2:
+                raise ValueError("the gallery has only one class: enrol others before calibrating.")
+            nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
+            others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
+            threshold = largest_threshold(others, false_match_rate), metric, self._view_name(view)
+            enrolled = np.flatnonzero(gallery.enrolled(labels))
+            chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
+            if len(chosen):
+                chunks = gallery.class_distances(probes[chosen], self._search_options())
+                of_classes = np.concatenate([block for _, block in chunks])
+                codes = np.searchsorted(gallery.classes, labels[chosen])
+                self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
+            self._gallery = gallery.calibrated(*threshold)
+        if not supported(len(labels), [false_match_rate]).all():
+            least = (
+                f"{ceil(LEAST_ERRORS / false_match_rate - 1e-9)} probes or more"
+                if false_match_rate
+                else "infinitely many"
+            )
+            needs = f"a false match rate of {100 * false_match_rate:.6g} % needs {least}"
+            effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
+            fix = "choose a higher rate, or calibrate with more samples"
+            warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)
         return self
 
     def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
@@ -417,17 +456,17 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             The classes of the probes.
         """
         gallery = self._enrolled()
-        probes, labels = self._labelled(X, y, view)
+        probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
         strangers = ~gallery.enrolled(labels)
-        if self.threshold_ is None:
+        if gallery.threshold.distance is None:
             if strangers.all():
                 raise ValueError(
                     "no probe has its class in the gallery: check the labels, enrol samples of these classes, or split "
                     "samples instead of classes."
                 )
             probes, labels, strangers = probes[~strangers], labels[~strangers], strangers[~strangers]
-        predicted = self._predict(probes)
-        return float(np.mean(np.where(strangers, predicted == self._unknown(), predicted == labels)))
+        predicted = self._predict(probes, view, gallery)
+        return float(np.mean(np.where(strangers, predicted == self._unknown(gallery), predicted == labels)))
 
     def _check_params(self, *, enrolling: bool = False) -> None:
         check_count(self.n_neighbors, "n_neighbors", least=1)
@@ -437,6 +476,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             check_count(self.calibration_folds, "calibration_folds", least=2)
         check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
         check_device(self.device)
+        if self.neighbours == "approximate" and self.device is not None:
+            raise ValueError("neighbours='approximate' searches on the CPU: set device=None, or neighbours='exact'.")
         check_flag(self.progress, "progress")
         if enrolling and self.neighbours == "approximate":
             load_faiss()  # if it is missing, nothing is learned or enrolled
@@ -451,7 +492,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         except NotFittedError:
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted: call fit, or give it a fitted embedding.") from None
-        self.embedding_, self.temperature_ = self.embedding, None
+        for name, value in (("temperature_", None), ("embedding_", self.embedding)):
+            self.__dict__.setdefault(name, value)  # unless another thread has been here
 
     def _search_options(self) -> SearchOptions:
         self._check_params()
@@ -461,8 +503,16 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._adopt_fitted_embedding()
         return latent_samples(self.embedding_, X, self.probe_view if view is None else view, missing=missing)
 
-    def _labelled(self, X: Samples, y: ArrayLike, view: int | str | None) -> tuple[Rows, Labels]:
-        return labelled_samples(self._latent(X, view, missing=True), y, self._gallery.classes)
+    def _view_name(self, view: int | str | None) -> str:
+        """Name of a view, by default that of probes."""
+        names: list[str] = unwrap(self.embedding_)[0].view_names_
+        return names[index_of_view(self.probe_view if view is None else view, names)]
+
+    @property
+    def _lock(self) -> RLock:
+        """Held by what changes the gallery. Not part of the state: copies get their own."""
+        lock: RLock = self.__dict__.setdefault("_writing", RLock())
+        return lock
 
     def _enrolled(self) -> Gallery:
         self._adopt_fitted_embedding()
@@ -470,29 +520,30 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("the gallery is empty: call enroll first.")
         return self._gallery
 
-    def _nearest(self, probes: Rows, k: int) -> tuple[Array, Indices]:
+    def _nearest(self, probes: Rows, k: int, gallery: Gallery) -> tuple[Array, Indices]:
         check_count(k, "n_neighbors", least=1)
-        gallery = self._enrolled()
         if k > len(gallery):
             raise ValueError(f"n_neighbors={k} is more than the {len(gallery)} samples in the gallery: enrol more.")
         return gallery.nearest(probes, k, self._search_options())
 
-    def _predict(self, probes: Rows) -> Labels:
-        distances, indices = self._nearest(probes, self.n_neighbors)
-        labels = self._gallery.labels_of(indices)
-        votes = (labels[:, :, None] == labels[:, None, :]).sum(axis=2)
-        predicted: Labels = labels[np.arange(len(labels)), votes.argmax(axis=1)]
-        if self.threshold_ is None:
+    def _predict(self, probes: Rows, view: int | str | None, gallery: Gallery) -> Labels:
+        threshold = gallery.threshold.check(chosen_metric(self), self._view_name(view))
+        distances, indices = self._nearest(probes, self.n_neighbors, gallery)
+        predicted = gallery.vote(indices)
+        if threshold is None:
             return predicted
-        unknown = np.asarray(self._unknown())
-        if (unknown.dtype.kind == "U") != (predicted.dtype.kind == "U"):
-            predicted = predicted.astype(object)  # numbers must not become text
-        return np.where(distances[:, 0] > self.threshold_, unknown, predicted)
+        unknown = np.asarray(self._unknown(gallery))
+        kind, text = predicted.dtype.kind, unknown.dtype.kind == "U"
+        if text != (kind == "U") or (kind in "iu" and np.result_type(unknown, predicted).kind == "f"):
+            predicted = predicted.astype(object)  # numbers must not become text, nor large ones equal
+        return np.where(distances[:, 0] > threshold, unknown, predicted)
 
-    def _unknown(self) -> Any:
-        if self.unknown_label is not None:
-            return self.unknown_label
-        return "unknown" if self._gallery.classes.dtype.kind == "U" else -1
+    def _unknown(self, gallery: Gallery) -> Any:
+        default = "unknown" if gallery.classes.dtype.kind == "U" else -1
+        unknown = default if self.unknown_label is None else self.unknown_label
+        if gallery.enrolled(np.array([unknown])).any():
+            raise ValueError(f"unknown_label={unknown!r} is also a class: choose another label, or rename the class.")
+        return unknown
 
 
 def chosen_metric(model: Any) -> str:

@@ -198,6 +198,8 @@ def _compare(
         distances[places(left_out[rows])] = np.inf
         by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
         own, other = split_by_class(by_class, p[rows])
+        rank = (by_class <= own[:, None]).sum(axis=1)
+        by_class[places(p[rows])] = np.nextafter(own[p[rows] >= 0], np.inf)  # as in ranks, another class wins a tie
         mated, precision = p[rows] >= 0, np.zeros(len(own))
         wanted = members[p[rows][mated]]
         precision[mated] = probe_precision(distances[mated], wanted)
@@ -207,12 +209,12 @@ def _compare(
             {
                 "own": own,
                 "other": other,
-                "nearest": g[distances.argmin(axis=1)],
+                "nearest": by_class.argmin(axis=1),
                 "nearest_of_all": g[nearest_of_all],
                 "one_shot": one_shot,
                 "one_shot_weight": weights[rows].sum(axis=1),
                 "precision": precision,
-                "rank": (by_class <= own[:, None]).sum(axis=1),
+                "rank": rank,
             }
         )
     pairs = np.concatenate(genuine)
