@@ -14,7 +14,7 @@ from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview._types import Array
 from crossview.cli import options as opt
-from crossview.cli.app import app, tell, warn
+from crossview.cli.app import app, out, printable, tell, warn
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, write_rows
 from crossview.datasets import Dataset
@@ -54,6 +54,7 @@ def enroll(
     Samples keep their identities: the ids of tables, class/name of images, and otherwise running numbers. Classes need
     not be among those that the model was trained on; labels are optional.
     """
+    opt.check_not_input(output, data)
     matcher = _load_matcher(model, view)
     calibrated = getattr(matcher, "threshold_", None) is not None
     enrolled = _enroll(matcher, data, view, DataOptions(folder, case), replace)
@@ -82,6 +83,7 @@ def calibrate(
 
     DATA are labelled samples that the model was not trained on, of enrolled classes or others.
     """
+    opt.check_not_input(output, data)
     matcher = _load_matcher(model, view)
     _check_gallery(matcher)
     loaded = DataOptions(folder, case).open_view(matcher, data, view)
@@ -139,6 +141,7 @@ def match(
     """
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
+    opt.check_not_input(output, model, gallery, *probes)
     matcher, how = _load_matcher(model, view), DataOptions(folder, case)
     if gallery is not None and gallery_view is not None:
         _enroll(matcher, gallery, gallery_view, how, replace=True)
@@ -159,7 +162,7 @@ def match(
     if output is not None:
         write_rows(rows, output)
     elif not as_json:
-        print(csv_text(rows), end="")
+        print(printable(csv_text(rows)) if out.is_terminal else csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
     tell({**facts, **written}, _told(facts), as_json)
     if damaged:
@@ -182,6 +185,8 @@ def export(
     The metadata of the ONNX file tell how images become numbers, which distance to take, and the threshold.
     """
     fitted = load_fitted(model)
+    for path in (output, gallery):
+        opt.check_not_input(path, model)
     if gallery is not None:
         _check_gallery(fitted)
     cv.export_onnx(fitted, view, output)
