@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 import crossview as cv
 from crossview._transformer import unwrap
 from crossview.persistence import ModelFileError, _files
-from crossview.persistence._models import encode
+from crossview.persistence._models import _describe
 
 MEMORY = 500 * 10**6
 SECONDS = 2.0
@@ -73,6 +73,11 @@ def models():
     heads._remember(cv.Views(arrays))
     fitted.insert(-1, heads)
     return [*fitted, cv.CrossViewClassifier(fitted[0]).enroll(arrays[1], words, 1).calibrate(arrays[0], words, 0, 0.5)]
+
+
+def encode(model):
+    """The content of a model's file, in memory."""
+    return b"".join(_files.pack(*_describe(model)))
 
 
 def unforge(content):
@@ -233,6 +238,7 @@ def child(folder, kind, *arguments):
     for content in (*originals, b"nothing"):  # what is imported on first use is imported here
         path.write_bytes(content)
         attempt(path)
+    repr(cv.MvHE())  # which errors may contain
     outcomes, slowest = Counter(), 0.0
     with open(path, "wb", buffering=0) as file, open("/proc/self/status") as status:
         confine(path, *arguments)

@@ -17,7 +17,7 @@ from PIL import Image
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.cli.app import jsonable
+from crossview.cli.app import jsonable, out
 from crossview.recognition.candidates import SCORERS
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
@@ -255,7 +255,7 @@ def test_datasets(tmp_path):
         (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
         (("inspect", "nowhere"), "nowhere"),
         (("datasets", "--data", "nowhere"), "nowhere is not a folder"),
-        (("embed", "MODEL", "nowhere", "-o", "no/z.npz"), "output folder no does not exist: create it first"),
+        (("embed", "MODEL", "nowhere", "-o", "no/z.npz"), "no does not exist: create it first"),
         (("fit", "nowhere", "-o", "."), ". is a folder: add the name of a file"),
         (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
     ],
@@ -267,6 +267,96 @@ def test_mistakes_are_told_in_one_line(arguments, message, model, data, tmp_path
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert "Traceback" not in result.output
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_outputs_are_files(model, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("pipe", "pipe.npz", "pipe.onnx"):
+        os.mkfifo(name)
+    for command in (
+        ("fit", "nowhere", "-o", "pipe"),
+        ("tune", "nowhere", "-o", "pipe"),
+        ("embed", model, "nowhere", "-o", "pipe.npz"),
+        ("enroll", model, "nowhere", "--view", "photo", "-o", "pipe"),
+        ("calibrate", model, "nowhere", "--view", "photo", "-o", "pipe"),
+        ("export", model, "--view", "photo", "-o", "pipe.onnx"),
+        ("export", model, "--view", "photo", "-o", "a.onnx", "--gallery", "pipe.npz"),
+    ):
+        assert "is a device, a pipe or a socket: choose the name of a file" in run(*command, status=1).stderr
+
+
+def test_inputs_are_not_overwritten(model, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.npz").symlink_to(data)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "model.onnx").write_bytes(model.read_bytes())
+    for name, X in zip(("photo", "sketch"), ARRAYS, strict=True):
+        rows = [",".join(map(str, (k, Y[k], *row))) for k, row in enumerate(X.tolist())]
+        (tmp_path / "tables" / f"{name}.csv").write_text("\n".join(["id,label," + ",".join("abcdefgh"), *rows]))
+    table = "tables/photo.csv"
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for command in (
+        ("fit", "data.npz", "-o", data, "--overwrite"),
+        ("fit", data, "-o", "link.npz"),
+        ("tune", "link.npz", "-o", "data.npz", "--draws", 1),
+        ("embed", model, data, "-o", "data.npz"),
+        ("embed", model, "tables", "-o", table),
+        ("embed", model, table, "-o", table),
+        ("enroll", model, data, "--view", "photo", "-o", data),
+        ("calibrate", model, data, "--view", "photo", "-o", data),
+        ("match", model, data, table, "--view", "photo", "-o", table),
+        ("match", model, data, "--view", "photo", "--gallery", table, "--gallery-view", "photo", "-o", table),
+        ("export", "model.onnx", "--view", "photo", "-o", "model.onnx"),
+    ):
+        assert "is part of the input: choose another name for the output" in run(*command, status=1).stderr
+        assert {path: path.read_bytes() for path in before} == before
+    run("fit", "tables", "-o", "tables/a.model", "--method", "MvDA")
+    run("fit", "tables", "-o", "tables/a.model", "--method", "MvDA")  # the model is no table
+    run("embed", "tables/a.model", "tables", "-o", "tables/z.npz")
+    run("enroll", model, data, "--view", "photo", "-o", model)
+
+
+STEERING = "a\x1b]0;owned\x07\x1b[2Jb\x9b31mc"
+SHOWN = r"a\x1b]0;owned\x07\x1b[2Jb\x9b31mc"
+
+
+def test_labels_do_not_steer_the_terminal(model, tmp_path, monkeypatch):
+    names = [f"{STEERING}{k}" for k in range(8)]
+    np.savez(tmp_path / "data.npz", photo=ARRAYS[0][:8], sketch=ARRAYS[1][:8], y=names, id=names)
+    run("enroll", model, tmp_path / "data.npz", "--view", "photo")
+    probes = ("match", model, tmp_path / "data.npz", "--view", "sketch", "-k", 1)
+    assert STEERING in run(*probes).stdout  # as it is, for files and other programs
+    monkeypatch.setattr(out, "_force_terminal", True)
+    told = run(*probes)
+    twice = run("enroll", model, tmp_path / "data.npz", "--view", "photo", status=1)
+    assert SHOWN in told.stdout
+    assert SHOWN in twice.stderr
+    np.savez(tmp_path / "named.npz", **{STEERING: ARRAYS[0], "sketch": ARRAYS[1], "y": Y})
+    fitted = run("fit", tmp_path / "named.npz", "-o", tmp_path / "b.model", "--method", "MvDA")
+    inspected = run("inspect", tmp_path / "b.model")
+    assert SHOWN in fitted.stderr
+    assert SHOWN[:10] in inspected.stdout
+    for result in (told, twice, fitted, inspected):
+        assert not re.search("\x1b[]]|\x1b\\[2J|\x07|\x9b", result.stdout + result.stderr)
+
+
+def test_values_that_are_nested_without_end_are_one_line(data, tmp_path):
+    told = run("fit", data, "-o", tmp_path / "m", "--method", "MvDA", "-p", "reg=" + "[" * 100_000, status=1).stderr
+    assert told.splitlines()[1].startswith("error: reg must be a finite number of 0 or more, got")
+    assert len(told.splitlines()) == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [("datasets", "--json"), ("datasets",), ("fit", "--help")], ids=str)
+def test_a_full_disk_is_told_with_the_fix(command):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "crossview", *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    if "--help" not in command:
+        assert done.stderr == "error: cannot write the output (No space left on device): free some space.\n"
 
 
 def test_version():

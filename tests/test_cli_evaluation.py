@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from commands import run
+from commands import run, runner
 from methods import make
 from PIL import Image
 
 import crossview as cv
+from crossview.cli import app
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 NOISY = [X + 0.5 * np.random.default_rng(v).normal(size=X.shape) for v, X in enumerate(ARRAYS)]
@@ -190,6 +191,39 @@ def test_a_second_evaluation_with_the_default_output_says_what_differs(matcher, 
     assert told == f"error: {known} an earlier version of this model, other data and another view: {fix}\n"
     run("evaluate", matcher, data, *FEW, "--view", "sketch", "--overwrite")
     run("evaluate", matcher, data, *FEW, "--view", "sketch")
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md", "tables", "figures", "evaluation.json"])
+def test_files_of_others_are_not_replaced(name, model, data, tmp_path):
+    path = tmp_path / "here" / name / ("mine.csv" if "." not in name else "")
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+    assert path.read_text() == "mine"
+    run("evaluate", model, data, *FEW, "-o", "here", "--overwrite")
+
+
+def test_a_record_that_is_nested_without_end_is_another_report(model, data, tmp_path):
+    run("evaluate", model, data, *FEW, "-o", "here")
+    (tmp_path / "here" / "evaluation.json").write_text("[" * 100_000)
+    assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+
+
+def test_a_killed_command_is_resumed(model, data, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("crossview.report.folder.render", lambda report: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            runner().invoke(app, ["evaluate", str(model), str(data), *map(str, FEW)], catch_exceptions=False)
+    run("evaluate", model, data, *FEW)
+
+
+@pytest.mark.parametrize("name", ["...model", ".model", "..."])
+def test_the_default_folder_is_a_new_one(name, model, data, tmp_path):
+    model.rename(tmp_path / name)
+    before = set(tmp_path.iterdir())
+    run("evaluate", name, data, *FEW)
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "crossview-evaluate"}
+    assert len(list((tmp_path / "crossview-evaluate").iterdir())) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ import time
 import numpy as np
 import psutil
 import pytest
-from commands import run
+from commands import run, runner
 from methods import make
 
 import crossview as cv
-from crossview.cli.app import out
+from crossview.cli.app import app, out
 from crossview.cli.experiments import _methods
 from crossview.cli.reports import console_tables
 from crossview.experiments import Store
@@ -229,6 +229,47 @@ def test_a_report_of_other_settings_is_not_overwritten_silently(data, tmp_path):
     assert (tmp_path / "out" / "report.html").read_bytes() != before
     (tmp_path / "out" / "comparison.json").unlink()
     assert "holds another report" in run(*where, status=1).stderr
+
+
+@pytest.mark.parametrize("name", ["report.md", "tables"])
+def test_files_of_others_are_not_replaced(name, data, tmp_path):
+    path = tmp_path / "out" / name / ("mine.csv" if name == "tables" else "")
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA")
+    assert "out holds another report: choose another --output" in run(*where, status=1).stderr
+    assert path.read_text() == "mine"
+
+
+def test_reproduce_does_not_replace_files_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("crossview.cli.experiments._run", lambda *args: pytest.fail("began"))
+    (tmp_path / "table-5").mkdir()
+    (tmp_path / "table-5" / "report.md").write_text("mine")
+    told = run("reproduce", "table-5", "-o", tmp_path, "--quick", status=1).stderr
+    assert "table-5 holds files that are no results of crossview: choose another --output" in told
+    (tmp_path / "results.db").write_bytes(b"")  # now they are
+    with pytest.raises(pytest.fail.Exception, match="began"):
+        runner().invoke(app, ["reproduce", "table-5", "-o", str(tmp_path), "--quick"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "1", '{"split": 1}', '{"split": {"kind": []}}'])
+def test_a_damaged_comparison_is_told_in_one_line(text, data, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "comparison.json").write_text(text)
+    told = run("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA", status=1).stderr
+    assert "comparison.json is damaged, or belongs to another version of crossview" in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["...npz", ".npz", "a.npz", "..a.b.npz"])
+def test_the_default_folder_is_a_new_one(name, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data.rename(tmp_path / name)
+    run("compare", name, *SMALL[2:], "--methods", "PCA")
+    assert {path.name for path in tmp_path.iterdir()} == {name, "crossview-compare"}
+    (folder,) = (tmp_path / "crossview-compare").iterdir()
+    assert folder.is_dir()
+    assert (folder / "report.html").exists()
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview import _progress
-from crossview._backend import to_device, unit_rows
+from crossview._backend import is_lazy, is_tensor, lazy_if_stored, to_device, unit_rows
 from crossview.linalg.span import row_space
 
 torch = pytest.importorskip("torch")
@@ -242,3 +243,36 @@ def test_the_progress_of_a_search_is_counted():
     finally:
         _progress._reporter.reset(token)
     assert [sum(column) for column in zip(*steps, strict=True)] == [240, 240]
+
+
+@pytest.mark.parametrize("name", ["torch", "dask", "dask.array", "zarr"])
+def test_modules_that_another_thread_is_importing_are_not_used(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))  # as they are when an import begins
+    assert not is_tensor(ARRAYS[0])
+    assert not is_lazy(ARRAYS[0])
+    assert lazy_if_stored([ARRAYS[0]])[0] is ARRAYS[0]
+
+
+def test_tensors_and_parameters_are_tensors():
+    for X in (torch.zeros(2, 2), torch.nn.Parameter(torch.zeros(2, 2))):
+        assert is_tensor(X)
+        assert not is_lazy(X)
+
+
+def test_arrays_are_mapped_while_a_thread_imports_torch():
+    code = """
+import sys, threading, numpy as np, crossview as cv
+X = np.random.default_rng(0).normal(size=(40, 5))
+model = cv.MvDA(2).fit([X, X], np.arange(40) % 4)
+failed, thread = [], threading.Thread(target=lambda: __import__("torch"))
+sys.setswitchinterval(1e-5)
+thread.start()
+while thread.is_alive():
+    try:
+        model.transform_view(X, 0)
+    except Exception as error:
+        failed.append(error)
+print(failed[:1], "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] True"

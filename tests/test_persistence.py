@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fuzz_models import MEMORY, SECONDS, forge, load_confined, run, seal, split, unforge
+from fuzz_models import MEMORY, SECONDS, encode, forge, load_confined, run, seal, split, unforge
 from methods import ALL, ALTERNATIVES, COUPLED, make, make_for
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
@@ -231,8 +231,8 @@ def test_columns_and_image_sizes(tmp_path):
 
 def test_the_choice_of_frames_is_not_saved(tmp_path):
     for model in (cv.MvHE(2), cv.MvHE(2).fit(ARRAYS, Y)):
-        file = _models.encode(model)
-        assert _models.encode(model.set_output(transform="pandas")) == file
+        file = encode(model)
+        assert encode(model.set_output(transform="pandas")) == file
         assert through_a_file(model, tmp_path)._output is None
 
 
@@ -325,13 +325,13 @@ def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
         assert_same(model, again)
         assert again.embedding is again.embedding_
         assert_same(model.predict(SAME_SIZES), again.predict(SAME_SIZES))
-        tree, _ = unforge(_models.encode(model))
+        tree, _ = unforge(encode(model))
         assert tree["fitted"]["embedding_"]["$"] == "same"
 
 
 def test_references_to_objects_lead_to_complete_ones(tmp_path):
     model = cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
-    tree, arrays = unforge(_models.encode(model))
+    tree, arrays = unforge(encode(model))
     assert tree["fitted"]["embedding_"] == {"$": "same", "object": 0}
     for number in (1, -1, 10**6, "0", 0.0, True, None, [0]):
         tree["fitted"]["embedding_"]["object"] = number
@@ -346,7 +346,7 @@ def test_references_to_objects_lead_to_complete_ones(tmp_path):
 
 def test_what_is_frozen_is_a_model(tmp_path):
     for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassSplit(2)):
-        refuse(tmp_path / "model", _models.encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
+        refuse(tmp_path / "model", encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
 
 
 def test_every_estimator_and_splitter_of_the_package_is_in_the_table():
@@ -369,7 +369,7 @@ def test_files_of_earlier_versions_are_read(tmp_path):
     (tmp_path / "search").write_bytes(forged(search, "params", "progress", to=True))
     assert load(tmp_path / "search").get_params()["progress"] is False
     matcher = cv.CrossViewClassifier(cv.MvDA(2), calibration_folds=None).fit(ARRAYS, Y)
-    tree, arrays = unforge(_models.encode(matcher))
+    tree, arrays = unforge(encode(matcher))
     assert tree["fitted"].pop("gallery_index_") is None
     (tmp_path / "matcher").write_bytes(forge(tree, arrays))
     np.testing.assert_array_equal(load(tmp_path / "matcher").predict(ARRAYS), matcher.predict(ARRAYS))
@@ -467,7 +467,7 @@ def test_a_model_that_holds_itself_is_refused(tmp_path):
 def test_folders_and_links(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"folder .*nowhere does not exist: create it first"):
         save(cv.MvHE(), tmp_path / "nowhere" / "model")
-    with pytest.raises(IsADirectoryError, match="is a folder: give the name of a file"):
+    with pytest.raises(IsADirectoryError, match="is a folder: add the name of a file"):
         save(cv.MvHE(), tmp_path)
     save(cv.MvHE(3), str(tmp_path / "model"))
     (tmp_path / "link").symlink_to(tmp_path / "model")
@@ -487,6 +487,39 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="is not a file"):
         load(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_and_devices_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match=f"{name} is a device, a pipe or a socket: choose the name of a file"):
+            save(cv.MvHE(), tmp_path / name)
+        with pytest.raises(OSError, match="is a device, a pipe or a socket"):
+            cv.export_onnx(cv.MvHE(2).fit(ARRAYS, Y), 0, tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_what_killed_processes_leave_is_removed(tmp_path):
+    code = f"""
+import os, signal, crossview as cv
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+cv.save(cv.MvHE(), {str(tmp_path / "model")!r})
+"""
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    left = list(tmp_path.iterdir())
+    assert len(left) == 2
+    prefix = left[0].name.rpartition("-")[0].rpartition("-")[0]
+    alive = [tmp_path / f"{prefix}-{pid}-0123.tmp" for pid in (os.getpid(), os.getppid(), 1)]
+    others = [tmp_path / name for name in (".crossview-another machine-999999999-01.tmp", f"{prefix}-.tmp", ".a.tmp")]
+    for path in (*alive, *others):
+        path.write_bytes(b"")
+    save(cv.MvHE(3), tmp_path / "model")
+    assert set(tmp_path.iterdir()) == {tmp_path / "model", *alive, *others}
 
 
 def test_reading_needs_no_right_to_write(tmp_path):
@@ -627,7 +660,7 @@ def content():
     """The file of a small model."""
     rng = np.random.default_rng(0)
     model = cv.MvHE(1).fit([rng.normal(size=(8, 2)) for _ in range(2)], np.arange(8) % 2)
-    return bytes(_models.encode(model))
+    return bytes(encode(model))
 
 
 def refuse(path, content, message=None):
@@ -972,6 +1005,147 @@ def test_deep_pipelines_and_committees_take_little(tmp_path):
     assert_outcomes(tmp_path, {"loaded, without a result": 2, "refused": 1})
 
 
+SAME = '{"$":"same","object":%d}'
+STEPS = '{"$":"Pipeline","params":{"steps":[%s]},"fitted":{}}'
+STEP = '{"$":"tuple","items":["a",%s]}'
+
+
+def nested(levels, width, inner, wrap):
+    """Levels of objects, each of which holds the one before several times."""
+    text = inner
+    for level in range(levels):
+        text = wrap % ",".join([text, *[SAME % level] * (width - 1)])
+    return text
+
+
+@confined
+def test_shared_objects_count_as_often_as_they_are_used(tmp_path):
+    """Lists of lists of estimators, which take little in a file, and are checked as a whole at every level."""
+    inner = '{"$":"MvHE","params":{},"fitted":{}}'
+    pipeline = inner
+    for level in range(45):
+        pipeline = STEPS % ",".join([STEP % pipeline, STEP % (SAME % level)])
+    committee = nested(14, 3, inner, '{"$":"Committee","params":{"members":[%s]},"fitted":{}}')
+    wide = STEPS % ",".join([STEP % inner, *[STEP % (SAME % 0)] * 9_000])
+    for level in range(1, 30):
+        wide = STEPS % ",".join([STEP % wide, *[STEP % (SAME % level)] * 20])
+    for name, text in (("pipeline", pipeline), ("committee", committee), ("wide", wide)):
+        (tmp_path / name).write_bytes(forge(text, {}))
+    assert_outcomes(tmp_path, {"refused": 3})
+
+
+@confined
+def test_shared_galleries_and_views_take_little(tmp_path):
+    matcher = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
+    tree, arrays = unforge(encode(matcher))
+    names = {key: tree["fitted"][key]["array"] for key in ("gallery_", "gallery_ids_", "gallery_views_")}
+    names |= {"gallery_labels_": tree["fitted"]["gallery_labels_"]["array"]}
+    g = 100_000
+    for name in names.values():
+        arrays[name] = np.repeat(arrays[name][:1], g, axis=0)
+    ids = np.arange(g).astype("U6")
+    arrays[names["gallery_ids_"]] = ids.view(np.uint32).reshape(g, -1)
+    again = copy.deepcopy(tree)
+    again["params"]["embedding"] = again["fitted"]["embedding_"] = {"$": "same", "object": 0}
+    (tmp_path / "one").write_bytes(forge(tree, arrays))
+    many = {"$": "MvHE", "params": {"beta": [tree, *[again] * 2000]}, "fitted": {}}
+    (tmp_path / "galleries").write_bytes(forge(many, arrays))
+    many_views = cv.ViewScaler(pooled=False).fit([SAME_SIZES[0]] * 1000)
+    scaler, arrays = unforge(encode(many_views))
+    steps = [{"$": "tuple", "items": [str(k), {"$": "same", "object": 0}]} for k in range(9_000)]
+    text = STEPS % ",".join([STEP % json.dumps(scaler), *map(json.dumps, steps)])
+    (tmp_path / "views").write_bytes(forge(text, arrays))
+    assert_outcomes(tmp_path, {"loaded": 1, "refused": 2})
+
+
+def test_what_committees_usually_share_is_saved(tmp_path):
+    scaler = cv.ViewScaler().fit(SAME_SIZES)
+    pca = cv.ViewPCA(3).fit(scaler.transform(SAME_SIZES))
+    members = [make_pipeline(scaler, pca, cv.MvDA(2)) for _ in range(200)]
+    committee = cv.Committee(members).fit(SAME_SIZES, Y)
+    assert_same_latents(committee, through_a_file(make_pipeline(committee), tmp_path), SAME_SIZES)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (cv.MvHE(2), "projections_"),
+        (cv.MvHE(2), "means_"),
+        (cv.KMvHE(2), "landmarks_"),
+        (cv.KMvHE(2), "offsets_"),
+        (cv.ViewScaler(), "scales_"),
+        (cv.ViewPCA(3), "components_"),
+        (cv.SemanticMatching(), "intercepts_"),
+        (cv.CrossViewClassifier(cv.MvDA(2)), "gallery_"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_arrays_of_models_are_finite(model, name, bad, tmp_path):
+    model = clone(model).fit(SAME_SIZES, Y)
+    tree, arrays = unforge(encode(model))
+    node = tree["fitted"][name]
+    key = (node[0] if isinstance(node, list) else node)["array"]
+    arrays[key].ravel()[-1] = bad
+    refuse(tmp_path / "model", forge(tree, arrays), rf"{name} is invalid")
+
+
+def test_parameters_need_not_be_finite(tmp_path):
+    again = through_a_file(cv.MvHE(beta=np.array([np.nan, 1.0]), coupling=np.inf).set_params(n_components=2), tmp_path)
+    assert np.isnan(again.beta[0])
+    search = cv.EmbeddingSearchCV(cv.MvHE(2), {"coupling": np.array([0.0, np.inf])}, n_folds=2).fit(SAME_SIZES, Y)
+    assert_same(search, through_a_file(search, tmp_path))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, -1e-300, True, np.bool_(True), 10**400, "0.5", [0.5]], ids=repr)
+def test_thresholds_are_finite_and_not_negative(bad, tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
+    for good in (0, 0.0, 0.5, np.float32(2), None):
+        model.threshold_ = good
+        assert through_a_file(model, tmp_path).threshold_ == good
+    model.threshold_ = bad
+    refuse(tmp_path / "model", encode(model), r"threshold_ is invalid|contains no valid model")
+    with pytest.raises(ValueError, match="cannot be saved"):
+        save(model, tmp_path / "model")
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf, True], ids=repr)
+def test_numbers_of_models_are_numbers(bad, tmp_path):
+    kernel = cv.KMvHE(2).fit(ARRAYS, Y)
+    for way in (("fitted", "gamma_", 0), ("fitted", "kernels_", 0, "params", "gamma"), ("fitted", "coupling_")):
+        refuse(tmp_path / "model", forged(kernel, *way, to=bad), "is invalid")
+
+
+def test_samples_of_a_view_have_their_own_ids(tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
+    model.enroll(ARRAYS[1], Y, 1)
+    assert_same(model, through_a_file(model, tmp_path))  # the same ids in another view
+    tree, arrays = unforge(encode(model))
+    ids = arrays[tree["fitted"]["gallery_ids_"]["array"]]
+    ids[-1] = ids[-2]
+    refuse(tmp_path / "model", forge(tree, arrays), "gallery_views_ is invalid")
+
+
+def test_keys_are_there_once(content, tmp_path):
+    tree, arrays = unforge(content)
+    text = json.dumps(tree)
+    for old in ('"$": "MvHE"', '"params"', '"view_names_"'):
+        twice = f"{old}: 1, {old}" if ":" not in old else f"{old}, {old}"
+        refuse(tmp_path / "model", forge(text.replace(old, twice, 1), arrays), "has a key more than once")
+    header, data = split(content)
+    name = next(name for name in header if name != "__metadata__")
+    doubled = json.dumps(header).replace("{", f"{{{json.dumps(name)}: {json.dumps(header[name])}, ", 1)
+    refuse(tmp_path / "model", seal(doubled.encode(), data))
+
+
+def test_the_digest_covers_every_byte(content, tmp_path):
+    path = tmp_path / "model"
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        refuse(path, damaged)
+
+
 def test_a_large_search_is_refused_when_it_is_saved(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(_files, "_LARGEST_HEADER", 100)
@@ -1098,7 +1272,7 @@ def test_many_views_are_refused(content, tmp_path):
 
 def forged(model, *way, to, arrays=None):
     """The file of a model, with another value where the way leads to."""
-    tree, known = unforge(_models.encode(model))
+    tree, known = unforge(encode(model))
     holder = tree
     for key in way[:-1]:
         holder = holder[key]
@@ -1116,7 +1290,7 @@ def test_steps_take_what_the_step_before_gives(tmp_path):
     for model in (wrong, named, make_pipeline(wrong), cv.Committee([pipeline])._of([wrong], cv.Views(SAME_SIZES))):
         with pytest.raises(ValueError, match=r"Pipeline\.steps .* does not fit the rest of the model"):
             save(model, path)
-        refuse(path, _models.encode(model), r"Pipeline\.steps .* does not fit the rest of the model")
+        refuse(path, encode(model), r"Pipeline\.steps .* does not fit the rest of the model")
 
 
 def test_members_of_committees_have_the_views_of_the_committee(tmp_path):
@@ -1124,7 +1298,7 @@ def test_members_of_committees_have_the_views_of_the_committee(tmp_path):
     one, other = cv.MvDA(2).fit(SAME_SIZES, Y), cv.MvDA(2).fit(ARRAYS, Y)
     for members in ([one, other], [other], [], [cv.MvDA(2)], [cv.ViewScaler().fit(SAME_SIZES)], one, [None]):
         committee = cv.Committee([cv.MvDA(2)])._of(members, cv.Views(SAME_SIZES))
-        refuse(path, _models.encode(committee))
+        refuse(path, encode(committee))
 
 
 def test_galleries_fit_their_embedding(tmp_path, monkeypatch):
@@ -1160,15 +1334,15 @@ def test_galleries_fit_their_embedding(tmp_path, monkeypatch):
         ("embedding_", "MvDA"),
     ):
         monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, forged={name: value}: state | forged)
-        refuse(path, _models.encode(model), rf"{name[:7]}\w* .* does not fit|AttributeError|IndexError")
+        refuse(path, encode(model), rf"{name[:7]}\w* .* does not fit|AttributeError|IndexError")
     later = {"gallery_index_", "threshold_metric_", "threshold_view_", "temperature_metric_"}
     for name in set(fitted) - later:
         rest = {key: value for key, value in state.items() if key != name}
         monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, rest=rest: rest)
-        refuse(path, _models.encode(model), rf"CrossViewClassifier\.{name} is missing")
+        refuse(path, encode(model), rf"CrossViewClassifier\.{name} is missing")
     rest = {key: value for key, value in state.items() if key not in later} | {"threshold_": 0.5}
     monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _: rest)
-    path.write_bytes(_models.encode(model))  # as earlier versions wrote it
+    path.write_bytes(encode(model))  # as earlier versions wrote it
     monkeypatch.undo()
     again = load(path).set_params(metric="cosine")
     assert (again.threshold_, again.threshold_view_, len(again.predict(ARRAYS))) == (0.5, None, 60)
@@ -1204,7 +1378,7 @@ def test_ranges_in_unexpected_places_are_refused_at_once(tmp_path, monkeypatch):
         cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y),
         make_pipeline(cv.ViewScaler()).fit(SAME_SIZES),
     ):
-        tree, _ = unforge(_models.encode(model))
+        tree, _ = unforge(encode(model))
         for name in tree["fitted"]:
             refuse(path, forged(model, "fitted", name, to=endless))
         for group in ("params", "fitted"):
@@ -1224,7 +1398,7 @@ def test_attributes_that_hide_what_a_class_defines_are_refused(inner, tmp_path):
     assert SCRIPT in pipeline._repr_html_()  # a notebook would run it
     with pytest.raises(ValueError, match=r"cannot be saved: \w+\._doc_link_\w+ is not part of a model"):
         save(pipeline, path)
-    refuse(path, _models.encode(pipeline), r"\w+\._doc_link_\w+ is not part of a model")
+    refuse(path, encode(pipeline), r"\w+\._doc_link_\w+ is not part of a model")
 
 
 def test_names_in_a_model_are_no_markup(tmp_path):
@@ -1250,7 +1424,7 @@ def test_searches_that_would_try_a_cache_are_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"cannot be saved: {reason}"):
             save(search, path)
-        refuse(path, _models.encode(search), reason)  # as a file that somebody else has made
+        refuse(path, encode(search), reason)  # as a file that somebody else has made
 
 
 def test_kernels_that_do_not_exist_are_refused(tmp_path):
@@ -1283,9 +1457,9 @@ def test_columns_of_precomputed_kernels_are_checked(tmp_path):
     path = tmp_path / "model"
     model = cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit([X @ X.T for X in ARRAYS], Y)
     name = "KMvHE.landmarks_[0]"
-    known = unforge(_models.encode(model))[1][name]
+    known = unforge(encode(model))[1][name]
     for columns in (known + 60, known - 60, known.astype(float), known[:-1], known[None]):
-        tree, arrays = unforge(_models.encode(model))
+        tree, arrays = unforge(encode(model))
         refuse(path, forge(tree, arrays | {name: columns}), "landmarks_|projections_")
 
 

@@ -8,6 +8,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 
 import crossview as cv
@@ -375,7 +376,7 @@ def test_npz_bombs_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "data.npz"
     np.savez_compressed(path, a=np.zeros((1000, 1000)), y=np.arange(1000) % 2)
     assert cv.datasets.load_arrays(path).views.shape == (1000, 1)
-    monkeypatch.setattr("crossview.datasets.arrays._MAX_SMALL", 2**20)
+    monkeypatch.setattr("crossview.datasets.arrays.MAX_BYTES", 2**20)
     with pytest.raises(ValueError, match=r"unpacks to more than 200 times its size: save it with numpy\.savez"):
         cv.datasets.load_arrays(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
@@ -397,6 +398,55 @@ def test_paths_that_cannot_be_read_are_named(tables, monkeypatch):
     os.rename(tables / "x.parquet", os.fsencode(tables) + b"/caf\xe9.csv")
     with pytest.raises(ValueError, match=r"the name .*/caf\\xe9\.csv is not valid UTF-8: rename"):
         cv.datasets.load_arrays(tables)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.npy"])
+def test_devices_and_pipes_are_not_read(tmp_path, name):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for target in ("/dev/zero", tmp_path / "pipe"):
+        (folder / name).symlink_to(target)
+        with pytest.raises(ValueError, match=rf"{name} is a device, a pipe or a socket: replace it by a file"):
+            cv.datasets.load_arrays(folder)
+        (folder / name).unlink()
+
+
+PARQUET_BOMBS = {
+    "numbers": lambda: pyarrow.array(np.zeros(2**24)),
+    "truth values": lambda: pyarrow.array(np.zeros(2**24, bool)),
+    "nothing": lambda: pyarrow.nulls(2**24),
+    "text": lambda: pyarrow.DictionaryArray.from_arrays(np.zeros(10**5, np.int32), ["x" * 10_000]),
+    "lists of text": lambda: pyarrow.ListArray.from_arrays(
+        [0, 2**24], pyarrow.DictionaryArray.from_arrays(np.zeros(2**24, np.int8), ["x" * 10_000])
+    ),
+    "one page": lambda: pyarrow.array(["x" * (2**28 + 1)]),
+}
+
+
+@pytest.mark.parametrize("kind", PARQUET_BOMBS)
+def test_parquet_bombs_are_refused(tmp_path, kind, monkeypatch):
+    path, rows = tmp_path / "a.parquet", []
+    pyarrow.parquet.write_table(pyarrow.table({"id": PARQUET_BOMBS[kind]()}), path, compression="zstd")
+    assert path.stat().st_size < 2**20
+    decode = pyarrow.parquet.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pyarrow.parquet.ParquetFile,
+        "iter_batches",
+        lambda file, size: (rows.append(batch.num_rows) or batch for batch in decode(file, size)),
+    )
+    with pytest.raises(ValueError, match=r"a\.parquet is not a readable parquet file \(it unpacks to far more than"):
+        cv.datasets.load_arrays(path, labelled=False)
+    assert sum(rows) < 2**23 + 2**12
+
+
+def test_categories_are_text(tmp_path):
+    frame = pd.DataFrame({"id": ["x", "y", "z"], "label": ["cat", None, "dog"], "f": [1, None, 3]})
+    frame.astype({"label": "category", "f": "Int8"}).to_parquet(tmp_path / "a.parquet", row_group_size=2)
+    data = cv.datasets.load_arrays(tmp_path / "a.parquet", labelled=False)
+    assert data.y.tolist() == ["cat", "", "dog"]
+    np.testing.assert_array_equal(data.views["a"], [[1], [np.nan], [3]])
 
 
 def test_wide_tables_are_read(tmp_path):

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,45 @@ def test_pairs_by_class_and_name_and_leaves_gaps(tree):
     np.testing.assert_allclose(data.views["photo"][:, 0] * 255, [10, 20, 30])
     np.testing.assert_allclose(data.views["sketch"][:2] * 255, np.repeat([[110.0], [120.0]], 24, axis=1), atol=1.5)
     assert np.isnan(data.views["sketch"][2]).all()
+
+
+@pytest.mark.filterwarnings("ignore:1 of 3 samples")
+def test_links_to_folders_are_followed(tree, tmp_path):
+    data = cv.datasets.load_folder(tree)
+    (tree / "photo" / "10").rename(tmp_path / "elsewhere")
+    (tree / "photo" / "10").symlink_to(tmp_path / "elsewhere")
+    (tree / "sketch").rename(tmp_path / "drawings")
+    (tree / "sketch").symlink_to(tmp_path / "drawings")
+    linked = cv.datasets.load_folder(tree)
+    assert linked.ids.tolist() == data.ids.tolist()
+    for X, Y in zip(linked.views.arrays, data.views.arrays, strict=True):
+        np.testing.assert_array_equal(X, Y)
+
+
+def test_links_that_never_end_are_refused(tree):
+    (tree / "photo" / ".hidden").symlink_to(tree)  # which is never read
+    (tree / "photo" / "again").symlink_to(tree)
+    (tree / "sketch" / "again").symlink_to(tree)
+    with pytest.raises(
+        ValueError, match=r"again.* is too deep, perhaps because of a link to a folder above it: remove"
+    ):
+        cv.datasets.load_folder(tree)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_file_is_refused_rather_than_skipped(tree):
+    path = tree / "sketch" / "10" / "b.png"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=r"b\.png is a device, a pipe or a socket: replace it by a file, or remove it"):
+        cv.datasets.load_folder(tree)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match=r"b\.png is a device, a pipe or a socket"):
+        cv.datasets.load_folder(tree)
+    path.unlink()
+    path.symlink_to(tree / "nowhere")
+    with pytest.raises(OSError, match=r"b\.png cannot be read \(No such file or directory\): check that it is a file"):
+        cv.datasets.load_folder(tree)
 
 
 @pytest.mark.filterwarnings("ignore:1 of 3 samples")

@@ -2,6 +2,7 @@
 
 import io
 import os
+import struct
 import subprocess
 import sys
 import zipfile
@@ -90,6 +91,59 @@ def test_photos_are_turned_upright(tmp_path):
     np.testing.assert_array_equal(images["phone.png"].reshape(shape), np.rot90(RAMP, -1) / 255)
 
 
+def tiff(values, bits, photometric=1, sample_format=1):
+    """An uncompressed TIFF file of whole numbers, (height, width), whose rows begin at full bytes."""
+    height, width = values.shape
+    if bits == 12:
+        lines = ["".join(f"{value:012b}" for value in row) for row in values.tolist()]
+        data = b"".join(int(line + "0" * (-len(line) % 8), 2).to_bytes(-(-len(line) // 8)) for line in lines)
+    else:
+        data = values.astype(f"<{'iu'[sample_format == 1]}{bits // 8}").tobytes()
+    tags = {256: width, 257: height, 258: bits, 259: 1, 262: photometric, 273: 0, 277: 1, 278: height, 279: len(data)}
+    tags |= {339: sample_format}
+    tags[273] = 8 + 2 + 12 * len(tags) + 4
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4) + data
+
+
+SHARES = np.arange(24).reshape(4, 6) / 23
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_sixteen_bits_are_turned_upright_like_eight(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for name, values in (("deep", RAMP.astype(np.uint16) * 257), ("plain", RAMP)):
+        Image.fromarray(values).save(tmp_path / f"{name}.png", exif=exif)
+    images, shape = read(tmp_path)
+    assert shape == ((6, 4) if orientation > 4 else (4, 6))
+    np.testing.assert_allclose(images["deep.png"], images["plain.png"], atol=1e-6)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_white_is_zero_in_some_files(tmp_path, bits):
+    top = 2**bits - 1
+    values = np.round(top * SHARES).astype(int)
+    (tmp_path / "a.tif").write_bytes(tiff(values, bits))
+    (tmp_path / "b.tif").write_bytes(tiff(top - values, bits, photometric=0))
+    images, _ = read(tmp_path)
+    np.testing.assert_allclose(images["a.tif"], SHARES.ravel(), atol=0.5 / top)
+    np.testing.assert_allclose(images["b.tif"], images["a.tif"], atol=1e-6)
+
+
+def test_twelve_bits_are_not_dark(tmp_path):
+    (tmp_path / "a.tif").write_bytes(tiff(np.round(4095 * SHARES).astype(int), 12))
+    images, _ = read(tmp_path)
+    np.testing.assert_allclose(images["a.tif"], SHARES.ravel(), atol=0.5 / 4095)
+
+
+@pytest.mark.parametrize(("bits", "sample_format"), [(32, 1), (32, 2), (16, 2), (8, 2)])
+def test_numbers_of_unknown_range_are_refused(tmp_path, bits, sample_format):
+    (tmp_path / "a.tif").write_bytes(tiff(np.arange(24).reshape(4, 6), bits, sample_format=sample_format))
+    with pytest.raises(ValueError, match=r"a\.tif \(.*signed or 32-bit numbers of unknown range\) is not a readable"):
+        read(tmp_path)
+
+
 def test_fractions_are_refused(tmp_path):
     Image.fromarray(np.zeros((3, 3), dtype=np.float32)).save(tmp_path / "a.tif")
     with pytest.raises(ValueError, match=r"a\.tif \(its pixels are floating-point.*\) is not a readable image"):
@@ -136,6 +190,24 @@ def test_a_damaged_archive_is_named(tmp_path, draw, pack):
     archive.write_bytes(content)
     with pytest.raises(ValueError, match=r"packed\.zip is a damaged zip archive .*Help\."):
         read(archive)
+
+
+def test_archives_with_any_damage_are_named(tmp_path, draw, pack):
+    folder = tmp_path / "images"
+    draw(folder / "a.png", RAMP)
+    content, random, failed = pack(folder).read_bytes(), np.random.default_rng(0), 0
+    directory = content.index(b"PK\x01\x02")
+    for _ in range(1500):
+        changed = bytearray(content)
+        for place in random.integers(directory - 60, len(content), size=random.integers(1, 6)):
+            changed[place] = random.integers(256)
+        (tmp_path / "a.zip").write_bytes(changed)
+        try:
+            read(tmp_path / "a.zip")
+        except (ValueError, OSError) as error:
+            assert "a.zip" in str(error)  # noqa: PT017
+            failed += 1
+    assert failed > 200
 
 
 @pytest.mark.parametrize("size", [0, -3, 2.5, (4,), (4, 0), "32", True])
@@ -202,7 +274,7 @@ def test_every_accepted_format_is_read(tmp_path):
         np.testing.assert_allclose(image, 0.4, atol=0.02)
 
 
-@pytest.mark.parametrize("size", [(6000, 6000), (2**31 - 1, 1), (8000, 8000)])
+@pytest.mark.parametrize("size", [(6000, 6000), (2**31 - 1, 1), (8000, 8000), (2**25, 1), (1, 40_000)])
 def test_images_with_too_many_pixels_are_not_decoded(tmp_path, size, monkeypatch):
     def decode(self):
         raise AssertionError("decoded")
@@ -214,8 +286,12 @@ def test_images_with_too_many_pixels_are_not_decoded(tmp_path, size, monkeypatch
 
 
 def test_sizes_that_would_exhaust_memory_are_refused(tmp_path, draw, monkeypatch):
-    with pytest.raises(ValueError, match=r"size must be at most 8,388,608 pixels, got 999999 × 999999"):
+    with pytest.raises(
+        ValueError, match=r"size must be at most 8,388,608 pixels, 32,768 per side, got \(999999, 999999\)"
+    ):
         check_size((999_999, 999_999))
+    with pytest.raises(ValueError, match=r"32,768 per side, got \(1, 8000000\)"):
+        check_size((1, 8_000_000))
     for name in "abc":
         draw(tmp_path / f"{name}.png")
     monkeypatch.setattr("crossview.datasets._images._MAX_VALUES", 2 * 64)
@@ -235,7 +311,7 @@ def test_names_that_are_not_utf8_are_refused(tmp_path, draw):
 
 def test_files_that_cannot_be_read_are_named(tmp_path, draw, monkeypatch):
     path = draw(tmp_path / "a.png")
-    monkeypatch.setattr("crossview.datasets._files._MAX_BYTES", 10)
+    monkeypatch.setattr("crossview.datasets._files.MAX_BYTES", 10)
     with pytest.raises(ValueError, match=r"a\.png is larger than"):
         read(tmp_path)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:

@@ -5,6 +5,8 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +18,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 import crossview as cv
@@ -355,6 +358,33 @@ def test_regression_after_correlation_analysis():
         assert np.all(np.abs(np.square(variates).mean(axis=0) - 1.0) < 0.5)  # not exactly 1, because of the ridge
         expected = LogisticRegression(max_iter=1000).fit(variates, Y).predict_proba(variates)
         np.testing.assert_allclose(Z, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-50, 1e-6])
+def test_posteriors_that_are_all_alike_are_warned_of(scale):
+    small = [X * scale for X in ARRAYS]
+    with pytest.warns(
+        UserWarning, match=r"samples of view 'view\d' alike: scale the views, for example with V"
+    ) as told:
+        cv.SemanticMatching().fit(small, Y)
+    assert len(told) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        latents = make_pipeline(cv.ViewScaler(), cv.SemanticMatching(1e-4)).fit(small, Y).transform(small)[0]
+    assert np.ptp(latents, axis=0).max() > 1e-3
+
+
+def test_regressions_in_threads_leave_the_warning_filters_alone():
+    before, interval = list(warnings.filters), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            for done in [threads.submit(cv.SemanticMatching().fit, ARRAYS, Y) for _ in range(60)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
+        found, warnings.filters[:] = list(warnings.filters), before
+    assert found == before
 
 
 def test_every_view_needs_every_class():

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -97,3 +101,17 @@ def test_methods_that_cannot_be_applied_are_known_in_advance():
     # A PCA can make them equal.
     assert reason("MvDLA", uneven, search={"pca": [5]}) is None
     assert not_applicable_record(Cell(data="x", method="MvDLA"), uneven, 5) is None
+
+
+def test_loading_in_threads_leaves_the_warning_filters_alone(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.eye(6), b=np.eye(6), y=np.arange(6))  # of which there is something to say
+    before, interval = list(warnings.filters), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            for done in [threads.submit(Loader().open, str(tmp_path / "a.npz"), {}) for _ in range(400)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
+        found, warnings.filters[:] = list(warnings.filters), before
+    assert found == before

@@ -10,7 +10,6 @@ after a NumPy product was measured to take 10 times as long as alone. Taking the
 keeps it in one pool. This can go when the two share a BLAS.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from importlib.util import find_spec
@@ -32,8 +31,7 @@ _MAPS_IN_MEMORY = 1 << 30  # bytes as float64 up to which memory maps are treate
 
 def is_tensor(X: object) -> bool:
     """Whether X is a torch tensor; then the operations on tensors are there."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(X, torch.Tensor):
+    if not _is_a(X, "torch", "Tensor"):
         return False
     import crossview._backend.torch  # noqa: F401
 
@@ -42,15 +40,18 @@ def is_tensor(X: object) -> bool:
 
 def is_lazy(X: object) -> bool:
     """Whether X is a Dask array."""
-    dask_array = sys.modules.get("dask.array")
-    return dask_array is not None and isinstance(X, dask_array.Array)
+    return _is_a(X, "dask", "Array")
+
+
+def _is_a(X: object, package: str, name: str) -> bool:
+    """Whether X is of a class of a package, which need not be installed, and which a thread may just be importing."""
+    return any(cls.__name__ == name and str(cls.__module__).partition(".")[0] == package for cls in type(X).__mro__)
 
 
 def lazy_if_stored(matrices: Sequence[Any]) -> list[Any]:
     """Dask arrays if one of the matrices is stored on disk, as a zarr array or large memory map, and Dask is there."""
-    zarr = sys.modules.get("zarr")
     maps = sum(8 * X.size for X in matrices if _is_whole_map(X))
-    stored = maps > _MAPS_IN_MEMORY or (zarr is not None and any(isinstance(X, zarr.Array) for X in matrices))
+    stored = maps > _MAPS_IN_MEMORY or any(_is_a(X, "zarr", "Array") for X in matrices)
     if not stored or find_spec("dask") is None:
         return list(matrices)
     from crossview._backend.dask import from_storage

@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
+from errno import ENOSPC
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +15,22 @@ from typer.core import TyperGroup
 
 import crossview as cv
 
-out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+
+
+def printable(text: str) -> str:
+    """Text without control characters, by which labels and names in files could steer a terminal."""
+    return text.translate(_CONTROL)
+
+
+class _Console(Console):
+    """A console that shows control characters instead of sending them to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Any:
+        return super().render_str(printable(text), **options)
+
+
+out, err = _Console(highlight=False), _Console(stderr=True, highlight=False)
 
 _ORDER = ["datasets", "compare", "tune", "fit", "evaluate", "enroll", "calibrate", "match"]
 _ORDER += ["embed", "export", "inspect", "reproduce"]
@@ -27,15 +43,18 @@ class _Commands(TyperGroup):
         """In the order of their use."""
         return sorted(super().list_commands(ctx), key=_ORDER.index)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> None:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _show_warning
-                return super().invoke(ctx)
+                warnings.showwarning = lambda message, *_, **__: warn(str(message))
+                super().invoke(ctx)
+                out.file.flush()
         except BrokenPipeError:  # typer ends quietly when a reader of the output has seen enough
             raise
         except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
             text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+            if isinstance(error, OSError) and error.errno == ENOSPC:
+                text = f"cannot write {error.filename or 'the output'} ({error.strerror}): free some space."
             err.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
             raise typer.Exit(1) from error
 
@@ -43,10 +62,6 @@ class _Commands(TyperGroup):
 def warn(text: str) -> None:
     """Print a warning in one line."""
     err.print(f"[bold yellow]warning:[/] {escape(' '.join(text.split()))}", soft_wrap=True)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(str(message))
 
 
 app = typer.Typer(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import crossview as cv
 from crossview._text import counted
 from crossview.cli.data import DataOptions, check_comparable
-from crossview.cli.reports import confirm_replacing
+from crossview.cli.reports import confirm_replacing, holds_report
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Search, Split
 from crossview.experiments.applicability import not_applicable_record
@@ -125,6 +125,6 @@ def with_earlier(wanted: Comparison, folder: Path, as_json: bool) -> Comparison:
     if earlier is not None:
         what = f"a comparison on {earlier.panel.columns[0]} with other settings ({'; '.join(changed)})"
         confirm_replacing(folder, what, as_json)
-    elif (folder / "report.html").exists():
+    elif holds_report(folder):
         confirm_replacing(folder, "another report", as_json)
     return wanted

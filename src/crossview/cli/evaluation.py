@@ -14,7 +14,7 @@ from crossview.cli.app import app, jsonable, print_json
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.matching import comparable_labels
 from crossview.experiments.cells import fingerprint
-from crossview.persistence import write_atomically
+from crossview.persistence import MALFORMED, write_atomically
 from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
 from crossview.report.formatting import listed
 
@@ -61,7 +61,7 @@ def evaluate(
 
     Use data that the model was not trained on. Samples without a label are left out.
     """
-    output = output or Path("crossview-evaluate") / model.stem
+    output = output or Path("crossview-evaluate") / reports.folder_name(model)
     reports.check_folder(output)
     fitted = load_fitted(model)
     how = DataOptions(folder, case, size, pair_by)
@@ -95,10 +95,10 @@ def evaluate(
         found = cv.evaluate_probes(fitted, loaded.views[view], comparable_labels(loaded.y, fitted), view, **options)
     facts = {"model": f"{model.name}, SHA-256 {subject['model_sha256']}", "data": f"{data}: {loaded.views!r}"}
     report = evaluation_report(found, loaded, model.name, facts, reports.command_line(context))
-    page = reports.write_page(report, reports.output_folder(output), static)
     summary = evaluation_summary(found)
-    result = jsonable({**subject, "report": str(page), "summary": summary, **found.to_dict()})
-    write_atomically(output / _RECORD, json.dumps(result, indent=1).encode())
+    result = jsonable({**subject, "report": str(output / "report.html"), "summary": summary, **found.to_dict()})
+    write_atomically(reports.output_folder(output) / _RECORD, json.dumps(result, indent=1).encode())
+    page = reports.write_page(report, output, static)  # last: what a killed command leaves is known for its own
     if as_json:
         print_json(result)
         return
@@ -107,12 +107,12 @@ def evaluate(
 
 def _other_report(folder: Path, subject: dict[str, Any]) -> str:
     """What the report in a folder is on, if there is one on something else."""
-    if not (folder / "report.html").exists():
+    if not reports.holds_report(folder, _RECORD):
         return ""
     try:
         earlier = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
         changed = {name for name, value in subject.items() if earlier.get(name) != value}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, *MALFORMED):
         return "another report"
     found = []
     if "model_sha256" in changed:

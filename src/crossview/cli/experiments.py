@@ -170,7 +170,7 @@ def compare(
     )
     _tell_in_advance(problem, wanted.panel)
     output = reports.output_folder(
-        output or Path("crossview-compare") / "-".join(Path(d).stem for d in (wanted.data, test_data) if d)
+        output or Path("crossview-compare") / "-".join(reports.folder_name(d) for d in (wanted.data, test_data) if d)
     )
     shown = wanted if overwrite else with_earlier(wanted, output, as_json)
     panel = shown.panel
@@ -182,8 +182,8 @@ def compare(
     remark = " ".join(filter(None, [problem.remark, added]))
     tune = shlex.join(["crossview", "tune", problem.name, *problem.folds_option(), *_words_for_tune(context)])
     report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark, tune)
+    shown.save(output)  # first, so that what a killed command leaves is known for its own
     page = reports.write_page(report, output, static)
-    shown.save(output)
     summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results, tune)
     _finish(
         comparison_tables(panel, results), results, page, as_json, summary, facts, note=committee_note(panel, results)
@@ -268,13 +268,16 @@ def reproduce(
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
     output = output or Path("crossview-reproduce")
     store = reports.output_folder(output) / "results.db"
+    pages = output / ("all" if "all" in names else "+".join(wanted))
+    if reports.holds_report(pages) and not store.exists():
+        raise ValueError(f"{pages} holds files that are no results of crossview: choose another --output.")
     results: dict[Cell, Record] = {}
     for alone in (False, True):
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
         results |= _run(cells, load, store, 1 if alone else workers, None if alone else scheduler, retry)
     report = reproduction_report(experiments, results, load, reports.command_line(context))
-    page = reports.write_page(report, output / ("all" if "all" in names else "+".join(wanted)), static)
+    page = reports.write_page(report, pages, static)
     tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
     _finish(tables, results, page, as_json)
 

@@ -13,7 +13,7 @@ from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview._types import Array
 from crossview.cli import options as opt
-from crossview.cli.app import app, tell, warn
+from crossview.cli.app import app, out, printable, tell, warn
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
@@ -52,6 +52,7 @@ def enroll(
     Samples keep their identities: the ids of tables, class/name of images, and otherwise running numbers. Classes need
     not be among those that the model was trained on; labels are optional.
     """
+    opt.check_not_input(output, data)
     path = output or model
     with locked(path):
         matcher = _load_matcher(model, view)
@@ -81,6 +82,7 @@ def calibrate(
 
     DATA are labelled samples that the model was not trained on, of enrolled classes or others.
     """
+    opt.check_not_input(output, data)
     path = output or model
     with locked(path):
         matcher = _load_matcher(model, view)
@@ -140,6 +142,7 @@ def match(
     """
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
+    opt.check_not_input(output, model, gallery, *probes)
     matcher, how = _load_matcher(model, view), DataOptions(folder, case)
     if gallery is not None and gallery_view is not None:
         _enroll(matcher, gallery, gallery_view, how, replace=True)
@@ -157,7 +160,7 @@ def match(
     if output is not None:
         write_rows(rows, output)
     elif not as_json:
-        print(csv_text(rows), end="")
+        print(printable(csv_text(rows)) if out.is_terminal else csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
     tell({**facts, **written}, _told(facts), as_json)
     if damaged:
@@ -180,6 +183,8 @@ def export(
     The metadata of the ONNX file tell how images become numbers, which distance to take, and the threshold.
     """
     fitted = load_fitted(model)
+    for path in (output, gallery):
+        opt.check_not_input(path, model)
     if gallery is not None:
         _check_gallery(fitted)
     cv.export_onnx(fitted, view, output)

@@ -86,7 +86,7 @@ def fit(
 ) -> None:
     """Fit a method with given parameters and save the model."""
     model = ALL_METHODS[method]().set_params(**_parameters(parameter or []))
-    _check_replaceable(output, overwrite, as_json)
+    _check_replaceable(output, data, overwrite, as_json)
     loaded = DataOptions(folder, case, size, pair_by).open(data)
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
     check_several_views(loaded, data)
@@ -132,7 +132,7 @@ def tune(
 
     If interrupted, run the same command again to resume: scores are kept in FILE.progress until the model is saved.
     """
-    _check_replaceable(output, overwrite, as_json)
+    _check_replaceable(output, data, overwrite, as_json)
     loaded = DataOptions(folder, case, size, pair_by).open(data)
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
     check_comparable(loaded, data)
@@ -196,6 +196,7 @@ def embed(
     as_json: opt.Json = False,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
+    opt.check_not_input(output, model, data)
     fitted = load_fitted(model)
     loaded = DataOptions(folder, case, size, pair_by).open_for(fitted, data)
     first = unwrap(fitted)[0]
@@ -239,8 +240,9 @@ def inspect(model: opt.Model, as_json: opt.Json = False) -> None:
     out.print(table)
 
 
-def _check_replaceable(path: Path, overwrite: bool, as_json: bool) -> None:
-    """Ask before a gallery is lost, or fail if there is no one to answer."""
+def _check_replaceable(path: Path, data: str, overwrite: bool, as_json: bool) -> None:
+    """Refuse to lose the data; ask before a gallery is lost, or fail if there is no one to answer."""
+    opt.check_not_input(path, data)
     if overwrite or not path.exists():
         return
     try:
@@ -286,7 +288,7 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--parameter must be NAME=VALUE, got {item!r}.")
         try:
             parameters[name] = json.loads(value)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             parameters[name] = {"None": None, "True": True, "False": False, "inf": np.inf}.get(value, value)
     return parameters
 

@@ -7,7 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from crossview.datasets._images import IMAGE_SUFFIXES
+from crossview.datasets.arrays import ARRAY_SUFFIXES
+from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS, method_name
+from crossview.persistence import check_target
 
 
 def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--output", "-o")) -> Any:
@@ -16,12 +20,8 @@ def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--out
     def check(path: Path | None) -> Path | None:
         if path is not None and suffixes and path.suffix not in suffixes:
             raise ValueError(f"{path} must end in {', '.join(suffixes)}.")
-        if path is not None and not path.absolute().parent.is_dir():
-            raise FileNotFoundError(f"output folder {path.parent} does not exist: create it first.")
-        if path is not None and path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder: add the name of a file.")
         if path is not None:
-            check_writable(path.resolve().parent)
+            check_writable(check_target(path).resolve().parent)
         return path
 
     return typer.Option(*names, metavar="FILE", callback=check, help=help_text)
@@ -30,11 +30,19 @@ def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--out
 def check_writable(folder: Path) -> None:
     """Refuse a folder in which no file can be created; permissions alone do not tell."""
     try:
-        with TemporaryFile(dir=folder):
-            pass
+        TemporaryFile(dir=folder).close()
     except OSError as error:
         fix = "choose another one, or make it writable"
         raise OSError(f"cannot write to folder {folder} ({error.strerror or error}): {fix}.") from error
+
+
+def check_not_input(output: Path | None, *inputs: object) -> None:
+    """Refuse to write over what is read: a file, or one of the data in a folder."""
+    target = None if output is None or not output.exists() else output.resolve()
+    for source in (Path(str(one)).resolve() for one in inputs if one is not None and str(one) not in SOURCES):
+        is_data = target is not None and target.suffix.lower() in (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES)
+        if target == source or (target is not None and is_data and source in target.parents):
+            raise ValueError(f"{output} is part of the input: choose another name for the output.")
 
 
 Unit = StrEnum("Unit", ["auto", "classes", "samples"])

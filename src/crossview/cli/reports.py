@@ -1,5 +1,6 @@
 """Reports of commands: their folders, their pages, and their tables in a terminal."""
 
+import os
 import shlex
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crossview._progress import progress
-from crossview.cli.app import err, out
+from crossview.cli.app import err, out, printable
 from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.compose import AT_CHANCE
 from crossview.report.formatting import absent, best_two, finite, measured, number
@@ -42,9 +43,19 @@ def output_folder(path: Path) -> Path:
     return path
 
 
+def folder_name(data: str | Path) -> str:
+    """A name for a folder of results: that of the data or the model, without its ending."""
+    return Path(os.path.abspath(data)).stem.strip(".") or "data"
+
+
+def holds_report(folder: Path, *more: str) -> bool:
+    """Whether a folder has files that a report would replace."""
+    return any((folder / name).exists() for name in ("report.html", "report.md", "tables", "figures", *more))
+
+
 def confirm_replacing(path: Path, what: str, as_json: bool, *, thing: str = "report") -> None:
     """Ask whether to replace the report in a folder, or the thing in a file, or fail if there is no one to answer."""
-    found = f"{path} holds {what}"
+    found = printable(f"{path} holds {what}")
     if as_json or not _is_attended() or not typer.confirm(f"{found}. Replace the {thing}?", err=True):
         raise ValueError(f"{found}: choose another --output, or pass --overwrite to replace the {thing}.")
 

@@ -3,7 +3,6 @@
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +11,9 @@ from pathlib import Path
 File = tuple[tuple[str, ...], Callable[[], bytes]]
 """Parts of a file's path below the root, and a function that reads it."""
 
-_MAX_BYTES = 2**28  # an image or a MATLAB file; the largest that the other limits admit
+MAX_BYTES = 2**28  # an image or a MATLAB file; the largest that the other limits admit
+MAX_RATIO = 200  # of what a larger file unpacks to: more is a bomb
+_MAX_DEPTH = 16  # of folders: links to a folder above themselves have no end
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
     else:
         try:
             archive = zipfile.ZipFile(root)
-        except zipfile.BadZipFile as error:
+        except Exception as error:  # of any kind, from damaged data
             raise ValueError(f"{root} is a damaged zip archive ({one_line(error)}): replace it. {help_text}") from error
         with archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -38,11 +39,19 @@ def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
 def read_file(path: Path) -> bytes:
     """The content of a file; an error names the file and the fix."""
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ValueError(f"{path} is larger than {_MAX_BYTES >> 20} MB: split it or make it smaller.")
+        if check_regular(path) > MAX_BYTES:
+            raise ValueError(f"{path} is larger than {MAX_BYTES >> 20} MB: split it or make it smaller.")
         return path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def check_regular(path: Path) -> int:
+    """The size of a file; pipes and devices, which may never end, are refused."""
+    size = path.stat().st_size
+    if not path.is_file() and not path.is_dir():
+        raise ValueError(f"{path} is a device, a pipe or a socket: replace it by a file, or remove it.")
+    return size
 
 
 def unreadable(path: Path, error: OSError) -> OSError:
@@ -82,20 +91,23 @@ def _walk(root: Path) -> Iterator[Path]:
     def fail(error: OSError) -> None:
         raise unreadable(Path(error.filename), error) from error
 
-    for folder, _, names in os.walk(root, onerror=fail):
-        yield from (path for name in names if (path := check_name(Path(folder, name))).is_file())
+    for folder, subfolders, names in os.walk(root, onerror=fail, followlinks=True):
+        subfolders[:] = [name for name in subfolders if not is_hidden(name)]
+        if len(Path(folder).relative_to(root).parts) > _MAX_DEPTH:
+            raise ValueError(f"{folder} is too deep, perhaps because of a link to a folder above it: remove the link.")
+        yield from (check_name(Path(folder, name)) for name in names)
 
 
 def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     label = f"{archive.filename}: {entry.filename}"
     # zipfile never inflates an entry beyond the size that the archive declares.
-    if entry.file_size > _MAX_BYTES:
-        raise ValueError(f"{label} is larger than {_MAX_BYTES >> 20} MB: make it smaller.")
+    if entry.file_size > MAX_BYTES:
+        raise ValueError(f"{label} is larger than {MAX_BYTES >> 20} MB: make it smaller.")
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{archive.filename} uses a rare kind of compression: pack it again, without options.")
     try:
         return archive.read(entry)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except Exception as error:
         raise ValueError(f"{label} cannot be unpacked ({one_line(error)}): replace the archive.") from error
 
 

@@ -21,6 +21,8 @@ IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM", "GIF", "WEBP")
 _MAX_DECODED = 2**25  # pixels of an image in a file
 _MAX_PIXELS = 2**23  # of an image that is kept: both limits hold memory below 500 MB per image
+_MAX_SIDE = 2**15  # resizing takes memory in proportion to a side, too
+_BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of a TIFF file
 _MANY_PIXELS = 10_000  # of an image, beyond which fits are slow
 _MAX_VALUES = 2**31  # of all images: 17 GB
 
@@ -39,8 +41,8 @@ def check_size(size: Size) -> tuple[int, int] | None:
         raise ValueError(f"size must be one number, or height and width, got {size!r}.")
     for length in pair:
         check_count(length, "size", least=1)
-    if pair[0] * pair[1] > _MAX_PIXELS:
-        raise ValueError(f"size must be at most {_MAX_PIXELS:,} pixels, got {pair[0]} × {pair[1]}: make it smaller.")
+    if pair[0] * pair[1] > _MAX_PIXELS or max(pair) > _MAX_SIDE:
+        raise ValueError(f"size must be at most {_MAX_PIXELS:,} pixels, {_MAX_SIDE:,} per side, got {pair}: reduce it.")
     return pair
 
 
@@ -133,19 +135,23 @@ def _grey(content: bytes, size: tuple[int, int] | None) -> Array:
         with pillow.Image.open(io.BytesIO(content), formats=_FORMATS) as image:
             # Opening reads the header; what follows decodes.
             most = _MAX_PIXELS if size is None else _MAX_DECODED
-            if image.width * image.height > most:
-                raise ValueError(f"it has {image.width} × {image.height} pixels, but the limit is {most:,}")
-            if image.mode == "F":
-                raise ValueError("its pixels are floating-point numbers of unknown range")
-            if image.mode.startswith("I"):
-                # Sixteen bits, which a conversion to eight would cut off at 255.
-                deep = image.convert("F")
-                if (clear := image.info.get("transparency")) is not None:
-                    deep = pillow.Image.fromarray(np.where(np.asarray(deep) == clear, np.float32(65535), deep))
-                return _values(pillow, deep, size, top=65535.0)
+            if image.width * image.height > most or max(image.size) > _MAX_SIDE:
+                raise ValueError(f"it has {image.width} × {image.height} pixels, over {most:,} or {_MAX_SIDE:,} a side")
+            tags = getattr(image, "tag_v2", {})
+            bits = tags.get(_BITS, (16,))[0]
+            if image.mode == "F" or bits > 16 or tags.get(_SAMPLE_FORMAT, (1,))[0] != 1:
+                raise ValueError("its pixels are floating-point, signed or 32-bit numbers of unknown range")
             # Cameras note which way up they were held rather than turn the picture.
             pillow.ImageOps.exif_transpose(image, in_place=True)
-            return _values(pillow, _on_white(pillow, image), size)
+            if not image.mode.startswith("I"):
+                return _values(pillow, _on_white(pillow, image), size)
+            # More than eight bits, which a conversion to eight would cut off at 255.
+            deep, top = image.convert("F"), float(2**bits - 1)
+            if tags.get(_PHOTOMETRIC) == 0:
+                deep = deep.point(lambda value: value * -1.0 + top)
+            if (clear := image.info.get("transparency")) is not None:
+                deep = pillow.Image.fromarray(np.where(np.asarray(deep) == clear, np.float32(top), deep))
+            return _values(pillow, deep, size, top)
     except Exception as error:
         # A decoder raises any kind of error on damaged data.
         unknown = isinstance(error, pillow.UnidentifiedImageError)

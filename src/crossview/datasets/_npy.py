@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview._types import Array
-from crossview.datasets._files import one_line, unreadable
+from crossview.datasets._files import check_regular, one_line, unreadable
 
 
 def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
@@ -39,8 +39,9 @@ def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
 def read_npy_file(file: Path) -> NDArray[Any]:
     """The array in a ``.npy`` file; errors name the file and the fix."""
     try:
+        size = check_regular(file)
         with file.open("rb") as stream:
-            return _checked(stream, file.stat().st_size, str(file))
+            return _checked(stream, size, str(file))
     except OSError as error:
         raise unreadable(file, error) from error
 

@@ -12,9 +12,11 @@ import numpy as np
 
 from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._files import one_line, unreadable
+from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, one_line, unreadable
 
 _OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
+_MAX_BATCH = 1024  # rows that are unpacked at a time
+_VALUE_BYTES = 32  # of a value as a Python object
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 
 
@@ -30,6 +32,7 @@ class Table(NamedTuple):
 def read_table(file: Path, id_column: str, label_column: str) -> Table:
     """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
     try:
+        check_regular(file)
         is_parquet = file.suffix.lower() == ".parquet"
         columns = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
     except OSError as error:
@@ -111,12 +114,30 @@ def _read_parquet(file: Path) -> dict[str, list[Any]]:
         raise ImportError(f"pyarrow {version} is too old to read parquet safely: {upgrade}.")
     with file.open("rb") as stream:
         try:
-            table = pyarrow.parquet.ParquetFile(stream).read()
+            most = max(MAX_BYTES, MAX_RATIO * file.stat().st_size)
+            names, columns = _unpacked(pyarrow, pyarrow.parquet.ParquetFile(stream), most)
         except Exception as error:
             # A decoder raises any kind of error on damaged data; the user needs the file's name.
             raise ValueError(f"{file} is not a readable parquet file ({one_line(error)}): replace it.") from error
-    _check_header(table.column_names, file)
-    return {name: column.to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)}
+    _check_header(names, file)
+    return dict(zip(names, columns, strict=True))
+
+
+def _unpacked(pyarrow: Any, source: Any, most: int) -> tuple[list[str], list[list[Any]]]:
+    """Names and cells of columns, unless they take more than so many bytes: equal cells take almost none in a file."""
+    bomb = ValueError("it unpacks to far more than its size, or has lists for cells: save it as CSV")
+    columns: list[list[Any]] = [[] for _ in source.schema_arrow.names]
+    size = sum(source.metadata.row_group(k).total_byte_size for k in range(source.num_row_groups))
+    most_rows = min(_MAX_BATCH, most // (size + 1))  # as no row is larger than all cells that differ
+    if not most_rows:
+        raise bomb
+    for k, column in (found for batch in source.iter_batches(most_rows) for found in enumerate(batch.columns)):
+        values = column.dictionary_decode() if isinstance(column, pyarrow.DictionaryArray) else column
+        size += values.nbytes + _VALUE_BYTES * len(values)
+        if size > most or pyarrow.types.is_nested(values.type):
+            raise bomb
+        columns[k].extend(values.to_pylist())
+    return source.schema_arrow.names, columns
 
 
 def _check_header(header: Sequence[str], file: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview.datasets._dataset import Dataset, as_labels, described, warn_of_single_samples
-from crossview.datasets._files import check_name, is_hidden, natural, one_line, unreadable
+from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_name, is_hidden, natural, one_line, unreadable
 from crossview.datasets._images import IMAGE_SUFFIXES
 from crossview.datasets._joined_tables import join_tables
 from crossview.datasets._matlab_views import read_views
@@ -24,8 +24,6 @@ _HELP = (
 )
 TABLE_SUFFIXES = (".csv", ".parquet")
 ARRAY_SUFFIXES = (*TABLE_SUFFIXES, ".npy")  # of files with one view each
-_MAX_SMALL = 2**28  # bytes to which any .npz file may unpack; larger data must not be a bomb
-_MAX_RATIO = 200
 
 
 def load_arrays(
@@ -165,8 +163,8 @@ def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[A
     entries = archive.infolist()
     if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
         raise ValueError("it is compressed in a way that numpy never uses")
-    if sum(entry.file_size for entry in entries) > max(_MAX_SMALL, _MAX_RATIO * source.stat().st_size):
-        raise ValueError(f"it unpacks to more than {_MAX_RATIO} times its size: save it with numpy.savez")
+    if sum(entry.file_size for entry in entries) > max(MAX_BYTES, MAX_RATIO * source.stat().st_size):
+        raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size: save it with numpy.savez")
     arrays = {}
     for entry in entries:
         with archive.open(entry) as stream:

@@ -1,5 +1,6 @@
 """Semantic matching: the common space of class posteriors."""
 
+import warnings
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from crossview._backend import product
 from crossview._progress import progress
 from crossview._types import Array, Indices
 from crossview._validation import check_count, check_flag, check_weight
+from crossview._warnings import WARNING_FILTERS
 from crossview.embeddings._base import Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings.correlation import MCCA
@@ -118,8 +120,9 @@ class SemanticMatching(Embedding):
         self._check_classes(data)
         maps, regressions = self._correlated(data), []
         with progress("Fitting SemanticMatching", len(maps), self.progress, unit="views") as advance:
-            for X, seen, W in zip(data.arrays, data.mask.T, maps, strict=True):
-                regressions.append(self._regress(X[seen] if W is None else product(X[seen], W), data.labels[seen]))
+            for name, X, seen, W in zip(data.views.names, data.arrays, data.mask.T, maps, strict=True):
+                features = X[seen] if W is None else product(X[seen], W)
+                regressions.append(self._regress(features, data.labels[seen], name))
                 advance()
         self.projections_ = [B if W is None else product(W, B) for (B, _), W in zip(regressions, maps, strict=True)]
         self.intercepts_ = [b for _, b in regressions]
@@ -155,12 +158,16 @@ class SemanticMatching(Embedding):
         # Components have unit variance, on which the ridge of the regression depends.
         return [np.ascontiguousarray(W) * np.sqrt(len(data.views)) for W in analysis.projections_]
 
-    def _regress(self, X: Array, classes: Indices) -> tuple[Array, Array]:
+    def _regress(self, X: Array, classes: Indices, view: str) -> tuple[Array, Array]:
         """Weights (features, classes) and intercepts of a regression."""
-        model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(X, classes)
+        with WARNING_FILTERS:  # which scikit-learn changes
+            model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(X, classes)
         weights, intercepts = model.coef_.T, model.intercept_
         if len(model.classes_) == 2:  # a single logit, that of the second class
             weights, intercepts = weights * [[-0.5, 0.5]], intercepts * [-0.5, 0.5]
+        if np.ptp(model.decision_function(X), axis=0).max() < 1e-3:  # of the logits
+            fix = "scale the views, for example with ViewScaler, or use a larger C"
+            warnings.warn(f"SemanticMatching describes all samples of view {view!r} alike: {fix}.", stacklevel=3)
         return np.ascontiguousarray(weights), intercepts
 
     def _map(self, X: Array, v: int) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 from crossview.experiments.cells import Search, Split
 from crossview.experiments.plans import Panel, comparison
-from crossview.persistence import write_atomically
+from crossview.persistence import MALFORMED, write_atomically
 
 FILE = "comparison.json"
 """Name of the file in the folder of a report."""
@@ -74,7 +74,7 @@ class Comparison:
             found.panel  # noqa: B018 - refuses unknown methods
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except MALFORMED as error:
             fix = "choose another --output, or pass --overwrite"
             raise ValueError(
                 f"{folder / FILE} is damaged, or belongs to another version of crossview: {fix}."

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from crossview._validation import check_exact
+from crossview._warnings import WARNING_FILTERS
 from crossview.datasets import Dataset
 from crossview.datasets.registry import open_dataset
 from crossview.views import Views
@@ -35,7 +36,7 @@ class Loader:
         """Load a data set anew, or training and test data one after the other if the options have `TEST_DATA`."""
         own = {name: value for name, value in options.items() if name != TEST_DATA}
         test = options.get(TEST_DATA)
-        with warnings.catch_warnings():
+        with WARNING_FILTERS, warnings.catch_warnings():
             # Every process loads the data; what there is to say of them is said when a command opens them first.
             warnings.simplefilter("ignore", UserWarning)
             found = open_dataset(data, self.folder, **own)

@@ -9,8 +9,8 @@ table (`_table.py`), never from the file; sizes are compared with the file befor
 other before a model is returned.
 """
 
-from crossview.persistence._files import ModelFileError, PathLike, write_atomically
+from crossview.persistence._files import MALFORMED, ModelFileError, PathLike, check_target, write_atomically
 from crossview.persistence._models import load, save
 from crossview.persistence._table import OF_SESSION
 
-__all__ = ["OF_SESSION", "ModelFileError", "PathLike", "load", "save", "write_atomically"]
+__all__ = ["MALFORMED", "OF_SESSION", "ModelFileError", "PathLike", "check_target", "load", "save", "write_atomically"]

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import platform
 import re
 import secrets
 import shutil
@@ -30,6 +31,7 @@ MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeE
 _FORMAT = 2
 _MARK = re.compile(r"format=(\d{1,6}) version=((\d{1,6})[0-9A-Za-z.+!-]{0,40}) sha256=([0-9a-f]{64}) (.*)", re.DOTALL)
 _NO_DIGEST = b"0" * 64
+_TEMPORARY = f".crossview-{platform.node()}-"  # names of files being written start with it; a process id follows
 _LARGEST_HEADER = 16 * 2**20
 _MOST_VALUES = 10**6  # an empty list or dict takes 30 times the memory of its two characters
 _LARGEST_SIZE, _MOST_DIMENSIONS = 2**48, 8
@@ -42,14 +44,22 @@ class ModelFileError(ValueError):
     """A file is not a model, is damaged, was written by a newer crossview, or contains what no model has."""
 
 
-def write_atomically(path: PathLike, *parts: Content) -> None:
-    """Write a file, or a link's target, so that its name stands for the old content or the new, whatever happens."""
+def check_target(path: PathLike) -> Path:
+    """The file to write, or a link's target: there must be none yet, or a regular one."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: give the name of a file in it.")
+        raise IsADirectoryError(f"{path} is a folder: add the name of a file.")
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"folder {target.parent} does not exist: create it first, or choose another one.")
-    temporary = target.parent / f".crossview-{secrets.token_hex(8)}.tmp"
+        raise FileNotFoundError(f"output folder {target.parent} does not exist: create it first.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{path} is a device, a pipe or a socket: choose the name of a file.")
+    return target
+
+
+def write_atomically(path: PathLike, *parts: Content) -> None:
+    """Write a file, or a link's target, so that its name stands for the old content or the new, whatever happens."""
+    target = check_target(path)
+    temporary = target.parent / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}.tmp"
     # Whoever may not read the old content may not read the new either, while it is being written.
     rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
     try:
@@ -60,6 +70,7 @@ def write_atomically(path: PathLike, *parts: Content) -> None:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
+        _remove_abandoned(target.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -67,6 +78,16 @@ def write_atomically(path: PathLike, *parts: Content) -> None:
             fix = "check free space and permissions, or choose another folder"
             raise type(error)(f"cannot write {target} ({error.strerror or error}): {fix}.") from error
         raise
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes on this machine were writing when they were killed."""
+    for path in folder.glob(f"{_TEMPORARY}*.tmp") if os.name == "posix" else ():
+        with contextlib.suppress(OSError, ValueError):
+            try:
+                os.kill(int(path.name.removeprefix(_TEMPORARY).partition("-")[0]), 0)
+            except ProcessLookupError:
+                path.unlink()
 
 
 def pack(model: str, arrays: Mapping[str, NDArray[Any]], version: str = __version__) -> list[Content]:
@@ -152,7 +173,14 @@ def parse(text: bytes) -> Any:
     """JSON, unless it would take much memory."""
     if _count(text) > _MOST_VALUES:
         raise ValueError("there are more than a million values")
-    return json.loads(text.decode())
+    return json.loads(text.decode(), object_pairs_hook=_unambiguous)
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without duplicate keys, of which Python takes the last and other programs the first."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("an object has a key more than once")
+    return found
 
 
 def _layout(header: Mapping[str, Any]) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:

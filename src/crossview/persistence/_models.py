@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,7 +25,7 @@ from crossview.persistence._table import TABLE, check
 from crossview.recognition.matcher import CrossViewClassifier
 
 _UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
-_DEEPEST, _MOST_OBJECTS, _LONGEST_RANGE = 60, 10_000, 10**6
+_DEEPEST, _MOST_OBJECTS, _MOST_CHECKS, _LONGEST_RANGE = 60, 10_000, 10**6, 10**6
 _SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
 _SCALARS += ["float16", "float32", "float64"]
 
@@ -114,7 +113,7 @@ def load(path: PathLike) -> Any:
     name = os.fspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(f"file {name} does not exist: check the name.")
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    if not os.path.isfile(path):
         raise ModelFileError(f"{name} is not a file: pass a file {WRITTEN_BY}.")
     try:
         with open(path, "rb") as file:
@@ -127,21 +126,11 @@ def load(path: PathLike) -> Any:
         raise ModelFileError(f"{name} contains no valid model ({reason}). {AGAIN}") from error
 
 
-def encode(model: BaseEstimator) -> bytes:
-    """The content of a model's file, in memory."""
-    return b"".join(pack(*_describe(model)))
-
-
 def _describe(model: BaseEstimator) -> tuple[str, dict[str, NDArray[Any]]]:
     """JSON and arrays that a model consists of."""
     encoder = _Encoder()
     tree = encoder.node(model, type(model).__name__)
     return json.dumps(tree, separators=(",", ":")), encoder.arrays
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """Attributes of an object; of a matcher, with its gallery as plain arrays."""
-    return value.__getstate__() if isinstance(value, CrossViewClassifier) else vars(value)
 
 
 class _Encoder:
@@ -189,9 +178,8 @@ class _Encoder:
             return {"$": "same", "object": self.estimators[id(value)]}
         params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
         unfitted = vars(kind(**params))
-        fitted = {
-            name: item for name, item in _attributes(value).items() if name not in unfitted and name not in _UNSAVED
-        }
+        known = value.__getstate__() if isinstance(value, CrossViewClassifier) else vars(value)  # with its gallery
+        fitted = {name: item for name, item in known.items() if name not in unfitted and name not in _UNSAVED}
         described = {
             group: {name: self.node(item, f"{way}.{name}", depth + 1) for name, item in attributes.items()}
             for group, attributes in (("params", params), ("fitted", fitted))
@@ -233,9 +221,11 @@ class _Decoder:
     """Builds values from JSON and arrays. Classes come from the table, and are given what the table allows."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.arrays, self.objects = arrays, 0
-        self.complete: list[Any] = []
+        self.arrays = arrays
+        self.complete: list[tuple[Any, int]] = []  # estimators and kernels, and how much is in each
         self.shared: dict[tuple[str, str], Any] = {}
+        self.infinite: set[int] = set()  # arrays with NaN or infinity, by their identity
+        self.size = self.n_checks = 0
 
     def value(self, node: Any, depth: int = 0) -> Any:
         """Build a value, and everything in it."""
@@ -253,26 +243,35 @@ class _Decoder:
         if kind in _FROM_ITEMS:
             return _FROM_ITEMS[kind]([self.value(item, depth + 1) for item in node["items"]])
         if kind in _FROM_ARRAY:
-            key = kind, node["array"]
+            key, array = (kind, node["array"]), self.arrays[node["array"]]
             if key not in self.shared:
-                self.shared[key] = _FROM_ARRAY[kind](self.arrays[node["array"]], *node.get("state", ()))
+                self.shared[key] = _FROM_ARRAY[kind](array, *node.get("state", ()))
+                if array.dtype.kind == "f" and not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
+                    self.infinite.add(id(self.shared[key]))
+            elif array.dtype.kind != "f":
+                self.size += array.size // 64  # values, to be checked again in the time that one estimator takes
             return self.shared[key]
         if kind == "same" and type(node["object"]) is int and node["object"] >= 0:
-            return self.complete[node["object"]]
+            model, size = self.complete[node["object"]]
+            self.size += size
+            return model
         if kind not in TABLE:
             raise ValueError(f"models are not made of {kind!r}")
-        self.objects += 1
-        if self.objects > _MOST_OBJECTS:
+        if len(self.complete) >= _MOST_OBJECTS:
             raise ValueError(f"there are more than {_MOST_OBJECTS} estimators and kernels")
-        cls, _, names = TABLE[kind]
+        (cls, _, names), before = TABLE[kind], self.size
         params, fitted = (self.value(node[group], depth) for group in ("params", "fitted"))
         params.pop("progress", None)  # files of earlier versions have it
         for unknown in params.keys() - names:
             raise ValueError(f"{kind} has no parameter {unknown!r}")
+        self.size += 1 + len(fitted.get("n_features_", ()))
+        self.n_checks += self.size - before  # as an estimator is checked together with all that is in it
+        if self.n_checks > _MOST_CHECKS:
+            raise ValueError("the same estimators are in too many others")
         model = cls(**params)
-        check(model, fitted)
+        check(model, fitted, self.infinite)
         model.__setstate__(fitted) if isinstance(model, CrossViewClassifier) else vars(model).update(fitted)
-        self.complete.append(model)
+        self.complete.append((model, self.size - before))
         return model
 
 

@@ -9,10 +9,10 @@ object: n views; D features, r landmarks and k outputs of a view; d components; 
 gallery.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from functools import partial
 from inspect import signature
-from itertools import pairwise
-from types import NoneType
+from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,8 +48,8 @@ _OF_INDEX = {"centroids", "origin", "scale", "lists", "metric", "n_probes", "rec
 _STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier, FrozenEstimator)
 
 
-def check(model: Any, fitted: Mapping[str, Any]) -> None:
-    """Refuse attributes that a class does not have, that are missing, or that do not fit each other."""
+def check(model: Any, fitted: Mapping[str, Any], infinite: Container[int]) -> None:
+    """Refuse attributes that a class does not have, that are missing, that do not fit each other, or are infinite."""
     name = type(model).__name__
     _, entry, given = TABLE[name]
     known = {key.rstrip("?"): key.count("?") for key in entry if key not in given}
@@ -61,7 +61,7 @@ def check(model: Any, fitted: Mapping[str, Any]) -> None:
         if fitted and key not in fitted and marks in required:
             raise ValueError(f"{name}.{key} is missing")
     values = {key: getattr(model, key) for key in given if key in entry} | dict(fitted)
-    sizes: Sizes = {}
+    sizes: Sizes = {"infinite": infinite}
     for key, wanted in entry.items():
         key = key.rstrip("?")
         if key in values and not _fits(values[key], wanted, sizes):
@@ -80,8 +80,10 @@ def _fits(value: Any, wanted: Any, sizes: Sizes) -> bool:
 
 
 def _has_shape(value: Any, shape: list[str], sizes: Sizes, dtype: type = np.float64) -> bool:
-    """Whether a value is an array of some shape; a symbol that is new stands for its size from now on."""
+    """Whether a value is a finite array of some shape; a symbol that is new stands for its size from now on."""
     if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != len(shape):
+        return False
+    if id(value) in sizes["infinite"]:
         return False
     keys = [(symbol, sizes["view"]) if symbol in "Drk" else symbol for symbol in shape]
     return all(0 < size == sizes.setdefault(key, size) for key, size in zip(keys, value.shape, strict=True))
@@ -112,14 +114,6 @@ def _image_shape(value: Any, sizes: Sizes) -> bool:
     return whole and {value[0] * value[1]} == set(sizes["widths"])
 
 
-def _last_layer(value: Any, sizes: Sizes) -> bool:
-    return _has_shape(value, ["h" if "h" in sizes else "D", "d"], sizes)
-
-
-def _equal_means(value: Any, sizes: Sizes) -> bool:
-    return _has_shape(value, ["D"], sizes) and _has_shape(value, ["d"], sizes)
-
-
 def _kernel(value: Any, sizes: Sizes) -> bool:
     check_kernel_params(value.kernel, value.kernel_params)
     sizes["precomputed", sizes["view"]] = value.precomputed
@@ -135,16 +129,17 @@ def _landmarks(value: Any, sizes: Sizes) -> bool:
 
 
 def _labels(value: Any, sizes: Sizes, kinds: str = "biufU") -> bool:
-    return value.dtype.kind in kinds and bool(value.shape == (sizes["g"],))
-
-
-def _texts(value: Any, sizes: Sizes) -> bool:
-    return _labels(value, sizes, "U")
+    finite = id(value) not in sizes["infinite"]
+    return finite and value.dtype.kind in kinds and bool(value.shape == (sizes["g"],))
 
 
 def _views_of_gallery(value: Any, sizes: Sizes) -> bool:
-    names = set(sizes["names"])
-    return _texts(value, sizes) and all(names.issuperset(value[rows].tolist()) for rows in batches(len(value), 1 << 16))
+    """Views of samples, each of which has its own id in its view."""
+    names, slices = set(sizes["names"]), [*batches(len(value), 1 << 16)]
+    pairs = (zip(value[rows].tolist(), sizes["ids"][rows].tolist(), strict=True) for rows in slices)
+    known = _labels(value, sizes, "U") and all(names.issuperset(value[rows].tolist()) for rows in slices)
+    # Hashes take less memory than pairs, and those of different pairs are never the same in practice.
+    return known and len(np.unique(np.fromiter(map(hash, chain.from_iterable(pairs)), np.int64))) == len(value)
 
 
 def _index_of_gallery(value: Any, sizes: Sizes) -> bool:
@@ -164,12 +159,11 @@ def _index_of_gallery(value: Any, sizes: Sizes) -> bool:
     return True
 
 
-def _temperature(value: Any, sizes: Sizes) -> bool:
-    return value is None or (isinstance(value, float) and 0.0 < value < np.inf)
-
-
-def _share(value: Any, sizes: Sizes) -> bool:
-    return isinstance(value, float) and 0.0 <= value <= 1.0
+def _number(value: Any, sizes: Sizes, least: float = -1e300, most: float = 1e300, none: bool = False) -> bool:
+    """A number between limits, as NaN never is, or None. Truth values are no numbers here."""
+    if value is None or isinstance(value, bool):
+        return none and value is None
+    return isinstance(value, _NUMBER) and least <= float(value) <= most
 
 
 def _steps(value: Any, sizes: Sizes) -> bool:
@@ -242,7 +236,7 @@ _VIEWS: dict[str, Any] = {
     "image_shape_": _image_shape,
 }
 _LINEAR = {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "eigenvalues_": "d or n d"}
-_LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [(*_NUMBER, NoneType)]}
+_LANDMARKS = {**_VIEWS, "kernels_": [_kernel], "landmarks_": [_landmarks], "gamma_": [partial(_number, none=True)]}
 _KERNEL = {**_LANDMARKS, "projections_": ["r d"], "offsets_": ["d"], "eigenvalues_": "d"}
 _HEADS = {
     **_VIEWS,
@@ -250,7 +244,7 @@ _HEADS = {
     "n_epochs_": int,
     "hidden_weights_?": ["D h"],
     "hidden_biases_?": ["h"],
-    "projections_": [_last_layer],
+    "projections_": [lambda value, sizes: _has_shape(value, ["h" if "h" in sizes else "D", "d"], sizes)],
     "biases_": ["d"],
 }
 
@@ -259,14 +253,17 @@ def _method(params: Mapping[str, Any]) -> dict[str, Any]:
     """Entry of a method with these parameters."""
     entry = _KERNEL if "kernel" in params else _LINEAR
     if "neighbours" in params:
-        entry = entry | {"neighbour_recall_??": _share}
-    return entry | {"coupling_??": _NUMBER} if "coupling" in params else entry
+        entry = entry | {"neighbour_recall_??": partial(_number, least=0.0, most=1.0)}
+    return entry | {"coupling_??": partial(_number, least=0.0, most=np.inf)} if "coupling" in params else entry
 
 
 _ENTRIES: dict[type, dict[str, Any]] = {
     **{cls: _method(signature(cls).parameters) for cls in (*ALL_METHODS.values(), LPP)},  # some have another one below
     Contrastive: _HEADS,
-    RawFeatures: {**_VIEWS, "means_": [_equal_means]},
+    RawFeatures: {
+        **_VIEWS,
+        "means_": [lambda value, sizes: _has_shape(value, ["D"], sizes) and _has_shape(value, ["d"], sizes)],
+    },
     SemanticMatching: {**_VIEWS, "means_": ["D"], "projections_": ["D d"], "intercepts_": ["d"]},
     ViewScaler: {**_VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool},
     ViewPCA: {**_VIEWS, "means_": ["D"], "components_": ["k D"], "explained_variance_ratio_": ["k"], "pooled_": bool},
@@ -289,12 +286,12 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     },
     CrossViewClassifier: {
         "embedding_": _embedding,
-        "threshold_?": (*_NUMBER, NoneType),
-        "temperature_": _temperature,
+        "threshold_?": partial(_number, least=0.0, none=True),
+        "temperature_": partial(_number, least=1e-300, none=True),
         "temperature_metric_??": lambda value, sizes: value in (None, "euclidean", "cosine"),
         "gallery_?": "g d",
         "gallery_labels_?": _labels,
-        "gallery_ids_?": _texts,
+        "gallery_ids_?": lambda value, sizes: _labels(sizes.setdefault("ids", value), sizes, "U"),
         "gallery_views_?": _views_of_gallery,
         "gallery_index_??": _index_of_gallery,
         "threshold_metric_??": lambda value, sizes: value in (None, "euclidean", "cosine"),
@@ -303,9 +300,9 @@ _ENTRIES: dict[type, dict[str, Any]] = {
     FrozenEstimator: {"estimator": _STEPS},
     Kernel: {
         "kernel": lambda value, sizes: value in ("precomputed", *kernel_metrics()),
-        "gamma": (*_NUMBER, NoneType),
-        "degree": _NUMBER,
-        "coef0": _NUMBER,
+        "gamma": partial(_number, none=True),
+        "degree": _number,
+        "coef0": _number,
     },
     **{cls: {} for cls in (ClassSplit, SampleSplit, splitters.GroupKFold, splitters.GroupShuffleSplit)},
     **{cls: {} for cls in (splitters.KFold, splitters.LeaveOneGroupOut, splitters.ShuffleSplit)},
