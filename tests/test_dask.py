@@ -288,7 +288,6 @@ def test_bad_input(views, y, error, match):
     ("model", "instead"),
     [
         *((cls(), "set n_landmarks") for cls in (cv.ViewKernel, cv.KMvHE, cv.KCCA)),
-        (cv.ViewKernel(n_landmarks=9, landmarks="leverage"), "choose landmarks='uniform' or 'k-means\\+\\+'"),
         (cv.KMvHE(kernel="precomputed", n_landmarks=9), "pass kernel matrices as arrays in memory"),
         *((cls(), "pass arrays in memory") for cls in (cv.NCA, cv.SemanticMatching, cv.Contrastive)),
     ],

@@ -72,14 +72,6 @@ def test_the_order_of_kernel_distances(kernel):
     np.testing.assert_array_equal(np.argsort(d[np.triu_indices(len(A), k=1)]), np.argsort(pdist(points)))
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, "sigmoid", "precomputed", lambda a, b: a @ b + 1.0])
-def test_the_diagonal(kernel):
-    many = np.vstack([samples_for(kernel)] * 4)  # more than a block
-    k = Kernel(kernel)
-    K = many @ many.T if kernel == "precomputed" else k(many, many)
-    np.testing.assert_allclose(k.diagonal(K if kernel == "precomputed" else many), np.diagonal(K), rtol=1e-12)
-
-
 def test_median_gamma():
     assert median_gamma(X, "rbf") == pytest.approx(1 / (2 * np.median(pdist(X)) ** 2))
     assert median_gamma(X, "laplacian") == pytest.approx(1 / np.median(pdist(X, "cityblock")))

@@ -6,7 +6,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 import crossview as cv
 from crossview.kernels import Kernel, KernelMap
-from crossview.landmarks import LANDMARKS, _weighted_order, choose_landmarks, leverage_scores
+from crossview.landmarks import LANDMARKS, choose_landmarks
 
 # Most samples lie in one dense cluster, a few far from it and from each other.
 RNG = np.random.default_rng(0)
@@ -20,56 +20,6 @@ RBF = Kernel("rbf", gamma=0.5)
 def choose(method, kernel=RBF, samples=X, n_landmarks=20, seed=0):
     random = np.random.RandomState(seed)
     return choose_landmarks(method, kernel, samples, n_landmarks, random.permutation(len(samples)), random)
-
-
-def literal_leverage_scores(K, n_pilot):
-    """diag K (K + λI)⁻¹, where λ is the sum of all but the first k = p / 4 eigenvalues, divided by k."""
-    k = n_pilot // 4
-    ridge = np.sort(np.linalg.eigvalsh(K))[::-1][k:].sum() / k
-    return np.diagonal(K @ np.linalg.inv(K + ridge * np.eye(len(K))))
-
-
-class TestLeverageScores:
-    @pytest.mark.parametrize("kernel", [Kernel("rbf", gamma=1.0), Kernel("laplacian", gamma=0.3), Kernel("poly")])
-    def test_exact_if_all_samples_are_in_the_pilot(self, kernel):
-        rows = np.random.default_rng(1).normal(size=(100, 6))
-        expected = literal_leverage_scores(kernel(rows, rows), 100)
-        np.testing.assert_allclose(leverage_scores(kernel, rows, np.arange(100)), expected, rtol=1e-6)
-
-    def test_precomputed(self):
-        pilot = np.arange(0, 200, 3)
-        given = leverage_scores(Kernel("precomputed"), RBF(X, X), pilot)
-        np.testing.assert_allclose(given, leverage_scores(RBF, X, pilot), atol=1e-9)
-
-    def test_a_pilot_as_in_the_paper(self):
-        """(k_ii - k_iS (K_SS + μI)⁻¹ k_Si) / λ, literally."""
-        pilot, K = np.arange(0, 200, 4), RBF(X, X)
-        k, c = len(pilot) // 4, len(X) / len(pilot)
-        K_SS = K[np.ix_(pilot, pilot)]
-        ridge = c * np.sort(np.linalg.eigvalsh(K_SS))[::-1][k:].sum() / k
-        inverse = np.linalg.inv(K_SS + ridge / c * np.eye(len(pilot)))
-        expected = np.diagonal(K - K[:, pilot] @ inverse @ K[pilot]) / ridge
-        np.testing.assert_allclose(leverage_scores(RBF, X, pilot), np.minimum(expected, 1.0), rtol=1e-6)
-
-    def test_close_to_the_exact_scores(self):
-        rows = np.random.default_rng(1).normal(size=(400, 3))
-        kernel = Kernel("rbf", gamma=1.0)
-        pilot = np.random.default_rng(2).choice(400, 200, replace=False)
-        ratio = leverage_scores(kernel, rows, pilot) / literal_leverage_scores(kernel(rows, rows), 200)
-        assert np.median(ratio) == pytest.approx(1.0, abs=0.3)
-        assert 0.4 < ratio.min() < ratio.max() < 3.0
-
-    def test_scores_are_shares(self):
-        scores = leverage_scores(RBF, X, np.arange(0, 200, 5))
-        assert (scores >= 0).all()
-        assert (scores <= 1).all()
-        assert scores[180:].mean() > 10 * scores[:180].mean()
-
-    @pytest.mark.parametrize("n_landmarks", [1, 2, 30])
-    def test_low_rank(self, n_landmarks):
-        """A linear kernel of few features leaves no eigenvalues for the ridge."""
-        rows = choose("leverage", Kernel("linear"), n_landmarks=n_landmarks)
-        assert len(rows) == n_landmarks
 
 
 @pytest.mark.parametrize("method", LANDMARKS)
@@ -89,26 +39,16 @@ def test_uniform_draws_all_samples_alike():
     assert counts.max() < 60
 
 
-@pytest.mark.parametrize("method", ["k-means++", "leverage"])
 @pytest.mark.parametrize("precomputed", [False, True])
-def test_sparse_regions_are_covered_better_than_by_uniform_landmarks(method, precomputed):
+def test_sparse_regions_are_covered_better_than_by_uniform_landmarks(precomputed):
     K = RBF(X, X)
     kernel, samples = (Kernel("precomputed"), K) if precomputed else (RBF, X)
     errors = {
         way: np.mean([1.0 - np.square(KernelMap.fit(kernel, samples, rows)[1]).sum() / np.trace(K) for rows in drawn])
-        for way in ("uniform", method)
+        for way in LANDMARKS
         for drawn in [[choose(way, kernel, samples, 25, seed) for seed in range(5)]]
     }
-    assert errors[method] < 0.5 * errors["uniform"]
-
-
-def test_samples_are_drawn_in_proportion_to_weights():
-    """The first is i with probability w_i / Σw, the second then j with w_j / (Σw - w_i)."""
-    random, weights = np.random.RandomState(0), np.array([1.0, 2.0, 3.0, 4.0])
-    drawn = np.array([_weighted_order(random.permutation(4), weights, random) for _ in range(4000)])
-    np.testing.assert_allclose(np.bincount(drawn[:, 0]) / 4000, weights / 10, atol=0.03)
-    second = drawn[drawn[:, 0] == 3, 1]
-    np.testing.assert_allclose(np.bincount(second) / len(second), weights[:3] / 6, atol=0.05)
+    assert errors["k-means++"] < 0.5 * errors["uniform"]
 
 
 def test_k_means_draws_no_duplicates():
@@ -176,7 +116,7 @@ class TestEstimators:
 @pytest.mark.parametrize("cls", [cv.ViewKernel, cv.KMvHE, cv.KCCA])
 @pytest.mark.parametrize("wrong", ["kmeans", None, 3, ["uniform"]])
 def test_unknown_ways_are_refused(cls, wrong):
-    with pytest.raises(ValueError, match=r"landmarks must be one of 'uniform', 'k-means\+\+', 'leverage', got"):
+    with pytest.raises(ValueError, match=r"landmarks must be one of 'uniform', 'k-means\+\+', got"):
         cls(landmarks=wrong).fit(ARRAYS, Y)
 
 

@@ -184,9 +184,9 @@ class KernelTransformer(MultiViewTransformer):
             return "pass kernel matrices as arrays in memory, or choose another kernel"
         if getattr(self, "pooled", False):
             return "set pooled=False"
-        if self.n_landmarks is None:
-            return "set n_landmarks, the number of samples that span the map of a view"
-        return "choose landmarks='uniform' or 'k-means++'" if self.landmarks == "leverage" else None
+        return (
+            "set n_landmarks, the number of samples that span the map of a view" if self.n_landmarks is None else None
+        )
 
     def _store_kernels(self, maps: Sequence[KernelMap]) -> None:
         self.kernels_ = [kernel_map.kernel for kernel_map in maps]
@@ -222,9 +222,8 @@ class ViewKernel(KernelTransformer):
     n_landmarks : int, optional
         Number of training samples that span the map of a view (Nyström). All by default, which is exact. Dask arrays
         need a number.
-    landmarks : {"uniform", "k-means++", "leverage"}
-        How to choose them: at random; far from each other [1]_; or at random in proportion to their approximate ridge
-        leverage scores [2]_ [3]_, which prefers samples that others do not represent well and needs arrays in memory.
+    landmarks : {"uniform", "k-means++"}
+        How to choose them: at random, or far from each other [1]_.
     pooled : bool
         Whether all views share their coordinates: one kernel, and the samples of all views as landmarks, centred per
         view. A method after this step can then couple the maps; `KMvHE` with `coupling` does the same faster.
@@ -246,8 +245,6 @@ class ViewKernel(KernelTransformer):
     References
     ----------
     .. [1] D. Arthur, S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
-    .. [2] A. Alaoui, M. W. Mahoney, "Fast Randomized Kernel Ridge Regression with Statistical Guarantees", NIPS 2015.
-    .. [3] C. Musco, C. Musco, "Recursive Sampling for the Nyström Method", NIPS 2017.
 
     Examples
     --------

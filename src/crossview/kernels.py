@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances, pairwise_kernels
-from sklearn.utils import gen_batches
 
 from crossview._backend import (
     chunks,
@@ -38,7 +37,6 @@ WITH_WIDTH = ("rbf", "laplacian")
 """Kernels for which `median_gamma` finds a width."""
 
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
-_BLOCK = 64  # samples per block on the diagonal of a kernel matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +85,6 @@ class Kernel:
     def against(self, landmarks: NDArray[Any], X: Rows) -> Any:
         """Kernel values of samples against landmarks, which are column indices if the kernel is precomputed."""
         return X[:, landmarks] if self.precomputed else self(X, landmarks)
-
-    def diagonal(self, X: Array) -> Array:
-        """Kernel values of samples with themselves, (len(X),)."""
-        if self.precomputed:
-            return np.diagonal(X)
-        return np.concatenate([np.diagonal(self(x, x)) for x in (X[rows] for rows in gen_batches(len(X), _BLOCK))])
 
     def euclidean_points(self, X: Rows) -> Rows | None:
         """Points whose Euclidean distances rank like the kernel distance, ``k(x, x) + k(z, z) - 2 k(x, z)``.
