@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
 _LARGE = 2.0**53  # up to which floating-point numbers tell whole numbers apart
+WARNING_FILTERS = RLock()  # held while they change: threads that put them back in the wrong order leave them changed
 _FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 
 
@@ -239,7 +241,8 @@ def has_label(labels: Labels) -> Mask:
 
 def label_array(y: Any, *, warn: bool = False) -> Labels:
     """Labels as a NumPy array, (m,), unchecked; with a warning if they are a column and one is wanted."""
-    labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=warn)
+    with WARNING_FILTERS:
+        labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=warn)
     return labels
 
 

@@ -379,7 +379,7 @@ def test_regressions_in_threads_leave_the_warning_filters_alone():
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(8) as threads:
-            for done in [threads.submit(cv.SemanticMatching().fit, ARRAYS, Y) for _ in range(60)]:
+            for done in [threads.submit(cv.SemanticMatching().fit, ARRAYS, Y) for _ in range(30)]:
                 done.result()
     finally:
         sys.setswitchinterval(interval)

@@ -323,3 +323,10 @@ for path in (sys.argv[1], sys.argv[1] + "-new"):
         assert lines[1].startswith(f"{path} {fix}")
         assert lines[2].startswith(f"{path}-new {fix}")
         assert set(path.parent.iterdir()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "results.db")
+    with pytest.raises(StoreError, match=r"results\.db is not a store of results: choose another name"):
+        Store(tmp_path / "results.db")

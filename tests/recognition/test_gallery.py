@@ -7,10 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
+from fuzz_models import encode
 
 import crossview as cv
 from crossview import _progress
-from crossview.persistence import ModelFileError, _models, load, save
+from crossview.persistence import ModelFileError, load, save
 from crossview.recognition import engines, gallery
 from crossview.recognition.arrays import GrowingArray
 from crossview.recognition.engines import ExactSearch
@@ -400,7 +401,7 @@ def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
     stored = [{**index, **change} for change in forged] + [{}, [], 1, "index", {"lists": lists}]
     for value in stored:
         monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, v=value: state | {"gallery_index_": v})
-        (tmp_path / "model").write_bytes(_models.encode(indexed))
+        (tmp_path / "model").write_bytes(encode(indexed))
         with pytest.raises(ModelFileError, match=r"gallery_index_ is invalid|neighbour index|Error"):
             load(tmp_path / "model")
 
@@ -421,7 +422,7 @@ def test_devices_stay_out_of_files(embedding, tmp_path):
     again = load(tmp_path / "model")
     assert again.device is None
     np.testing.assert_array_equal(again.predict(PROBES, 1), model.predict(PROBES, 1))
-    content = _models.encode(model)
+    content = encode(model)
     assert b"device" not in content
 
 

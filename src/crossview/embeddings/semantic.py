@@ -11,8 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from crossview._backend import product
 from crossview._progress import progress
 from crossview._types import Array, Indices
-from crossview._validation import check_count, check_flag, check_weight
-from crossview._warnings import WARNING_FILTERS
+from crossview._validation import WARNING_FILTERS, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings.correlation import MCCA
@@ -165,10 +164,11 @@ class SemanticMatching(Embedding):
         weights, intercepts = model.coef_.T, model.intercept_
         if len(model.classes_) == 2:  # a single logit, that of the second class
             weights, intercepts = weights * [[-0.5, 0.5]], intercepts * [-0.5, 0.5]
-        if np.ptp(model.decision_function(X), axis=0).max() < 1e-3:  # of the logits
+        weights = np.ascontiguousarray(weights)
+        if np.ptp(product(X, weights), axis=0).max() < 1e-3:  # of the logits
             fix = "scale the views, for example with ViewScaler, or use a larger C"
             warnings.warn(f"SemanticMatching describes all samples of view {view!r} alike: {fix}.", stacklevel=3)
-        return np.ascontiguousarray(weights), intercepts
+        return weights, intercepts
 
     def _map(self, X: Array, v: int) -> Array:
         logits = product(X - self.means_[v], self.projections_[v]) + self.intercepts_[v]

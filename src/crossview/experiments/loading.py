@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crossview._validation import check_exact
-from crossview._warnings import WARNING_FILTERS
+from crossview._validation import WARNING_FILTERS, check_exact
 from crossview.datasets import Dataset
 from crossview.datasets.registry import open_dataset
 from crossview.views import Views

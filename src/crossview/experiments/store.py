@@ -160,9 +160,10 @@ class Store:
         if self.read_only and not self.path.exists():
             raise FileNotFoundError(f"{self.path} does not exist. Check the name.")
         if self.path.exists():
-            with contextlib.suppress(IsADirectoryError), self.path.open("rb") as file:
-                if file.read(len(_MAGIC)) in (b"", _MAGIC):
-                    return
+            if self.path.is_file():
+                with self.path.open("rb") as file:
+                    if file.read(len(_MAGIC)) in (b"", _MAGIC):
+                        return
             fix = "choose another name, or restore it from a copy"
             raise StoreError(f"{self.path} is not a store of results: {fix}.")
 

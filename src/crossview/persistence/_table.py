@@ -135,11 +135,11 @@ def _labels(value: Any, sizes: Sizes, kinds: str = "biufU") -> bool:
 
 def _views_of_gallery(value: Any, sizes: Sizes) -> bool:
     """Views of samples, each of which has its own id in its view."""
-    names, slices = set(sizes["names"]), [*batches(len(value), 1 << 16)]
-    pairs = (zip(value[rows].tolist(), sizes["ids"][rows].tolist(), strict=True) for rows in slices)
-    known = _labels(value, sizes, "U") and all(names.issuperset(value[rows].tolist()) for rows in slices)
+    names, g = set(sizes["names"]), len(value)
+    pairs = (zip(value[rows].tolist(), sizes["ids"][rows].tolist(), strict=True) for rows in batches(g, 1 << 16))
+    known = _labels(value, sizes, "U") and all(names.issuperset(value[rows].tolist()) for rows in batches(g, 1 << 16))
     # Hashes take less memory than pairs, and those of different pairs are never the same in practice.
-    return known and len(np.unique(np.fromiter(map(hash, chain.from_iterable(pairs)), np.int64))) == len(value)
+    return known and len(np.unique(np.fromiter(map(hash, chain.from_iterable(pairs)), np.int64))) == g
 
 
 def _index_of_gallery(value: Any, sizes: Sizes) -> bool:
