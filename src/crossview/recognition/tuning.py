@@ -139,11 +139,8 @@ def tune(
     name, checked = method_name(method), Views(views)
     size = len(checked), len(np.unique(np.asarray(y, dtype=str)))
     grid = search_space(name, checked.n_features, size) if param_grid is None else param_grid
-    grid = (
-        _with_landmarks(grid, name, size)
-        if isinstance(grid, Mapping)
-        else [_with_landmarks(given, name, size) for given in grid]
-    )
+    grids = [grid] if isinstance(grid, Mapping) else grid
+    grid = [_with_landmarks(given, name, size) for given in grids]
     if n_iter is not None:
         effort = {"factor": FACTOR, "refine": REFINE, "max_samples": max_samples(name, checked.shape[1])}
         options = effort | options
