@@ -407,7 +407,10 @@ def test_images_are_brought_to_a_size(tmp_path):
     for size, message in (
         ("6y5", "--size must be HEIGHTxWIDTH, for example 48x48, got '6y5'"),
         ("0", "--size must be HEIGHTxWIDTH"),
-        ("999999x999999", "size must be at most 8,388,608 pixels, got 999999 × 999999: make it smaller"),
+        (
+            "999999x999999",
+            "size must be at most 8,388,608 pixels, 32,768 per side, got 999999 × 999999: make it smaller",
+        ),
     ):
         assert message in run("fit", folder, "-o", tmp_path / "n", "--size", size, status=1).stderr
     assert "is not a folder of images" in run("fit", "digits", "-o", tmp_path / "n", "--size", "6", status=1).stderr

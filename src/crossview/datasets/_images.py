@@ -42,7 +42,8 @@ def check_size(size: Size) -> tuple[int, int] | None:
     for length in pair:
         check_count(length, "size", least=1)
     if pair[0] * pair[1] > _MAX_PIXELS or max(pair) > _MAX_SIDE:
-        raise ValueError(f"size must be at most {_MAX_PIXELS:,} pixels, {_MAX_SIDE:,} per side, got {pair}: reduce it.")
+        most = f"{_MAX_PIXELS:,} pixels, {_MAX_SIDE:,} per side"
+        raise ValueError(f"size must be at most {most}, got {pair[0]} × {pair[1]}: make it smaller.")
     return pair
 
 
