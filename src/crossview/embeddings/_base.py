@@ -185,16 +185,19 @@ class Embedding(MultiViewTransformer):
             if len(used) < len(checked):
                 checked, classes = checked[used], None if classes is None else classes[used]
         on_engine = self._on_engine(checked)
-        if "coupling" in vars(self):
-            self.coupling_ = self._resolved_coupling(on_engine)
-        data = self._find_neighbours(self._training_data(on_engine, classes))
+        data = self._training_data(on_engine, classes)
+        if "coupling" in vars(self) and data.maps is None:
+            is_centred = self.center and not checked._lazy and bool(checked.mask.all())
+            self.coupling_ = self._resolved_coupling(on_engine, data if is_centred else None)
+        data = self._find_neighbours(data)
         return data.in_span(common=self.coupling_ > 0) if self._restrict_to_span else data
 
-    def _resolved_coupling(self, views: Views) -> float:
+    def _resolved_coupling(self, views: Views, centred: TrainingData | None = None) -> float:
         """The coupling to use: the given one or, if that is ``"auto"``, one that suits the views."""
         if self.coupling != "auto":
             return float(self.coupling)
-        return AUTO_COUPLING if features_correspond(TrainingData.from_views(views, None, center=True)) else 0.0
+        centred = TrainingData.from_views(views, None, center=True) if centred is None else centred
+        return AUTO_COUPLING if features_correspond(centred) else 0.0
 
     def _instead_of_lazy(self) -> str | None:
         """What to do instead of passing Dask arrays, if the method does not take any."""

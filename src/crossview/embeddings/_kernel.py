@@ -23,6 +23,7 @@ class KernelEmbedding(KernelTransformer, Embedding):
     offsets_: list[Array]
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
+        self.coupling_ = self._resolved_coupling(views)
         if views._lazy:
             from crossview.embeddings._lazy import LazyTrainingData
 
@@ -36,11 +37,11 @@ class KernelEmbedding(KernelTransformer, Embedding):
         maps, features = self._fit_kernel_maps(views, center=self.center)
         return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center)
 
-    def _resolved_coupling(self, views: Views) -> float:
+    def _resolved_coupling(self, views: Views, centred: TrainingData | None = None) -> float:
         # Neither Dask arrays nor precomputed kernels can be coupled.
         if self.coupling == "auto" and (views._lazy or self.kernel == "precomputed"):
             return 0.0
-        return super()._resolved_coupling(views)
+        return super()._resolved_coupling(views, centred)
 
     def _instead_of_lazy(self) -> str | None:
         return super()._instead_of_lazy() if self.coupling in (0, "auto") else "set coupling=0"

@@ -25,7 +25,8 @@ def features_correspond(samples: Samples) -> bool:
     D = samples.n_features[0]
     if len(set(samples.n_features)) > 1 or D == 1:
         return False
-    columns = np.linspace(0, D - 1, min(D, _MAX_FEATURES)).astype(np.intp)
+    # All features are compared without a copy.
+    columns = slice(None) if D <= _MAX_FEATURES else np.linspace(0, D - 1, _MAX_FEATURES).astype(np.intp)
     squares, C = samples.total(_similarities, columns)
     n_pairs = len(samples.n_features) - 1  # of a sample with itself in other views
     if not np.trace(C) > 0.0 or 2.0 * np.trace(C) < _MIN_SIMILARITY * n_pairs * squares:
@@ -36,7 +37,7 @@ def features_correspond(samples: Samples) -> bool:
     return bool(np.trace(C) - C.sum() / len(C) >= _MIN_DEVIATIONS * deviation)
 
 
-def _similarities(rows: Samples, columns: Indices) -> list[Array]:
+def _similarities(rows: Samples, columns: Indices | slice) -> list[Array]:
     """Sum of squares in all views, weighted, and the sum of ``X_i' X_j`` over all pairs of views."""
     arrays = [X[:, columns] for X in rows.arrays]
     squares = sum(squared_norms(weighted(X, w)).sum() for X, w in zip(arrays, rows.weights.T, strict=True))
