@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 import crossview as cv
 from crossview.datasets.registry import open_dataset
-from crossview.recognition.tuning import standard_pipeline
+from crossview.model_selection.tuning import standard_pipeline
 
 SETS = {
     "digits": {},

@@ -23,7 +23,7 @@ import numpy as np
 import crossview as cv
 from crossview import metrics
 from crossview.exceptions import NotApplicableError
-from crossview.recognition.tuning import search_space
+from crossview.model_selection.tuning import search_space
 from crossview.report.recommendation import recommended_row
 
 METHODS = ("RawFeatures", "PCA", "LDA", "DLA", "MCCA", "GMA", "MvDA", "MvDA-VC", "MvHE", "KMvHE")

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.cli.app import jsonable, out
-from crossview.recognition.candidates import SCORERS
+from crossview.model_selection.candidates import SCORERS
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 
@@ -130,7 +130,7 @@ def test_tune_names_the_class_that_has_no_folds_and_the_option(tmp_path):
 
 
 def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", ())
+    monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", ())
     (photo, sketch), y = make_noisy()
     np.savez(tmp_path / "noisy.npz", photo=photo, sketch=sketch, y=y)
     command = ("tune", tmp_path / "noisy.npz", "-o", tmp_path / "t.model", "--method", "MvDA", "--folds", 3)
@@ -226,8 +226,8 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
 
 
 def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 40)
-    monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 5)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 40)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 5)
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--draws", 2, "--folds", 3)
     assert " n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")

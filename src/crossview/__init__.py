@@ -23,14 +23,14 @@ from crossview.embeddings.projection import PCA
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
+from crossview.matching.classifier import CrossViewClassifier
+from crossview.matching.evaluation import Evaluation, evaluate, evaluate_probes
+from crossview.model_selection.committee import Committee
+from crossview.model_selection.search import EmbeddingSearchCV
+from crossview.model_selection.splits import ClassSplit, SampleSplit, permute_labels
+from crossview.model_selection.tuning import tune
 from crossview.persistence import load, save
 from crossview.preprocessing import ViewPCA, ViewScaler
-from crossview.recognition.committee import Committee
-from crossview.recognition.evaluation import Evaluation, evaluate, evaluate_probes
-from crossview.recognition.matcher import CrossViewClassifier
-from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassSplit, SampleSplit, permute_labels
-from crossview.recognition.tuning import tune
 from crossview.views import Views
 
 __all__ = [

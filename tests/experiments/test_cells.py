@@ -16,7 +16,7 @@ from crossview.experiments import Cell, Search, Split, fingerprint, key, run, ru
 from crossview.experiments.cells import training_size
 from crossview.experiments.runner import _task
 from crossview.experiments.tasks import _mean_cmc, sample_scores
-from crossview.recognition.tuning import search_space, standard_pipeline
+from crossview.model_selection.tuning import search_space, standard_pipeline
 
 CELL = Cell(
     data="coil100",
@@ -117,7 +117,7 @@ def test_the_search_space_of_a_method_changes_the_key(monkeypatch):
 def test_the_standard_numbers_of_components_are_part_of_the_key(monkeypatch):
     standard = dataclasses.replace(CELL, search=Search())
     before = key(standard, "f", WIDE), key(CELL, "f", WIDE)
-    monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", (20, 50))
+    monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", (20, 50))
     assert key(standard, "f", WIDE) != before[0]
     assert key(CELL, "f", WIDE) == before[1]  # which lists its own
 
@@ -138,8 +138,8 @@ def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     small = key(cell, "f", WIDE)
     assert key(cell, "f", WIDE, (2000, 5)) == key(cell, "f", WIDE, (4000, 51)) == small
     assert key(cell, "f", WIDE, (2001, 5)) != small
-    monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 20)
-    monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 4)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 20)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 4)
     found = _task(cell, turntable, "f")
     assert found.key == key(cell, "f", WIDE, (32, 8)) != small
     assert run_cell(cell, turntable)["best_params"]["kmvhe__n_landmarks"] == 20

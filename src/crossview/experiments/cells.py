@@ -15,10 +15,10 @@ from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
 from crossview.feature_maps import KernelTransformer
+from crossview.model_selection.candidates import SCORERS
+from crossview.model_selection.splits import ClassSplit, SampleSplit
+from crossview.model_selection.tuning import search_space
 from crossview.recognition import score_file
-from crossview.recognition.candidates import SCORERS
-from crossview.recognition.splits import ClassSplit, SampleSplit
-from crossview.recognition.tuning import search_space
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 

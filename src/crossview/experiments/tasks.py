@@ -17,9 +17,9 @@ from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, encoded, plain, space, training_size
 from crossview.metrics.cross_view import Lookup, ProbeScorer, hits, score_probes
-from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import matching_folds, permute_labels
-from crossview.recognition.tuning import max_samples, standard_pipeline
+from crossview.model_selection.search import EmbeddingSearchCV
+from crossview.model_selection.splits import matching_folds, permute_labels
+from crossview.model_selection.tuning import max_samples, standard_pipeline
 from crossview.views import Views
 
 _MAX_RANK = 20

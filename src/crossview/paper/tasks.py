@@ -8,8 +8,8 @@ from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
 from crossview.experiments.tasks import Tuned, run_cell, score_cell
 from crossview.metrics import accuracy_by_dimension
+from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.paper.timing import time_cell, time_literal_cell
-from crossview.recognition.search import EmbeddingSearchCV
 
 _DIMENSION_STEP = 5
 _ACCURACY = {False: "accuracy", True: "accuracy_with_counterparts"}

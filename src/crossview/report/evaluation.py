@@ -9,8 +9,8 @@ import numpy as np
 
 from crossview._text import counted
 from crossview.datasets import Dataset
-from crossview.recognition.scores import Direction, Estimate, Evaluation, Scores
-from crossview.recognition.searches import LEAST_ERRORS
+from crossview.matching.identification import LEAST_ERRORS
+from crossview.matching.results import Direction, Estimate, Evaluation, Scores
 from crossview.report.compose import AT_CHANCE, environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.results import no_better

@@ -19,9 +19,9 @@ from sklearn.preprocessing import StandardScaler
 import crossview as cv
 from crossview.embeddings import hybrid
 from crossview.exceptions import NotApplicableError
+from crossview.model_selection.splits import folds, matching_folds
+from crossview.model_selection.tuning import search_space, standard_pipeline
 from crossview.recognition.score_file import ScoreFile
-from crossview.recognition.splits import folds, matching_folds
-from crossview.recognition.tuning import search_space, standard_pipeline
 
 ALL_KEPT = "n_components=.* keeps all"  # which a search may try, and says nothing of
 FACES = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"
@@ -314,7 +314,7 @@ def told(monkeypatch):
 
         yield advance
 
-    monkeypatch.setattr("crossview.recognition.search.progress", record)
+    monkeypatch.setattr("crossview.model_selection.search.progress", record)
     return calls
 
 
@@ -763,8 +763,8 @@ class TestLandmarks:
         assert search_space("KMvHE", [8, 8], (4000, 2), own={"reg": [0.1]})["kmvhe__reg"] == [0.1]
 
     def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
-        monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 30)
-        monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 5)
+        monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 30)
+        monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 5)
         grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
         for given, expected in ((None, 30), (grid, 30), ([grid], 30), (grid | {"kmvhe__n_landmarks": [20]}, 20)):
             search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)

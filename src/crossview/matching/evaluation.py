@@ -17,12 +17,12 @@ from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
+from crossview.matching.classifier import CrossViewClassifier, chosen_metric
+from crossview.matching.identification import Searches, Side, search
+from crossview.matching.probes import labelled_samples
+from crossview.matching.results import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.metrics.one_shot import N_DRAWS, draw_galleries
 from crossview.metrics.open_set import identification_curve, place_of_class
-from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
-from crossview.recognition.probes import labelled_samples
-from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
-from crossview.recognition.searches import Searches, Side, search
 from crossview.views import ViewInput, Views
 
 __all__ = ["Evaluation", "evaluate", "evaluate_probes"]

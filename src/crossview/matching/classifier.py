@@ -28,18 +28,18 @@ from crossview._validation import (
     check_same_kind,
 )
 from crossview.graphs.approximate import load_faiss
-from crossview.metrics.open_set import largest_threshold
-from crossview.recognition.gallery import Gallery, SearchOptions
-from crossview.recognition.probabilities import (
+from crossview.matching.calibration import (
     choose_probes,
     class_probabilities,
     fit_temperature,
     held_out_temperature,
     spread,
 )
-from crossview.recognition.probes import Samples, labelled_samples, latent_samples
-from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.searches import LEAST_ERRORS, supported
+from crossview.matching.gallery import Gallery, SearchOptions
+from crossview.matching.identification import LEAST_ERRORS, supported
+from crossview.matching.probes import Samples, labelled_samples, latent_samples
+from crossview.metrics.open_set import largest_threshold
+from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]

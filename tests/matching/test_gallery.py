@@ -11,11 +11,12 @@ from fuzz_models import encode
 
 import crossview as cv
 from crossview import _progress
+from crossview.matching import gallery
+from crossview.matching.gallery import Gallery, SearchOptions
 from crossview.persistence import ModelFileError, load, save
-from crossview.recognition import engines, gallery
+from crossview.recognition import engines
 from crossview.recognition.arrays import GrowingArray
 from crossview.recognition.engines import ExactSearch
-from crossview.recognition.gallery import Gallery, SearchOptions
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(300, 6))

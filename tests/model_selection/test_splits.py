@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import cross_val_score
 
 import crossview as cv
-from crossview.recognition.splits import folds
+from crossview.model_selection.splits import folds
 
 labels = st.lists(st.integers(0, 9), min_size=8, max_size=60).filter(lambda y: len(set(y)) > 5)
 

@@ -19,9 +19,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview.matching.calibration import fit_temperature
+from crossview.matching.classifier import chosen_metric
 from crossview.metrics.open_set import largest_threshold
-from crossview.recognition.matcher import chosen_metric
-from crossview.recognition.probabilities import fit_temperature
 
 DATA = cv.datasets.load_digits()
 TRAIN, TEST = slice(0, 500), slice(500, 900)

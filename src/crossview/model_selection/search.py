@@ -30,10 +30,10 @@ from crossview._validation import (
     warn_of_kernel_matrices,
 )
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
-from crossview.recognition.candidates import SCORERS, Candidate, Fold, Params, Scorer, SharedFit, shared_fits, steps
-from crossview.recognition.committee import Committee
+from crossview.model_selection.candidates import SCORERS, Candidate, Fold, Params, Scorer, SharedFit, shared_fits, steps
+from crossview.model_selection.committee import Committee
+from crossview.model_selection.splits import folds
 from crossview.recognition.score_file import Score, ScoreFile, fingerprint
-from crossview.recognition.splits import folds
 from crossview.views import ViewInput, Views
 
 __all__ = ["EmbeddingSearchCV"]

@@ -14,7 +14,7 @@ from crossview._backend import to_numpy
 from crossview._transformer import map_view
 from crossview._types import Array, Indices, Labels
 from crossview.distances import distances_in_chunks
-from crossview.recognition.splits import folds, matching_folds
+from crossview.model_selection.splits import folds, matching_folds
 from crossview.views import Views
 
 _MOST_PROBES = 2_000  # that a temperature is estimated on

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.recognition.candidates import steps
+from crossview.model_selection.candidates import steps
 from crossview.recognition.score_file import ScoreFile
 
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
@@ -311,7 +311,7 @@ class TestPartOfTheSamples:
         np.testing.assert_array_equal(every.cv_results_["mean_test_score"], most.cv_results_["mean_test_score"])
 
     def test_tune_fits_kernel_methods_to_a_part_unless_all_settings_are_tried(self, monkeypatch):
-        monkeypatch.setattr("crossview.recognition.tuning._MAX_NODES", 90)
+        monkeypatch.setattr("crossview.model_selection.tuning._MAX_NODES", 90)
         grid = {"kmvhe__beta": [0.1]}
         searches = [cv.tune("KMvHE", VIEWS, Y, grid, n_folds=3, n_iter=n) for n in (40, None)]
         assert [search.max_samples for search in searches] == [30, None]
