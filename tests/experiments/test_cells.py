@@ -12,8 +12,10 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import crossview as cv
+from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run, run_cell
 from crossview.experiments.cells import training_size
+from crossview.experiments.outliers import permute_labels
 from crossview.experiments.runner import _task
 from crossview.experiments.tasks import _mean_cmc, sample_scores
 from crossview.model_selection.tuning import search_space, standard_pipeline
@@ -110,7 +112,7 @@ def test_what_is_equal_in_python_but_not_in_json_is_not_equal():
 
 def test_the_search_space_of_a_method_changes_the_key(monkeypatch):
     before = key(CELL, "f", WIDE)
-    monkeypatch.setitem(cv.SEARCH_SPACES, "GMA", cv.SEARCH_SPACES["GMA"] | {"n_components": [7]})
+    monkeypatch.setitem(SEARCH_SPACES, "GMA", SEARCH_SPACES["GMA"] | {"n_components": [7]})
     assert key(CELL, "f", WIDE) != before
 
 
@@ -151,6 +153,8 @@ def test_keys_are_the_same_in_another_process(turntable):
     code = """
 import json, sys
 import crossview as cv
+from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.experiments.outliers import permute_labels
 from crossview.experiments import Cell, fingerprint, key
 cell = Cell.from_dict(json.loads(sys.argv[1]))
 print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), [64, 64]))
@@ -181,7 +185,7 @@ def test_infinity_is_a_value_of_parameters_and_grids():
     assert dict(Cell.from_dict(coupled.to_dict()).parameters) == {"coupling": np.inf}
     assert dict(grid.grid)["coupling"] == dict(Search.from_dict(grid.to_dict()).grid)["coupling"] == (0.0, np.inf)
     standard = dataclasses.replace(CELL, method="MvHE", parameters={}, search=Search())
-    assert np.inf in cv.SEARCH_SPACES["MvHE"]["coupling"]
+    assert np.inf in SEARCH_SPACES["MvHE"]["coupling"]
     assert len(key(standard, "f", WIDE)) == 64
 
 
@@ -313,7 +317,7 @@ def test_the_euclidean_result_is_that_of_a_search_without_the_other_distance(tur
 
 def test_outliers_are_among_training_labels_only(turntable, monkeypatch):
     seen = []
-    permute = cv.permute_labels
+    permute = permute_labels
 
     def watched(y, ratio, random_state):
         seen.append((y, permute(y, ratio, random_state)))

@@ -16,7 +16,7 @@ from crossview._transformer import map_view
 from crossview.distances import distances_in_chunks
 from crossview.matching.evaluation import draw_weights, estimate
 from crossview.matching.identification import search
-from crossview.metrics.one_shot import draw_galleries
+from crossview.metrics.scoring import draw_galleries
 
 ARRAYS, Y = make(m=120, sizes=(8, 8, 8), n_classes=24)
 NAMES = ["front", "side", "back"]

@@ -13,6 +13,7 @@ import crossview as cv
 from crossview import _progress
 from crossview.matching import gallery
 from crossview.matching.gallery import Gallery, SearchOptions
+from crossview.metrics.scoring import score_by_dimension
 from crossview.persistence import ModelFileError, load, save
 from crossview.recognition import engines
 from crossview.recognition.arrays import GrowingArray
@@ -165,7 +166,7 @@ def test_ranks_of_probes_among_many_samples_of_one_class(embedding):
 def test_auto_uses_an_index_for_large_galleries(embedding, monkeypatch):
     pytest.importorskip("faiss")
     assert matcher(embedding).neighbour_recall_ == 1.0
-    monkeypatch.setattr(gallery, "_LARGE", 2000)
+    monkeypatch.setattr(gallery, "_MIN_INDEXED", 2000)
     large = matcher(embedding)
     assert large.neighbour_recall_ >= 0.99
     assert matcher(embedding, neighbours="exact").neighbour_recall_ == 1.0
@@ -451,10 +452,8 @@ def test_metrics_take_tensors(metric, dtype):
     for name in ("mean_accuracy", "mean_average_precision", "cross_view_average_precision", "one_shot_accuracy"):
         score = getattr(cv.metrics, name)
         np.testing.assert_allclose(score(tensors, y, metric), score(latents, y, metric), rtol=1e-12)
-    np.testing.assert_array_equal(
-        cv.metrics.accuracy_by_dimension(tensors, y, [2, 6], metric),
-        cv.metrics.accuracy_by_dimension(latents, y, [2, 6], metric),
-    )
+    found, expected = (score_by_dimension(Z, y, [2, 6], metric, "accuracy") for Z in (tensors, latents))
+    np.testing.assert_array_equal(found, expected)
     for name in ("cmc", "roc", "det", "average_precision", "identification_rates", "fnir_at_fpir"):
         score = getattr(cv.metrics, name)
         results = [score(Z[0], y, Z[2], y, metric=metric) for Z in (tensors, latents)]
@@ -496,8 +495,8 @@ def test_a_matcher_works_with_tensors_alone(tmp_path):
 
 def test_long_work_reports_progress(embedding, monkeypatch, capsys):
     pytest.importorskip("faiss")
-    monkeypatch.setattr(gallery, "_MANY", 1)
-    monkeypatch.setattr(gallery, "_LONG", 1)
+    monkeypatch.setattr(gallery, "_MIN_REPORTED_SAMPLES", 1)
+    monkeypatch.setattr(gallery, "_MIN_REPORTED_PAIRS", 1)
     monkeypatch.setattr(_progress, "_FIRST_LINE", 0.0)
     monkeypatch.setattr(_progress, "_INTERVAL", 0.001)
     monkeypatch.setattr(engines, "_PROBES", 1)

@@ -71,7 +71,7 @@ def calibrate(
     data: SamplesArgument,
     view: ViewOption,
     false_match_rate: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be taken for someone in the gallery.")
+        float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be accepted.")
     ] = 0.01,
     output: UpdateOption = None,
     folder: opt.Folder = None,

@@ -16,9 +16,10 @@ from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, encoded, plain, space, training_size
-from crossview.metrics.cross_view import Lookup, ProbeScorer, hits, score_probes
+from crossview.experiments.outliers import permute_labels
+from crossview.metrics.scoring import Lookup, ProbeScorer, hits, score_probes
 from crossview.model_selection.search import EmbeddingSearchCV
-from crossview.model_selection.splits import matching_folds, permute_labels
+from crossview.model_selection.splits import matching_folds
 from crossview.model_selection.tuning import max_samples, standard_pipeline
 from crossview.views import Views
 

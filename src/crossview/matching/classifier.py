@@ -2,6 +2,7 @@
 
 import warnings
 from math import ceil
+from operator import attrgetter
 from threading import RLock
 from typing import Any, Self
 
@@ -38,7 +39,7 @@ from crossview.matching.calibration import (
 from crossview.matching.gallery import Gallery, SearchOptions
 from crossview.matching.identification import LEAST_ERRORS, supported
 from crossview.matching.probes import Samples, labelled_samples, latent_samples
-from crossview.metrics.open_set import largest_threshold
+from crossview.metrics.curves import largest_threshold
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.views import ViewInput, Views, index_of_view
 
@@ -47,6 +48,12 @@ __all__ = ["CrossViewClassifier", "chosen_metric"]
 GALLERY_ATTRIBUTES = ["gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_"]
 GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
 """Plain values that a gallery is stored as."""
+
+
+def _of_gallery(name: str, doc: str) -> Any:
+    """A property of the gallery. Until something is enrolled, it does not exist, as usual in scikit-learn."""
+    get = attrgetter(f"_gallery.{name}")
+    return property(lambda matcher: get(matcher), doc=doc)
 
 
 class CrossViewClassifier(ClassifierMixin, BaseEstimator):
@@ -180,26 +187,12 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_gallery")
         return self._gallery.classes
 
-    # Until something is enrolled, these attributes do not exist, as usual in scikit-learn.
-    @property
-    def gallery_(self) -> Array:
-        """Enrolled samples in the common space."""
-        return self._gallery.samples
-
-    @property
-    def gallery_labels_(self) -> Labels:
-        """Classes of the enrolled samples."""
-        return self._gallery.labels
-
-    @property
-    def gallery_ids_(self) -> Labels:
-        """Ids of the enrolled samples."""
-        return self._gallery.ids
-
-    @property
-    def gallery_views_(self) -> Labels:
-        """Names of the views that the enrolled samples were seen from."""
-        return self._gallery.views
+    gallery_ = _of_gallery("samples", "Enrolled samples in the common space.")
+    gallery_labels_ = _of_gallery("labels", "Classes of the enrolled samples.")
+    gallery_ids_ = _of_gallery("ids", "Ids of the enrolled samples.")
+    gallery_views_ = _of_gallery("views", "Names of the views that the enrolled samples were seen from.")
+    neighbour_recall_ = _of_gallery("recall", "Share of the nearest samples that searches find: 1 for exact search.")
+    threshold_view_ = _of_gallery("threshold.view", "The view whose probes the threshold is for; None without one.")
 
     @property
     def threshold_(self) -> float | None:
@@ -210,16 +203,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def threshold_(self, distance: float | None) -> None:
         with self._lock:
             self._gallery = self._enrolled().calibrated(distance)
-
-    @property
-    def threshold_view_(self) -> str | None:
-        """The view whose probes the threshold is for; None without a threshold."""
-        return self._gallery.threshold.view
-
-    @property
-    def neighbour_recall_(self) -> float:
-        """Share of the nearest samples that searches find: 1 for exact search."""
-        return self._gallery.recall
 
     def fit(self, views: ViewInput, y: ArrayLike) -> Self:
         """Learn the common space, and enrol the samples that the gallery's view has seen.
@@ -430,12 +413,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
             self._gallery = gallery.calibrated(*threshold)
         if not supported(len(labels), [false_match_rate]).all():
-            least = (
-                f"{ceil(LEAST_ERRORS / false_match_rate - 1e-9)} probes or more"
-                if false_match_rate
-                else "infinitely many"
-            )
-            needs = f"a false match rate of {100 * false_match_rate:.6g} % needs {least}"
+            rate = false_match_rate
+            least = f"{ceil(LEAST_ERRORS / rate - 1e-9)} probes or more" if rate else "infinitely many"
+            needs = f"a false match rate of {100 * rate:.6g} % needs {least}"
             effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
             fix = "choose a higher rate, or calibrate with more samples"
             warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)

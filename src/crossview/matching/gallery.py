@@ -23,10 +23,12 @@ from crossview.graphs.approximate import is_installed
 from crossview.recognition.arrays import GrowingArray, batches
 from crossview.recognition.engines import ApproximateSearch, ExactSearch, TensorSearch
 
-_LARGE = 200_000  # samples from which on "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
-_MOST_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
-_MANY = 10_000  # samples that take a while to index
-_LONG = 10**9  # pairs of probes and samples that take a while to compare
+_MIN_INDEXED = (
+    200_000  # samples for which "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
+)
+_MAX_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
+_MIN_REPORTED_SAMPLES = 10_000  # samples that take a while to index
+_MIN_REPORTED_PAIRS = 10**9  # pairs of probes and samples that take a while to compare
 _CHUNK = 1 << 16  # labels that are Python objects at a time
 
 
@@ -187,7 +189,7 @@ class Gallery:
         """Make ready what searches need: the index if they are to use one, which is dropped otherwise."""
         if self._is_approximate(options):
             n_new = len(self) - (0 if self._index is None else self._index.size)
-            with reporting("Indexing the gallery", options.progress and n_new >= _MANY):
+            with reporting("Indexing the gallery", options.progress and n_new >= _MIN_REPORTED_SAMPLES):
                 self._approximate(options.metric)
         else:
             self._index = self._index_state = None
@@ -195,7 +197,8 @@ class Gallery:
 
     def reporting(self, n_probes: int, options: SearchOptions) -> AbstractContextManager[None]:
         """Report on the progress of searches in this context, if wanted and if they may take seconds."""
-        return reporting("Searching the gallery", options.progress and n_probes * len(self) >= _LONG, unit="probes")
+        wanted = options.progress and n_probes * len(self) >= _MIN_REPORTED_PAIRS
+        return reporting("Searching the gallery", wanted, unit="probes")
 
     def nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
         """Distances and rows of the k nearest samples of every probe, (t, k), nearest first."""
@@ -220,7 +223,7 @@ class Gallery:
         distances = np.empty((len(probes), k))
         left = np.arange(len(probes))
         few = 4 * k + 12
-        depths = [few, _MOST_NEIGHBOURS] if self._is_approximate(options) else [few]
+        depths = [few, _MAX_NEIGHBOURS] if self._is_approximate(options) else [few]
         for depth in depths if 4 * k < self.n_classes else ():
             found, rows = self.nearest(probes[left], min(depth, len(self)), options)
             of_classes = self._classes.codes[rows]
@@ -249,7 +252,7 @@ class Gallery:
 
     def _is_approximate(self, options: SearchOptions) -> bool:
         if options.neighbours == "auto":
-            return options.device is None and len(self) >= _LARGE and is_installed()
+            return options.device is None and len(self) >= _MIN_INDEXED and is_installed()
         return options.neighbours == "approximate"
 
     def _engine(self, metric: str, device: str | None = None) -> Any:

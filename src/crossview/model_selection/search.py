@@ -1,25 +1,20 @@
 """Choose the parameters of an embedding, and of the steps before it, by cross-validation."""
 
 import os
-import sys
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._progress import Advance, progress, silent
-from crossview._text import settings_text
-from crossview._transformer import MultiViewTransformer, transform_view
-from crossview._types import Array, Indices
+from crossview._progress import progress
+from crossview._transformer import transform_view
+from crossview._types import Array
 from crossview._validation import (
     check_choice,
     check_count,
@@ -29,21 +24,24 @@ from crossview._validation import (
     label_array,
     warn_of_kernel_matrices,
 )
-from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
-from crossview.model_selection.candidates import SCORERS, Candidate, Fold, Params, Scorer, SharedFit, shared_fits, steps
+from crossview.metrics.scoring import SCORERS, score_by_dimension
 from crossview.model_selection.committee import Committee
+from crossview.model_selection.fits import part_of_fold, shared_fits
+from crossview.model_selection.rounds import (
+    MIN_KEPT,
+    Trial,
+    choose_members,
+    halve,
+    halving_schedule,
+    held_out_score,
+    refine,
+)
+from crossview.model_selection.space import ALL_COMPONENTS, Grid, Params, Space
 from crossview.model_selection.splits import folds
-from crossview.recognition.score_file import Score, ScoreFile, fingerprint
+from crossview.recognition.score_file import ScoreFile, fingerprint
 from crossview.views import ViewInput, Views
 
 __all__ = ["EmbeddingSearchCV"]
-
-Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-
-_LEAST_KEPT = 8  # settings that are scored on every fold
-_STARTS = 3  # best settings from which a refinement steps
-_LEAD = 0.03  # of the best setting after no fold; steps from it that are further behind are dropped
-_ALL_COMPONENTS = sys.maxsize  # the number to score where it is not searched for; scores cap it
 
 
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -201,25 +199,41 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if checked._lazy:
             check_lazy(self, None, "pass arrays in memory")
         check_labels(y, checked, self)
-        labels = label_array(y)
+        labels, space = label_array(y), Space(self.estimator, self.param_grid)
         self._check_params()
+        space.check()
         if not get_tags(self).input_tags.pairwise:
             warn_of_kernel_matrices(checked)
-        candidates = self._candidates()
+        candidates = space.draw(self.n_iter, self.random_state)
         splitter, self.folds_of_ = folds(self.cv, labels, self.n_folds, self.random_state)
-        splits = list(splitter.split(checked, labels, labels if self.folds_of_ == "classes" else groups))
-        splits = [self._fold(train, test, labels) for train, test in splits]
-        self.n_splits_ = len(splits)
-        if any(len(np.unique(labels[fold.test])) < 2 for fold in splits):
+        splits = splitter.split(checked, labels, labels if self.folds_of_ == "classes" else groups)
+        part = self.max_samples, self.folds_of_ == "classes", self.random_state
+        parts = [part_of_fold(train, test, labels, *part) for train, test in splits]
+        self.n_splits_ = len(parts)
+        if any(len(np.unique(labels[fold.test])) < 2 for fold in parts):
             most = f"at most half as many folds as classes, {len(np.unique(labels)) // 2}"
             raise ValueError(f"a fold tests a single class, where every match is correct: use {most}.")
-        self._search(checked, labels, splits, candidates)
+        least = max(2 * self.members, MIN_KEPT)
+        schedule = halving_schedule(len(candidates), len(parts), self.factor, least)
+        # Candidates are kept by number, so all that decides which ones are dropped and added counts.
+        what = [space.steps, parts, candidates, self.metrics, self.scoring, space.lists, self.factor, least]
+        kept = ScoreFile(self.resume, None if self.resume is None else [fingerprint(checked, labels), *what])
+        # A committee counts as its members in every fold, and so does the final fit.
+        total = sum(schedule) + len(parts) * self.members * (self.members > 1) + self.members * self.refit
+        label = f"Searching for {type(space.steps[-1][1]).__name__}"
+        with progress(label, total, self.progress, unit="fits") as advance:
+            how = self.metrics, self.scoring, kept, self.n_jobs, advance
+            trial = Trial(space, candidates, checked, labels, parts, *how)
+            advance(0, restored=sum("candidate" in name for name in trial.scores))
+            if halve(trial, schedule, self.factor, least):
+                refine(trial, self.refine)
+            self._choose(trial, schedule[0])
         return self
 
     @property
     def extended_(self) -> Params:
         """Best parameters whose values lie beyond the listed ones, by name."""
-        lists = self._lists
+        lists = Space(self.estimator, self.param_grid).lists
         return {name: value for name, value in self.best_params_.items() if value not in lists.get(name, [value])}
 
     def pipeline(self, params: Mapping[str, Any]) -> Any:
@@ -249,11 +263,12 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "cv_results_")
         checked, labels = Views(views), label_array(y)
-        candidates = [self._candidate(self.cv_results_["params"][row]) for row in rows]
-        names = [prefix.removesuffix("__") for prefix, _ in self._steps()]
+        space = Space(self.estimator, self.param_grid)
+        candidates = [space.candidate(self.cv_results_["params"][row]) for row in rows]
+        names = [prefix.removesuffix("__") for prefix, _ in space.steps]
         fitted: dict[int, Any] = {}
-        for shared in self._shared_fits(checked, checked[:1], labels, candidates, range(len(candidates))):
-            for number, embedding in zip(shared.candidates, shared.fit(), strict=True):
+        for shared in shared_fits(space, candidates, range(len(rows)), checked, labels, checked[:1]):
+            for number, embedding in zip(shared.numbers, shared.fit(), strict=True):
                 if isinstance(embedding, ValueError):
                     raise embedding
                 steps = list(zip(names, (*shared.steps, embedding), strict=True))
@@ -305,7 +320,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         views, y
             As in `fit`.
         """
-        return float(SCORERS[self.scoring](self.transform(views), y, [_ALL_COMPONENTS], self.best_metric_)[0])
+        latents = self.transform(views)
+        return float(score_by_dimension(latents, y, [ALL_COMPONENTS], self.best_metric_, self.scoring)[0])
 
     def _check_params(self) -> None:
         if not self.metrics:
@@ -320,330 +336,71 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_weight(self.factor, "factor", positive=True)
         if self.factor < 1:
             raise ValueError(f"factor must be 1 or more, got {self.factor!r}.")
-        *before, end = (step for _, step in self._steps())
-        if isinstance(end, Committee):
-            raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
-        if not isinstance(end, Embedding):
-            raise TypeError(f"estimator must be an embedding or a pipeline that ends in one, got {type(end).__name__}.")
-        for step in before:
-            if not isinstance(step, MultiViewTransformer):
-                raise TypeError(f"{type(step).__name__} is not a multi-view transformer: use one from crossview.")
-        pairwise = get_tags(self).input_tags.pairwise
-        if any((kernel == "precomputed") != pairwise for kernel in self._lists.get(f"{self._steps()[0][0]}kernel", [])):
-            raise ValueError(
-                "param_grid mixes kernels of features with kernel='precomputed', or the estimator has another kind: "
-                "views are either features or kernel matrices, so search for each apart."
-            )
 
-    def _steps(self) -> list[tuple[str, Any]]:
-        """Steps of the estimator, each with the prefix of its parameter names."""
-        if not isinstance(self.estimator, Pipeline):
-            return [("", self.estimator)]
-        return [(f"{name}__", step) for name, step in self.estimator.steps if step not in (None, "passthrough")]
+    def _choose(self, trial: Trial, n_given: int) -> None:
+        """Store the scores, choose the best setting or a committee, and fit it."""
+        scores = trial.table(n_given)
+        origins = self._store_results(trial, scores)
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.held_out_score_ = held_out_score(scores) if self.n_splits_ > 1 else self.best_score_
+        self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
+        self.members_ = [self.best_index_]
+        # A committee compares samples by angles, so cosine scores decide if there are any.
+        eligible = (self.cv_results_["metric"] == "cosine") | ("cosine" not in self.metrics)
+        members = choose_members(self.cv_results_["mean_test_score"], eligible, origins, self.members)
+        if self.members > 1 and len(members) > 1:
+            self.members_ = members
+            committee_score = self._committee_score(trial)
+            if committee_score > self.held_out_score_:
+                # Between samples of unit length, the Euclidean distance depends on the angle alone, as the cosine.
+                self.best_metric_, self.best_score_ = "euclidean", committee_score
+                self.held_out_score_ = committee_score
+            else:
+                self.members_ = [self.best_index_]
+        if self.refit:
+            trial.advance(0, "fitting the best to all samples")
+            self.best_estimator_ = self._fit_best(trial.views, trial.y)
+            trial.advance(self.members)
 
-    @property
-    def _lists(self) -> dict[str, list[Any]]:
-        """Listed values of all grids, by parameter name."""
-        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
-        lists: dict[str, list[Any]] = {}
-        for name, values in (item for grid in grids for item in grid.items() if not hasattr(item[1], "rvs")):
-            lists[name] = [*lists.get(name, []), *values]
-        return lists
-
-    @property
-    def _whitening_name(self) -> str:
-        """Full name of the embedding's whitening."""
-        return f"{self._steps()[-1][0]}whitening"
-
-    @property
-    def _components_name(self) -> str:
-        """Full name of the embedding's number of components, if one fit serves all values; empty otherwise."""
-        prefix, embedding = self._steps()[-1]
-        return f"{prefix}n_components" if embedding._nested_components else ""
-
-    def _candidates(self) -> list[Candidate]:
-        """Candidates from the grid, all or drawn at random."""
-        current, given = self.estimator.get_params(), self.param_grid
-        searchable = sorted(name for name in current if "__" in name or not isinstance(self.estimator, Pipeline))
-        grids = [dict(grid) for grid in ([given] if isinstance(given, Mapping) else given)]
-        for grid in grids:
-            for name in grid:
-                if name not in searchable:
-                    raise ValueError(f"cannot search for {name!r}: use one of {', '.join(searchable)}.")
-            components = grid.get(self._components_name)
-            if components is not None and not hasattr(components, "rvs"):
-                grid[self._components_name] = self._shared_components(list(components))
-        sampled = any(hasattr(values, "rvs") for grid in grids for values in grid.values())
-        if sampled and self.n_iter is None:
-            raise ValueError("param_grid contains a distribution: set n_iter to the number of settings to draw.")
-        drawn = self._drawn(grids, current, sampled)
-        candidates = [self._candidate(params) for params in drawn]
-        for d in {d for candidate in candidates for d in candidate.dimensions}:
-            check_count(d, self._components_name, least=1)
-        return candidates
-
-    def _shared_components(self, listed: list[Any]) -> list[Any]:
-        """Numbers of components as one tuple, which a single fit serves, and "auto", which depends on the samples."""
-        automatic = ["auto"] if self._steps()[-1][1]._allows_auto_components and "auto" in listed else []
-        numbers = [d for d in listed if d not in automatic]
-        for d in numbers:
-            check_count(d, self._components_name, least=1)
-        return ([tuple(sorted(numbers))] if numbers else []) + automatic
-
-    def _drawn(self, grids: list[dict[str, Any]], current: Params, sampled: bool) -> list[Params]:
-        """Settings from the grids: all of them, or the current one and others at random.
-
-        Values of the whitening share an eigen-solve, so all are tried with every draw, and so are those of the number
-        of components.
-        """
-        free = {
-            name: values
-            for name, values in grids[0].items()
-            if name in (self._whitening_name, self._components_name)
-            and isinstance(values, Sequence)
-            and all(grid.get(name) == values for grid in grids)
-        }
-        rest = [{name: values for name, values in grid.items() if name not in free} for grid in grids]
-        if self.n_iter is None or (not sampled and self.n_iter >= len(ParameterGrid(rest))):
-            return list(ParameterGrid(grids))
-        check_count(self.n_iter, "n_iter", least=1)
-        draws = list(ParameterSampler(rest, self.n_iter, random_state=self.random_state))
-        default = {
-            name: current[name] if hasattr(values, "rvs") or current[name] in list(values) else values[0]
-            for name, values in rest[0].items()
-        }
-        if default not in draws:
-            draws = [default, *draws[:-1]]
-        return [{**draw, **one} for draw in draws for one in ParameterGrid(free)]
-
-    def _candidate(self, params: Params, origin: str = "") -> Candidate:
-        origin = origin or _text(params, self._whitening_name, self._components_name)
-        if not self._components_name:
-            return Candidate(params, [_ALL_COMPONENTS], settings_text(params), origin)
-        value = params.get(self._components_name, self.estimator.get_params()[self._components_name])
-        value = AUTO_COMPONENTS if value == "auto" else value
-        others = settings_text({name: item for name, item in params.items() if name != self._components_name})
-        return Candidate(params, list(value) if isinstance(value, tuple) else [value], others, origin)
-
-    def _search(self, views: Views, y: NDArray[Any], splits: Sequence[Fold], candidates: list[Candidate]) -> None:
-        """Score the candidates, choose, and fit the best."""
-        scorer = Scorer(candidates, self.metrics, self.scoring, self._score_file(views, y, splits, candidates))
-        n_given, sizes = len(candidates), [len(candidates)]
-        for _ in splits[1:]:
-            sizes.append(min(sizes[-1], self._n_kept(sizes[-1])))
-        # A committee counts as its members in every fold, and so does the final fit.
-        total = sum(sizes) + len(splits) * self.members * (self.members > 1) + self.members * self.refit
-        label = f"Searching for {type(self._steps()[-1][1]).__name__}"
-        with progress(label, total, self.progress, unit="fits") as advance:
-            found = dict(scorer.kept.known)
-            advance(0, restored=sum("candidate" in name for name in found))
-
-            def score(fold: int, numbers: Sequence[int], expected: int = 0) -> None:
-                advance(0, more=len(numbers) - expected)
-                self._score_fold(scorer, fold, numbers, views, y, splits[fold], found, advance)
-
-            alive = list(range(n_given))
-            for fold, size in enumerate(sizes):
-                score(fold, alive, size)
-                alive = scorer.leaders(found, fold + 1, alive)[: self._n_kept(len(alive))]
-            for _ in range(self.refine if alive else 0):
-                if not (new := self._refined(scorer, found, len(splits))):
-                    break
-                best = scorer.leaders(found, len(splits), range(len(candidates) - len(new)))[0]
-                for k in range(1, len(splits) + 1):
-                    score(k - 1, new)
-                    # The best setting may owe its lead to the first folds.
-                    least = scorer.best(found, k, best) - _LEAD * (1 - k / len(splits))
-                    new = [c for c in new if scorer.best(found, k, c) > least]
-            origins = self._store_results(scorer.collect(found, len(splits), n_given), candidates)
-            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-            self.held_out_score_ = self._held_out_score()
-            self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
-            self.members_ = self._choose_members(origins)
-            if len(self.members_) > 1:
-                committee_score = self._committee_score(scorer.kept, views, y, splits, advance)
-                if committee_score > self.held_out_score_:
-                    # Between samples of unit length, the Euclidean distance depends on the angle alone, as the cosine.
-                    self.best_metric_, self.best_score_ = "euclidean", committee_score
-                    self.held_out_score_ = committee_score
-                else:
-                    self.members_ = [self.best_index_]
-            if self.refit:
-                advance(0, "fitting the best to all samples")
-                self.best_estimator_ = self._fit_best(views, y)
-                advance(self.members)
-
-    def _n_kept(self, n_settings: int) -> int:
-        """Number of settings to keep after a fold, if so many can be fitted."""
-        return max(round(n_settings / self.factor), 2 * self.members, _LEAST_KEPT)
-
-    def _refined(self, scorer: Scorer, found: Mapping[str, Score], n_folds: int) -> list[int]:
-        """Add candidates that differ from one of the best by a step in one parameter; return their numbers."""
-        candidates, lists, free = scorer.candidates, self._lists, (self._whitening_name, self._components_name)
-        known, first = {_text(candidate.params) for candidate in candidates}, len(candidates)
-        starts: dict[str, Candidate] = {}  # whitening and number of components aside, whose values are all tried
-        for number in scorer.leaders(found, n_folds, range(first)):
-            starts.setdefault(_text(candidates[number].params, *free), candidates[number])
-        for start, *_, origin in list(starts.values())[:_STARTS]:
-            for name in sorted(lists.keys() & start.keys() - {self._components_name}):
-                for other in steps(lists[name], start[name]):
-                    params = {**start, name: other}
-                    if (text := _text(params)) not in known:
-                        known.add(text)
-                        candidates.append(self._candidate(params, origin))
-        return list(range(first, len(candidates)))
-
-    def _score_file(
-        self, views: Views, y: NDArray[Any], splits: Sequence[Fold], candidates: list[Candidate]
-    ) -> ScoreFile:
-        """The file that keeps the scores of exactly this search, if there is to be one."""
-        if self.resume is None:
-            return ScoreFile(None)
-        # Candidates are kept by number, so all that decides which ones are dropped and added counts.
-        course = [self._lists, self.factor, self._n_kept(0)]
-        what = [fingerprint(views, y), self._steps(), splits, candidates, self.metrics, self.scoring, course]
-        return ScoreFile(self.resume, what)
-
-    def _score_fold(
-        self,
-        scorer: Scorer,
-        fold: int,
-        numbers: Sequence[int],
-        views: Views,
-        y: NDArray[Any],
-        split: Fold,
-        found: dict[str, Score],
-        advance: Advance,
-    ) -> None:
-        """Add the scores of candidates on one fold to those found; errors if fits fail."""
-        running, in_process = deque[str](), effective_n_jobs(self.n_jobs) == 1
-        missing, (train, test, probes) = scorer.missing(fold, numbers), split
-        if not missing:
-            return
-
-        def jobs() -> Iterator[Any]:
-            for shared in self._shared_fits(*self._parts(views, train, test), y[train], scorer.candidates, numbers):
-                if first := scorer.missing(fold, shared.candidates)[:1]:
-                    running.append(scorer.candidates[first[0]].description)
-                    advance(0, running[0])
-                    yield delayed(scorer)(fold, shared, y[test], probes, advance if in_process else silent)
-
-        for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
-            found |= scores
-            running.popleft()
-            if not in_process:
-                advance(len(scores), running[0] if running else None)
-
-    def _fold(self, train: Indices, test: Indices, labels: NDArray[Any]) -> Fold:
-        """A fold with at most `max_samples` to fit settings to, and as many probes."""
-        probes, n = None, self.max_samples
-        if n is not None and len(test) > n:
-            probes = np.zeros(len(test), dtype=bool)
-            probes[np.random.RandomState(self.random_state).permutation(len(test))[:n]] = True
-        return Fold(self._some(train, labels), test, probes)
-
-    def _some(self, train: Indices, labels: NDArray[Any]) -> Indices:
-        """At most `max_samples` of the training samples of a fold: whole classes, or as many of each."""
-        if self.max_samples is None or len(train) <= self.max_samples:
-            return train
-        random = np.random.RandomState(self.random_state)
-        shuffled = random.permutation(train)
-        _, codes, counts = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
-        if self.folds_of_ == "classes":
-            order = random.permutation(len(counts))
-            n_classes = np.searchsorted(np.cumsum(counts[order]), self.max_samples, side="right")
-            if n_classes > 1:
-                return np.sort(shuffled[np.isin(codes, order[:n_classes])])
-        by_class = np.argsort(codes, kind="stable")
-        place = np.empty(len(train), dtype=np.intp)  # of every sample within its class
-        place[by_class] = np.arange(len(train)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.sort(shuffled[np.argsort(place, kind="stable")[: self.max_samples]])
-
-    def _parts(self, views: Views, train: Indices, test: Indices) -> tuple[Views, Views]:
-        """Training and test samples. Columns of kernel matrices are training samples."""
-        known, new = views[train], views[test]
-        if not get_tags(self.estimator).input_tags.pairwise:
-            return known, new
-        kernels = [[np.ascontiguousarray(X[:, train]) for X in part.arrays] for part in (known, new)]
-        return Views._trusted(kernels[0], views.names, known.mask), Views._trusted(kernels[1], views.names, new.mask)
-
-    def _shared_fits(
-        self, train: Views, test: Views, y: NDArray[Any], candidates: Sequence[Candidate], numbers: Sequence[int]
-    ) -> Iterator[SharedFit]:
-        """Fits of some of the candidates, grouped by what they share."""
-        prefixes, steps = zip(*self._steps(), strict=True)
-        name, params = self._components_name, []
-        for c in candidates:
-            given = {**c.params, name: max(c.dimensions)} if c.params.get(name, "auto") != "auto" else c.params
-            params.append([{key.removeprefix(p): given[key] for key in given if key.startswith(p)} for p in prefixes])
-        return shared_fits(steps, params, list(numbers), train, y, test)
-
-    def _store_results(self, scores: list[Array], candidates: list[Candidate]) -> list[str]:
+    def _store_results(self, trial: Trial, table: Array) -> list[str]:
         """Fill ``cv_results_``; return the origin of each of its rows."""
-        name = self._components_name
         rows = [
-            (number, {**params, name: d} if params.get(name, "auto") != "auto" else params, metric)
-            for number, (params, dimensions, *_) in enumerate(candidates)
-            for d in dimensions
+            (trial.space.with_components(candidate, d), metric, candidate.origin)
+            for candidate in trial.candidates
+            for d in candidate.dimensions
             for metric in self.metrics
         ]
-        params = [one for _, one, _ in rows]
-        table = np.concatenate([found.reshape(len(found), -1) for found in scores], axis=1)
+        params, metrics, origins = (list(column) for column in zip(*rows, strict=True))
         mean = table.mean(axis=0)
-        comparable = np.where(np.isnan(mean), -np.inf, mean)
+        ranked = np.where(np.isnan(mean), -np.inf, mean)
         columns = dict.fromkeys(name for one in params for name in one)
         self.cv_results_ = {
             "params": params,
             **{f"param_{name}": np.fromiter((one.get(name) for one in params), dtype=object) for name in columns},
-            "metric": np.array([metric for _, _, metric in rows]),
+            "metric": np.array(metrics),
             **{f"split{fold}_test_score": row for fold, row in enumerate(table)},
             "mean_test_score": mean,
             "std_test_score": table.std(axis=0),
-            "rank_test_score": rankdata(-comparable, method="min").astype(np.intp),
+            "rank_test_score": rankdata(-ranked, method="min").astype(np.intp),
         }
-        self.best_index_ = int(comparable.argmax())
+        self.best_index_ = int(ranked.argmax())
         self.best_params_ = params[self.best_index_]
-        return [candidates[number].origin for number, _, _ in rows]
+        return origins
 
-    def _choose_members(self, origins: Sequence[str]) -> list[int]:
-        """The best row of each of the best origins, best first: settings that are alike make the same mistakes."""
-        if self.members == 1:
-            return [self.best_index_]
-        mean = self.cv_results_["mean_test_score"]
-        # A committee compares samples by angles, so cosine scores decide if there are any.
-        eligible = ~np.isnan(mean) & ((self.cv_results_["metric"] == "cosine") | ("cosine" not in self.metrics))
-        order = np.flatnonzero(eligible)[np.argsort(-mean[eligible], kind="stable")]
-        _, first = np.unique(np.array(origins)[order], return_index=True)
-        members = [int(row) for row in order[np.sort(first)][: self.members]]
-        return members if len(members) > 1 else [self.best_index_]
-
-    def _held_out_score(self) -> float:
-        """Mean score of the best setting, chosen for every fold by the other folds."""
-        if self.n_splits_ == 1:
-            return self.best_score_
-        scores = np.array([self.cv_results_[f"split{fold}_test_score"] for fold in range(self.n_splits_)])
-        scores = scores[:, ~np.isnan(scores).any(axis=0)]
-        chosen = (scores.sum(axis=0) - scores).argmax(axis=1)
-        return float(scores[np.arange(len(scores)), chosen].mean())
-
-    def _committee_score(
-        self, kept: ScoreFile, views: Views, y: NDArray[Any], splits: Sequence[Fold], advance: Advance
-    ) -> float:
+    def _committee_score(self, trial: Trial) -> float:
         """Mean score of the committee over the folds."""
         scores = []
-        for fold, (train, test, probes) in enumerate(splits):
-            advance(0, f"scoring the committee, fold {fold + 1} of {len(splits)}")
+        for fold, (train, test, probes) in enumerate(trial.folds):
+            trial.advance(0, f"scoring the committee, fold {fold + 1} of {self.n_splits_}")
             name = f"fold {fold}, committee of {self.members_}"
-            score = kept.known.get(name)
+            score = trial.scores.get(name)
             if not isinstance(score, np.ndarray):
-                known, new = self._parts(views, train, test)
-                committee = self._fit_best(known, y[train])
-                latents = committee._mapped(new)
-                dimensions = [committee.n_components_]
-                score = SCORERS[self.scoring](latents, y[test], dimensions, "euclidean", probes=probes)
-                kept.append(name, score)
+                known, new = trial.take(fold)
+                latents = self._fit_best(known, trial.y[train])._mapped(new)
+                score = score_by_dimension(latents, trial.y[test], [ALL_COMPONENTS], "euclidean", self.scoring, probes)
+                trial.kept.append(name, score)
             scores.append(score)
-            advance(self.members)
+            trial.advance(self.members)
         return float(np.mean(scores))
 
     def _fit_best(self, views: Views, y: NDArray[Any]) -> Any:
@@ -651,8 +408,3 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         fitted = self.fit_rows(self.members_, views, y)
         members = [self.pipeline(self.cv_results_["params"][row]) for row in self.members_]
         return fitted[0] if len(fitted) == 1 else Committee(members)._of(fitted, views)
-
-
-def _text(params: Params, *but: str) -> str:
-    """Parameters in words, whatever their order, but for some."""
-    return settings_text({name: params[name] for name in sorted(params) if name not in but})
