@@ -353,10 +353,12 @@ def test_gallery_keeps_identities(enrolled):
     assert enrolled.gallery_ids_.tolist() == ["ada", "bob", "7"]
     enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["ada", "bob"])  # of another view
     enrolled.enroll(LEFT[3:6], Y[3:6], "left")
-    enrolled.enroll(LEFT[6:8], Y[6:8], "left")
+    enrolled.enroll(LEFT[6:8], Y[6:8], "left")  # running numbers skip ids that are taken
     assert enrolled.gallery_ids_.tolist() == ["ada", "bob", "7", "ada", "bob", "3", "4", "5", "6", "8"]
     assert enrolled.gallery_views_.tolist() == ["left"] * 3 + ["right"] * 2 + ["left"] * 5
     before = enrolled.gallery_
+    with pytest.raises(ValueError, match="'4' of view 'left' is already in the gallery"):
+        enrolled.enroll(LEFT[:1], Y[:1], "left", ids=["4"])
     with pytest.raises(ValueError, match="'bob' of view 'right' is already in the gallery: pass replace=True"):
         enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve", "bob"])
     with pytest.raises(ValueError, match="ids has 'eve' more than once: every sample needs its own id"):
@@ -364,7 +366,12 @@ def test_gallery_keeps_identities(enrolled):
     with pytest.raises(ValueError, match="ids has 1 names for 2 samples: give one per row"):
         enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve"])
     assert enrolled.gallery_ is before
-    assert enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve", "bob"], replace=True).gallery_ids_.size == 2
+    enrolled.enroll(RIGHT[:2], Y[:2], "right", replace=True).enroll(RIGHT[2:4], Y[2:4], "right")
+    assert enrolled.gallery_ids_.tolist() == ["0", "1", "2", "3"]
+    with pytest.raises(ValueError, match="'2' of view 'right' is already in the gallery"):
+        enrolled.enroll(RIGHT[:1], Y[:1], "right", ids=["2"])
+    enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["5", "a"]).enroll(RIGHT[:3], Y[:3], "right")
+    assert enrolled.gallery_ids_.tolist()[4:] == ["5", "a", "6", "7", "8"]
 
 
 def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):

@@ -133,8 +133,9 @@ def _held_out(
 def _other_distances(gallery: Array, codes: Indices, probes: Array, own: Indices, metric: str) -> Array:
     """Distances to the nearest sample of every class but the probe's own row (-1 for none), (probes, classes)."""
     order, counts = np.argsort(codes, kind="stable"), np.bincount(codes)
-    left_out, starts, parts = leave_out(own, counts[codes[own]]), np.cumsum(counts) - counts, []
-    for rows, distances in distances_in_chunks(gallery, probes, metric):
+    left_out = leave_out(np.where(own >= 0, np.argsort(order)[own], -1), counts[codes[own]])
+    starts, parts = np.cumsum(counts) - counts, []
+    for rows, distances in distances_in_chunks(gallery[order], probes, metric):
         hide(distances, left_out[rows])
-        parts.append(np.minimum.reduceat(distances[:, order], starts, axis=1))
+        parts.append(np.minimum.reduceat(distances, starts, axis=1))
     return np.concatenate(parts)

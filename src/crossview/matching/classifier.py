@@ -38,7 +38,7 @@ from crossview.matching.calibration import (
 )
 from crossview.matching.gallery import Gallery, SearchOptions
 from crossview.matching.identification import LEAST_ERRORS, supported
-from crossview.matching.probes import Samples, labelled_samples, latent_samples
+from crossview.matching.probes import OneViewInput, labelled_samples, latent_samples
 from crossview.metrics.curves import largest_threshold
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.views import ViewInput, Views, index_of_view
@@ -242,7 +242,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def enroll(
         self,
-        X: Samples,
+        X: OneViewInput,
         y: ArrayLike,
         view: int | str | None = None,
         *,
@@ -285,7 +285,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def kneighbors(
-        self, X: Samples, view: int | str | None = None, n_neighbors: int | None = None
+        self, X: OneViewInput, view: int | str | None = None, n_neighbors: int | None = None
     ) -> tuple[Array, NDArray[np.intp]]:
         """Find the gallery samples nearest to each probe.
 
@@ -306,7 +306,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         return self._nearest(self._latent(X, view), k, self._enrolled())
 
-    def predict(self, X: Samples, view: int | str | None = None) -> Labels:
+    def predict(self, X: OneViewInput, view: int | str | None = None) -> Labels:
         """Predict the classes of probes. After calibration, probes beyond the threshold get the unknown label.
 
         Parameters
@@ -321,7 +321,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._predict(self._latent(X, view), view, self._enrolled())
 
-    def predict_proba(self, X: Samples, view: int | str | None = None) -> Array:
+    def predict_proba(self, X: OneViewInput, view: int | str | None = None) -> Array:
         """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
 
         They are the softmax of the negative distances to the nearest sample of each class, over ``temperature_``. For
@@ -346,7 +346,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         chunks = gallery.class_distances(probes, self._search_options())
         return np.concatenate([class_probabilities(block, self.temperature_, metric) for _, block in chunks])
 
-    def rank(self, X: Samples, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
+    def rank(self, X: OneViewInput, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
         """Rank the k nearest classes of each probe. The distance to a class is that to its nearest sample.
 
         Parameters
@@ -368,7 +368,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return gallery.nearest_classes(probes, k, self._search_options())
 
     def calibrate(
-        self, X: Samples, y: ArrayLike, view: int | str | None = None, false_match_rate: float = 0.01
+        self, X: OneViewInput, y: ArrayLike, view: int | str | None = None, false_match_rate: float = 0.01
     ) -> Self:
         """Set the threshold beyond which a probe is unknown, and the temperature of the probabilities.
 
@@ -421,7 +421,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)
         return self
 
-    def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
+    def score(self, X: OneViewInput, y: ArrayLike, view: int | str | None = None) -> float:
         """Return the share of probes that are recognised correctly, the rank-1 accuracy.
 
         Probes that are missing in the view, or have the empty text for a label, are left out. So are those whose class
@@ -479,7 +479,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._check_params()
         return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
 
-    def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Rows:
+    def _latent(self, X: OneViewInput, view: int | str | None, *, missing: bool = False) -> Rows:
         self._adopt_fitted_embedding()
         return latent_samples(self.embedding_, X, self.probe_view if view is None else view, missing=missing)
 

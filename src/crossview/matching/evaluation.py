@@ -18,7 +18,7 @@ from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
-from crossview.matching.identification import Searches, Side, search
+from crossview.matching.identification import Searches, Side, identify
 from crossview.matching.probes import labelled_samples
 from crossview.matching.results import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
 from crossview.metrics.curves import identification_curve, place_of_class
@@ -32,7 +32,7 @@ _POINTS = 200  # of a curve
 _CONFUSIONS = 10
 _MIN_DRAWS = 100
 _ROUNDING = 1e-8  # of distances, relative to the largest value: their squares have 16 digits
-_WEIGHTS = 4_000_000  # held at a time
+_MAX_WEIGHTS = 4_000_000  # held at a time
 _SINGLE = ("accuracy", "one_shot_accuracy", "average_precision", "accuracy_with_counterparts", "equal_error_rate")
 
 
@@ -229,7 +229,7 @@ def draw_weights(n_units: int, n_bootstrap: int, random_state: int | None, size:
     """
     rng = np.random.default_rng(random_state)
     yield np.ones((1, n_units))
-    for batch in gen_batches(n_bootstrap, max(1, _WEIGHTS // max(n_units, size))):
+    for batch in gen_batches(n_bootstrap, max(1, _MAX_WEIGHTS // max(n_units, size))):
         draws = batch.stop - batch.start
         yield rng.multinomial(n_units, np.full(n_units, 1.0 / n_units), size=draws).astype(np.float64)
 
@@ -261,7 +261,7 @@ def _evaluate(
 ) -> Evaluation:
     """Scores of every gallery and its probes; `labels` are all that exist.
 
-    Probes are given with their rows among the classes, and with their counterparts as in `search`.
+    Probes are given with their rows among the classes, and with their counterparts as in `identify`.
     """
     names, units = np.unique(classes, return_inverse=True)
     resample = settings.resample
@@ -276,7 +276,7 @@ def _evaluate(
             advance(0, f"{probes[0]} in {gallery[0]}")
             if gallery[0] not in drawn:
                 drawn[gallery[0]] = draw_galleries(gallery[2], N_DRAWS, random)
-            found = search(gallery, probes, units[rows], n_units, settings.metric, drawn[gallery[0]], counterparts)
+            found = identify(gallery, probes, units[rows], n_units, settings.metric, drawn[gallery[0]], counterparts)
             advance(1, f"intervals of {probes[0]} in {gallery[0]}")
             draws = draw_weights(n_units, settings.n_bootstrap, settings.random_state, size=len(found.own))
             parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]

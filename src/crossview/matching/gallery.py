@@ -81,8 +81,7 @@ class Gallery:
     ) -> None:
         self._samples, self._ids = GrowingArray(samples), GrowingArray(ids)
         self._classes, self._views = _Codes(labels).extended(labels), _Codes(views).extended(views)
-        self._numbered: set[str] = set()  # views whose ids are all running numbers
-        self._taken: dict[str, set[str]] = {}  # ids by view, once they are needed
+        self._taken: dict[str, set[str] | None] = {}  # ids by view, once they are needed; None for running numbers
         sizes = np.bincount(self._views.codes).tolist()
         self._sizes = Counter(dict(zip(self._views.names.tolist(), sizes, strict=True)))  # by view
         self._engines: dict[tuple[str, str | None], Any] = {}  # by metric and device
@@ -96,21 +95,20 @@ class Gallery:
         """A gallery of samples of one view."""
         names = _running_numbers(0, len(samples)) if ids is None else _check_ids(ids, len(samples), set(), view)
         gallery = cls(samples, labels, names, np.full(len(samples), view))
-        gallery._numbered = {view} if ids is None else set()
+        gallery._taken = {view: None} if ids is None else {}
         return gallery
 
     def extended(self, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> Gallery:
         """The gallery with samples of a view added, and without a threshold, which depends on the samples."""
         new, held = copy(self), self._sizes[view]
-        if ids is None and (view in self._numbered or not held):
+        taken: set[str] | None = None
+        if ids is None and (not held or self._taken.get(view, ()) is None):
             names = _running_numbers(held, len(samples))
-            new._numbered = self._numbered | {view}
         else:
             taken = self._ids_taken(view)
             names = _free_numbers(taken, len(samples)) if ids is None else _check_ids(ids, len(samples), taken, view)
-            new._numbered = self._numbered - {view}
-        if view in self._taken:
-            self._taken[view].update(names.tolist())
+            taken.update(names.tolist())
+        new._taken = {**self._taken, view: taken}
         new._samples, new._ids = self._samples.extended(samples), self._ids.extended(names)
         new._classes, new._views = self._classes.extended(labels), self._views.extended(np.full(len(samples), view))
         new._sizes = self._sizes + Counter({view: len(samples)})
@@ -168,11 +166,10 @@ class Gallery:
 
     def _ids_taken(self, view: str) -> set[str]:
         """The ids of a view. Others are among those that are kept if an enrolment has failed: they are found anew."""
-        if not self._sizes[view]:
-            return set()
-        if len(self._taken.get(view, ())) != self._sizes[view]:
-            self._taken[view] = set(self.ids[self.views == view].tolist())
-        return self._taken[view]
+        taken = self._taken.get(view)
+        if taken is None or len(taken) != self._sizes[view]:
+            taken = set(self.ids[self.views == view].tolist()) if self._sizes[view] else set()
+        return taken
 
     @property
     def index_state(self) -> Mapping[str, Any] | None:

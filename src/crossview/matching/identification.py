@@ -112,7 +112,7 @@ def supported(n: int, rates: Sequence[float]) -> Mask:
     return np.asarray(rates) * n >= LEAST_ERRORS * (1 - 1e-12)
 
 
-def search(
+def identify(
     gallery: Side,
     probes: Side,
     units: Indices,

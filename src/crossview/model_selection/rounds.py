@@ -152,8 +152,11 @@ def refine(trial: Trial, n_rounds: int) -> None:
             new = [c for c in new if trial.best_score(c, fold + 1) > least]
 
 
-def held_out_score(scores: Array) -> float:
-    """Mean score of the best setting, chosen for every fold by the other folds; from a table of two folds or more."""
+def held_out_score(results: Mapping[str, Array], n_folds: int) -> float:
+    """Mean score of the best setting, chosen for every fold by the other folds, if there are any."""
+    if n_folds == 1:
+        return float(np.nanmax(results["mean_test_score"]))
+    scores = np.array([results[f"split{fold}_test_score"] for fold in range(n_folds)])
     scores = scores[:, ~np.isnan(scores).any(axis=0)]
     chosen = (scores.sum(axis=0) - scores).argmax(axis=1)
     return float(scores[np.arange(len(scores)), chosen].mean())

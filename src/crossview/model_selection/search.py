@@ -339,10 +339,9 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _choose(self, trial: Trial, n_given: int) -> None:
         """Store the scores, choose the best setting or a committee, and fit it."""
-        scores = trial.table(n_given)
-        origins = self._store_results(trial, scores)
+        origins = self._store_results(trial, trial.table(n_given))
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.held_out_score_ = held_out_score(scores) if self.n_splits_ > 1 else self.best_score_
+        self.held_out_score_ = held_out_score(self.cv_results_, self.n_splits_)
         self.best_metric_ = str(self.cv_results_["metric"][self.best_index_])
         self.members_ = [self.best_index_]
         # A committee compares samples by angles, so cosine scores decide if there are any.
