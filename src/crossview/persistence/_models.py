@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import kernel_metrics
 
+from crossview.matching.classifier import CrossViewClassifier
 from crossview.persistence._files import (
     AGAIN,
     MALFORMED,
@@ -22,7 +23,6 @@ from crossview.persistence._files import (
     write_atomically,
 )
 from crossview.persistence._table import TABLE, check
-from crossview.recognition.matcher import CrossViewClassifier
 
 _UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
 _DEEPEST, _MOST_OBJECTS, _MOST_CHECKS, _LONGEST_RANGE = 60, 10_000, 10**6, 10**6

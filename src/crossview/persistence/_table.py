@@ -32,13 +32,13 @@ from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
 from crossview.graphs.approximate import check_state
 from crossview.kernels import Kernel, check_kernel_params
+from crossview.matching.classifier import CrossViewClassifier
+from crossview.model_selection.committee import Committee
+from crossview.model_selection.search import EmbeddingSearchCV
+from crossview.model_selection.splits import ClassSplit, SampleSplit
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.arrays import batches
-from crossview.recognition.committee import Committee
 from crossview.recognition.engines import MOST_LISTS
-from crossview.recognition.matcher import CrossViewClassifier
-from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassSplit, SampleSplit
 
 Sizes: TypeAlias = dict[Any, Any]
 
