@@ -6,7 +6,7 @@ import scipy.ndimage
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.datasets._solids import draw_solid, render
+from crossview.datasets.turntable import draw_solid, render
 from crossview.datasets.registry import open_dataset
 
 

@@ -1,10 +1,10 @@
-"""Tables of one view's features, with the identity and the label of every row."""
+"""Tables with a view's features and the identity and the label of every row, joined by the identities."""
 
 import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ import numpy as np
 from crossview._text import first_few
 from crossview._types import Array
 from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, one_line, unreadable
+from crossview.datasets._pairing import check_pairs, keys_by_pattern, paired, unique
+from crossview.views import Views
 
 _OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
 _MAX_BATCH = 1024  # rows that are unpacked at a time
@@ -29,7 +31,83 @@ class Table(NamedTuple):
     labels: dict[str, str]
 
 
-def read_table(file: Path, id_column: str, label_column: str) -> Table:
+def join_tables(
+    files: Sequence[Path], id_column: str, label_column: str, labelled: bool, pair_by: str | None
+) -> tuple[Views, dict[str, str]]:
+    """Join one table per view by the identities of their rows, or by what a pattern finds in them.
+
+    Returns the views and, by identity, the labels, in the order in which samples first appear; a label is empty text if
+    there is none.
+    """
+    by_view = unique(
+        ((file.stem, file) for file in files),
+        lambda view, file, _: f"{file.parent} has two tables of the view {view!r}, as .csv and .parquet: remove one.",
+    )
+    tables = {view: _read_table(file, id_column, label_column) for view, file in by_view.items()}
+    if pair_by is not None:
+        tables = {view: _by_key(table, pair_by) for view, table in tables.items()}
+    labels = _labels(tables.values(), id_column)
+    rows = {(view, key): row for view, table in tables.items() for key, row in table.rows.items()}
+    if labelled:
+        _check_labels(tables.values(), labels, id_column, label_column)
+        seen = {
+            (view, key): f"{id_column} {key!r} of {tables[view].file}"
+            for (view, key), row in rows.items()
+            if not np.isnan(row[0])
+        }
+        fix = f"The column {id_column!r} must match: correct it, or give a pattern for what ids share, such as "
+        fix += r"--pair-by '(\d+)$' (pair_by=…)."
+        check_pairs(list(tables), seen, "", fix, pair_by is not None)
+    columns = [table.columns for table in tables.values()]
+    return Views(paired(rows, tables, list(labels)), feature_names=columns), labels
+
+
+def _by_key(table: Table, pattern: str) -> Table:
+    """The same table, its rows named after what a pattern finds in their identities."""
+    keys = ["-".join(filter(None, found)) for found in keys_by_pattern(pattern, list(table.rows))]
+    identities = unique(
+        zip(keys, table.rows, strict=True),
+        lambda key, one, other: (
+            f"pair_by finds {key!r} in {one!r} and {other!r} of {table.file}: write a pattern that tells them apart."
+        ),
+    )
+    rows = {key: table.rows[identity] for key, identity in identities.items()}
+    labels = {key: table.labels[identity] for key, identity in identities.items() if table.labels}
+    return table._replace(rows=rows, labels=labels)
+
+
+def _labels(tables: Iterable[Table], id_column: str) -> dict[str, str]:
+    """The label of every identity, empty text if no table has one."""
+    labels: dict[str, tuple[str, Path]] = {}
+    for table in tables:
+        for identity in table.rows:
+            label = table.labels.get(identity, "")
+            first, file = labels.get(identity, ("", table.file))
+            if not first:
+                labels[identity] = label, table.file
+            elif label and first != label:
+                raise ValueError(
+                    f"{id_column} {identity!r} has the label {first!r} in {file}, but {label!r} in {table.file}: "
+                    "correct one of them."
+                )
+    return {identity: label for identity, (label, _) in labels.items()}
+
+
+def _check_labels(tables: Iterable[Table], labels: Mapping[str, str], id_column: str, label_column: str) -> None:
+    """Refuse samples without a label."""
+    for table in tables:
+        missing = [identity for identity in table.rows if not labels[identity]]
+        if missing and not table.labels:
+            there = first_few([repr(name) for name in (id_column, *table.columns)], 10)
+            raise ValueError(
+                f"{table.file} has no column {label_column!r}, only {there}: add it to one of the tables, "
+                "or rename the column that has the classes (in Python, pass its name as label_column)."
+            )
+        if missing:
+            raise ValueError(f"{table.file} has no {label_column} for {id_column} {missing[0]!r}: fill it in.")
+
+
+def _read_table(file: Path, id_column: str, label_column: str) -> Table:
     """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
     try:
         check_regular(file)
@@ -55,7 +133,7 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
     if "" in identities:
         raise ValueError(f"{file} has no {id_column} in row {identities.index('') + 1}: fill it in.")
     if repeated := _repeated(identities):
-        raise ValueError(f"{file} has {id_column} {repeated[0]!r} more than once: keep one of the rows.")
+        raise ValueError(f"{file} has {id_column} {repeated!r} more than once: keep one of the rows.")
     X = np.column_stack([_numbers(values, name, file, hint) for name, values in columns.items()])
     unknown = np.isnan(X)
     for k in np.flatnonzero(unknown.any(axis=1) & ~unknown.all(axis=1)):
@@ -68,8 +146,9 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
     return Table(file, list(columns), rows, known)
 
 
-def _repeated(names: Sequence[str]) -> list[str]:
-    return [name for name, count in Counter(names).items() if count > 1]
+def _repeated(names: Sequence[str]) -> str | None:
+    """The first of the names that occur more than once."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def _read_csv(file: Path, names: Collection[str]) -> dict[str, list[str]]:
@@ -148,7 +227,7 @@ def _check_header(header: Sequence[str], file: Path) -> None:
             "index=False."
         )
     if repeated := _repeated(header):
-        raise ValueError(f"{file} has two columns called {repeated[0]!r}: rename one.")
+        raise ValueError(f"{file} has two columns called {repeated!r}: rename one.")
 
 
 def _text(value: Any) -> str:
