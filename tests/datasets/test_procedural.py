@@ -6,8 +6,8 @@ import scipy.ndimage
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.datasets.turntable import draw_solid, render
 from crossview.datasets.registry import open_dataset
+from crossview.datasets.turntable import draw_solid, render
 
 
 @pytest.fixture(scope="module")
