@@ -48,26 +48,31 @@ def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
 
 def read_file(path: Path) -> bytes:
     """The content of a file; an error names the file and the fix."""
-    try:
-        if check_regular(path) > MAX_BYTES:
-            raise ValueError(f"{path} is larger than {MAX_BYTES >> 20} MB: split it or make it smaller.")
+    if check_regular(path) > MAX_BYTES:
+        raise ValueError(f"{path} is larger than {MAX_BYTES >> 20} MB: split it or make it smaller.")
+    with reading(path):
         return path.read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def check_regular(path: Path) -> int:
     """The size of a file; pipes and devices, which may never end, are refused."""
-    size = path.stat().st_size
+    with reading(path):
+        size = path.stat().st_size
     if not path.is_file() and not path.is_dir():
         raise ValueError(f"{path} is a device, a pipe or a socket: replace it by a file, or remove it.")
     return size
 
 
-def unreadable(path: Path, error: OSError) -> OSError:
-    """The error to raise for a file or folder that the system does not let us read."""
-    reason = error.strerror or one_line(error)
-    return OSError(f"{path} cannot be read ({reason}): check that it is a file and that you may read it.")
+@contextmanager
+def reading(path: str | Path, what: str = "file", fix: str = ": replace it.") -> Iterator[None]:
+    """Name the file and the fix in errors: of the system, and of a decoder, which raises any kind on damaged data."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.strerror:
+            advice = "check that it is a file and that you may read it"
+            raise OSError(f"{path} cannot be read ({error.strerror}): {advice}.") from error
+        raise ValueError(f"{path} is not a readable {what} ({one_line(error)}){fix}") from error
 
 
 def one_line(error: Exception) -> str:
@@ -99,7 +104,8 @@ def _walk(root: Path) -> Iterator[Path]:
     """The files below a folder; a subfolder that cannot be listed is an error."""
 
     def fail(error: OSError) -> None:
-        raise unreadable(Path(error.filename), error) from error
+        with reading(error.filename):
+            raise error
 
     for folder, subfolders, names in os.walk(root, onerror=fail, followlinks=True):
         subfolders[:] = [name for name in subfolders if not is_hidden(name)]

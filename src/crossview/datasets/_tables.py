@@ -4,7 +4,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, one_line, unreadable
+from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, reading
 from crossview.datasets._pairing import check_pairs, keys_by_pattern, paired, unique
 from crossview.views import Views
 
@@ -46,10 +46,9 @@ def join_tables(
     tables = {view: _read_table(file, id_column, label_column) for view, file in by_view.items()}
     if pair_by is not None:
         tables = {view: _by_key(table, pair_by) for view, table in tables.items()}
-    labels = _labels(tables.values(), id_column)
+    labels = _labels(tables.values(), id_column, label_column, labelled)
     rows = {(view, key): row for view, table in tables.items() for key, row in table.rows.items()}
     if labelled:
-        _check_labels(tables.values(), labels, id_column, label_column)
         seen = {
             (view, key): f"{id_column} {key!r} of {tables[view].file}"
             for (view, key), row in rows.items()
@@ -76,27 +75,19 @@ def _by_key(table: Table, pattern: str) -> Table:
     return table._replace(rows=rows, labels=labels)
 
 
-def _labels(tables: Iterable[Table], id_column: str) -> dict[str, str]:
-    """The label of every identity, empty text if no table has one."""
-    labels: dict[str, tuple[str, Path]] = {}
+def _labels(tables: Collection[Table], id_column: str, label_column: str, labelled: bool) -> dict[str, str]:
+    """The label of every identity; empty text if no table has one, which is an error if `labelled`."""
+    known: dict[str, tuple[str, Path]] = {}
     for table in tables:
-        for identity in table.rows:
-            label = table.labels.get(identity, "")
-            first, file = labels.get(identity, ("", table.file))
-            if not first:
-                labels[identity] = label, table.file
-            elif label and first != label:
+        for identity, label in table.labels.items():
+            first, file = known.setdefault(identity, (label, table.file)) if label else ("", table.file)
+            if label != first:
                 raise ValueError(
                     f"{id_column} {identity!r} has the label {first!r} in {file}, but {label!r} in {table.file}: "
                     "correct one of them."
                 )
-    return {identity: label for identity, (label, _) in labels.items()}
-
-
-def _check_labels(tables: Iterable[Table], labels: Mapping[str, str], id_column: str, label_column: str) -> None:
-    """Refuse samples without a label."""
-    for table in tables:
-        missing = [identity for identity in table.rows if not labels[identity]]
+    for table in tables if labelled else ():
+        missing = [identity for identity in table.rows if identity not in known]
         if missing and not table.labels:
             there = first_few([repr(name) for name in (id_column, *table.columns)], 10)
             raise ValueError(
@@ -105,16 +96,14 @@ def _check_labels(tables: Iterable[Table], labels: Mapping[str, str], id_column:
             )
         if missing:
             raise ValueError(f"{table.file} has no {label_column} for {id_column} {missing[0]!r}: fill it in.")
+    return {identity: known.get(identity, ("",))[0] for table in tables for identity in table.rows}
 
 
 def _read_table(file: Path, id_column: str, label_column: str) -> Table:
     """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
-    try:
-        check_regular(file)
-        is_parquet = file.suffix.lower() == ".parquet"
-        columns = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
-    except OSError as error:
-        raise unreadable(file, error) from error
+    check_regular(file)
+    is_parquet = file.suffix.lower() == ".parquet"
+    columns = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
     if id_column not in columns:
         there = first_few([repr(name) for name in columns], 10)
         raise ValueError(
@@ -153,14 +142,14 @@ def _repeated(names: Sequence[str]) -> str | None:
 
 def _read_csv(file: Path, names: Collection[str]) -> dict[str, list[str]]:
     """The cells of a table; the given columns hold names rather than numbers."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            first = next((line for line in stream if line.strip()), "")
-            stream.seek(0)
-            mark = ";" if ";" in first and "," not in first else ","
-            lines = [line for line in csv.reader(stream, strict=True, delimiter=mark) if line]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{file} is not a readable table ({error}): save it as CSV in UTF-8.") from error
+    with (
+        reading(file, "table", ": save it as CSV in UTF-8."),
+        file.open(newline="", encoding="utf-8-sig") as stream,
+    ):
+        first = next((line for line in stream if line.strip()), "")
+        stream.seek(0)
+        mark = ";" if ";" in first and "," not in first else ","
+        lines = [line for line in csv.reader(stream, strict=True, delimiter=mark) if line]
     if not lines:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
     header, *rows = [name.strip() for name in lines[0]], *lines[1:]
@@ -191,13 +180,9 @@ def _read_parquet(file: Path) -> dict[str, list[Any]]:
     version, upgrade = pyarrow.__version__, "pip install --upgrade 'crossview[parquet]'"
     if int(version.split(".")[0]) < _OLDEST_PYARROW:
         raise ImportError(f"pyarrow {version} is too old to read parquet safely: {upgrade}.")
-    with file.open("rb") as stream:
-        try:
-            most = max(MAX_BYTES, MAX_RATIO * file.stat().st_size)
-            names, columns = _unpacked(pyarrow, pyarrow.parquet.ParquetFile(stream), most)
-        except Exception as error:
-            # A decoder raises any kind of error on damaged data; the user needs the file's name.
-            raise ValueError(f"{file} is not a readable parquet file ({one_line(error)}): replace it.") from error
+    with reading(file, "parquet file"), file.open("rb") as stream:
+        most = max(MAX_BYTES, MAX_RATIO * file.stat().st_size)
+        names, columns = _unpacked(pyarrow, pyarrow.parquet.ParquetFile(stream), most)
     _check_header(names, file)
     return dict(zip(names, columns, strict=True))
 

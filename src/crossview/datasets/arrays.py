@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview.datasets._dataset import Dataset, as_labels, described, warn_of_single_samples
-from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_name, is_hidden, natural, one_line, unreadable
+from crossview.datasets._files import check_name, is_hidden, natural, reading
 from crossview.datasets._images import IMAGE_SUFFIXES
 from crossview.datasets._matlab import read_views
-from crossview.datasets._npy import read_npy, read_npy_file
+from crossview.datasets._npy import read_npy_file, read_npz
 from crossview.datasets._tables import join_tables
 from crossview.views import Views
 
@@ -94,7 +94,7 @@ def load_arrays(
         elif suffixes == {".mat"}:
             arrays = read_views(source, y_name, id_column, labelled)
         elif suffixes == {".npz"} or zipfile.is_zipfile(source):
-            arrays = _read_npz(source)
+            arrays = read_npz(source, _HELP)
         else:
             raise ValueError(
                 f"{source} is of no kind that is read: pass a .npz, .npy, .mat, .csv or .parquet file, an image "
@@ -142,39 +142,11 @@ def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> N
     return np.char.strip(values, " ") if values.dtype.kind == "U" else values
 
 
-def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return _read_entries(archive, source)
-    except OSError as error:
-        raise unreadable(source, error) from error
-    except Exception as error:
-        # A decoder raises any kind of error on damaged data; the user needs the file's name.
-        raise ValueError(
-            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). {_HELP}"
-        ) from error
-
-
-def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive, unless they unpack to far more than its size."""
-    entries = archive.infolist()
-    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
-        raise ValueError("it is compressed in a way that numpy never uses")
-    if sum(entry.file_size for entry in entries) > max(MAX_BYTES, MAX_RATIO * source.stat().st_size):
-        raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size: save it with numpy.savez")
-    arrays = {}
-    for entry in entries:
-        with archive.open(entry) as stream:
-            arrays[entry.filename.removesuffix(".npy")] = read_npy(stream, entry.file_size, entry.filename)
-    return arrays
-
-
 def _files_in(folder: Path) -> list[Path]:
     """The tables, or otherwise the .npy files, of a folder."""
-    try:
-        entries = [check_name(file) for file in folder.iterdir() if not is_hidden(file.name)]
-    except OSError as error:
-        raise unreadable(folder, error) from error
+    with reading(folder):
+        found = list(folder.iterdir())
+    entries = [check_name(file) for file in found if not is_hidden(file.name)]
     tables = [file for file in entries if file.suffix.lower() in TABLE_SUFFIXES]
     arrays = [file for file in entries if file.suffix.lower() == ".npy"]
     if not tables and not arrays:

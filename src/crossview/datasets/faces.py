@@ -38,8 +38,7 @@ def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, s
         A folder, or a zip archive, with one folder per view. The photo and the sketch of a person have the same name
         apart from the ending; if a person has only one of them, the other view's row is NaN.
     size : int or (int, int), optional
-        Height and width to which images are resized, with antialiasing; None leaves them as they are. The paper does
-        not say which it used.
+        Height and width to which images are resized, with antialiasing; None leaves them as they are.
     views : (str, str)
         Names of the folders of photos and sketches.
 

@@ -59,10 +59,9 @@ def load_folder(
         Whether every image must be in the folder of its class, as fitting requires, and views must have samples in
         common. Otherwise the class of ``<view>/<sample>.png`` is unknown, and its label is empty text.
     pair_by : str, optional
-        A regular expression that says which files are the same sample if their names differ. It is searched in
-        ``<class>/<sample>``, without the ending: files of a class are the same sample if its groups find the same text.
-        ``r"(\d+)$"`` takes the number at the end. A group called ``class``, as in
-        ``r"(?P<class>\d+)/.*?(\d+)$"``, replaces the name of the folder, if those differ as well.
+        A regular expression, searched in ``<class>/<sample>`` without the ending: files of a class in which its groups
+        find the same text are the same sample. ``r"(\d+)$"`` takes the number at the end. A group called ``class``, as
+        in ``r"(?P<class>\d+)/.*?(\d+)$"``, replaces the name of the folder.
 
     Returns
     -------
@@ -73,17 +72,13 @@ def load_folder(
     Examples
     --------
     >>> import tempfile
-    >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as root:
-    ...     for name in ("photo/ada/1", "photo/bob/1", "sketch/ada/1", "sketch/bob/1"):
-    ...         path = Path(root, name + ".png")
-    ...         path.parent.mkdir(parents=True, exist_ok=True)
-    ...         Image.new("L", (4, 6)).save(path)
+    ...     for name in ("photo/ada", "photo/bob", "sketch/ada", "sketch/bob"):
+    ...         Path(root, name).mkdir(parents=True)
+    ...         np.save(Path(root, name, "1.npy"), np.zeros(24))
     ...     data = load_folder(root)
-    >>> data.views
-    Views(2 samples; photo: 24 features, sketch: 24 features)
-    >>> data.y
-    array(['ada', 'bob'], dtype='<U3')
+    >>> data.views, data.y
+    (Views(2 samples; photo: 24 features, sketch: 24 features), array(['ada', 'bob'], dtype='<U3'))
     """
     wanted = check_size(size)
     with open_files(root, _HELP) as files:
@@ -204,7 +199,7 @@ def _read(
     first: dict[str, tuple[File, int]] = {}
     for place, file in found.items():
         if place not in images:
-            samples[place] = vector = read_vector(file.read, f"{root}: {file}")
+            samples[place] = vector = read_vector(file.read(), f"{root}: {file}")
             other, width = first.setdefault(place[0], (file, len(vector)))
             if len(vector) != width:
                 both = f"{other} has {width} features, {file} has {len(vector)}"
