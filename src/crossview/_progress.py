@@ -18,6 +18,8 @@ from typing import Protocol
 
 _FIRST_LINE = 5.0  # seconds until the first line; shorter work is silent
 _INTERVAL = 20.0  # seconds between lines: on a busy machine, they come late, but within 30 seconds
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+"""What to show instead of control characters, by which labels and names in files could steer a terminal."""
 
 
 class Advance(Protocol):
@@ -98,7 +100,7 @@ class _State:
 
     def advance(self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
         with self._lock:
-            self.now = self.now if now is None else now
+            self.now = self.now if now is None else now.translate(CONTROL)
             self.total += more
             self.done += steps + restored
             self._restored += restored
