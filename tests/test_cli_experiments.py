@@ -22,6 +22,7 @@ import crossview as cv
 from crossview.cli.app import app, out
 from crossview.cli.experiments import _methods
 from crossview.cli.reports import console_tables
+from crossview.datasets.registry import open_dataset
 from crossview.experiments import Store
 from crossview.report import Entry, ResultTable
 
@@ -64,6 +65,17 @@ def test_a_log_says_what_is_computed_and_what_was_restored(data, tmp_path, monke
     told = run("compare", data, "--methods", "MvHE,PCA", *options).stderr
     assert "Computing: resuming with 1 of 2 results done\n" in told
     assert "now PCA, split 1" in told
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_compare_loads_its_data_once(given, data, tmp_path, monkeypatch):
+    opened, opening = [], open_dataset
+    for where in ("crossview.cli.data", "crossview.experiments.loading"):
+        monkeypatch.setattr(f"{where}.open_dataset", lambda *a, **o: opened.append(a[0]) or opening(*a, **o))
+    how = ("--train-data", data, "--test-data", data) if given else (data, "--repeats", 2)
+    few = ("--methods", "PCA,MvDA", "--draws", 1, "--pca", 4, "--workers", 1, "--no-static")
+    run("compare", *how, *few, "-o", tmp_path / "out")
+    assert opened == [str(data)] * (1 + given)
 
 
 def test_compare_for_machines(data, tmp_path):

@@ -175,8 +175,9 @@ def compare(
     shown = wanted if overwrite else with_earlier(wanted, output, as_json)
     panel = shown.panel
     results = inapplicable(panel, problem.data)
-    cells = [place.cell for place in panel.places if place.cell not in results]
-    results |= _run(cells, Loader(folder), output / "results.db", workers, scheduler, retry)
+    cells, load = [place.cell for place in panel.places if place.cell not in results], Loader(folder)
+    load(problem.name, dict(panel.places[0].cell.options), problem.data)
+    results |= _run(cells, load, output / "results.db", workers, scheduler, retry)
     earlier = [method for method in shown.methods if method not in wanted.methods]
     added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
     remark = " ".join(filter(None, [problem.remark, added]))
