@@ -30,15 +30,15 @@ from crossview.embeddings.methods import ALL_METHODS
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
-from crossview.graphs.approximate import check_state
 from crossview.kernels import Kernel, check_kernel_params
 from crossview.matching.classifier import CrossViewClassifier
 from crossview.model_selection.committee import Committee
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.model_selection.splits import ClassSplit, SampleSplit
+from crossview.neighbours.arrays import chunks
+from crossview.neighbours.engines import MOST_LISTS
+from crossview.neighbours.inverted_file import check_state
 from crossview.preprocessing import ViewPCA, ViewScaler
-from crossview.recognition.arrays import batches
-from crossview.recognition.engines import MOST_LISTS
 
 Sizes: TypeAlias = dict[Any, Any]
 
@@ -136,8 +136,8 @@ def _labels(value: Any, sizes: Sizes, kinds: str = "biufU") -> bool:
 def _views_of_gallery(value: Any, sizes: Sizes) -> bool:
     """Views of samples, each of which has its own id in its view."""
     names, g = set(sizes["names"]), len(value)
-    pairs = (zip(value[rows].tolist(), sizes["ids"][rows].tolist(), strict=True) for rows in batches(g, 1 << 16))
-    known = _labels(value, sizes, "U") and all(names.issuperset(value[rows].tolist()) for rows in batches(g, 1 << 16))
+    pairs = (zip(value[rows].tolist(), sizes["ids"][rows].tolist(), strict=True) for rows in chunks(g, 64))
+    known = _labels(value, sizes, "U") and all(names.issuperset(value[rows].tolist()) for rows in chunks(g, 64))
     # Hashes take less memory than pairs, and those of different pairs are never the same in practice.
     return known and len(np.unique(np.fromiter(map(hash, chain.from_iterable(pairs)), np.int64))) == g
 
