@@ -56,17 +56,15 @@ class DataOptions:
 
     def open_for(self, model: Any, data: str) -> Dataset:
         """Load data for a fitted model, in the size of its images and the order of its columns; labels are optional."""
-        options, first = self.of(data), unwrap(model)[0]
-        if first.image_shape_ is not None and is_resizable(data):
-            options.setdefault("size", first.image_shape_)
-        return self._as_in_fit(open_dataset(data, self.folder, labelled=False, **options), first)
+        first = unwrap(model)[0]
+        options = {"labelled": False, "image_shape": first.image_shape_, **self.of(data)}
+        return self._as_in_fit(open_dataset(data, self.folder, **options), first)
 
     def open_view(self, model: Any, data: str, view: str, onerror: OnError = None) -> Dataset:
         """As `open_for`, but samples of one view; for `onerror`, see `open_probes`."""
         first = unwrap(model)[0]
         index_of_view(view, first.view_names_)
-        shape, options = first.image_shape_, self.of(data)
-        options |= {"image_shape": shape, "folder": self.folder, "onerror": onerror}
+        options = {"folder": self.folder, "image_shape": first.image_shape_, "onerror": onerror, **self.of(data)}
         return self._as_in_fit(open_probes(data, view, **options), first)
 
     def open_all(self, model: Any, sources: Sequence[str], view: str) -> tuple[Dataset, list[str]]:

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from crossview._text import first_few
-from crossview._types import Array
 from crossview.datasets._dataset import Dataset, class_names
 from crossview.datasets._files import File, natural, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images
 from crossview.datasets._pairing import paired, ranks, unique
+from crossview.views import Views
 
 __all__ = ["load_cufsf", "load_hfb"]
 
@@ -54,10 +54,9 @@ def load_cufsf(folder: str | Path, size: Size = (80, 64), *, views: tuple[str, s
     FileNotFoundError: not/copied/yet does not exist. The sketches are distributed by the Multimedia Laboratory ...
     """
     help_text = _CUFSF_HELP.format(" and ".join(views))
-    samples, shape = _sensors(folder, size, views, help_text, lambda stems: {stem: stem for stem in stems})
-    people = sorted({name for _, name in samples}, key=natural)
+    seen, people = _sensors(folder, size, views, help_text, lambda names: {name: name for name in names}, natural)
     return Dataset(
-        views=paired(samples, views, people, shape),
+        views=seen,
         y=np.arange(1, len(people) + 1),
         class_names=people,
         description=f"CUFSF: photos and sketches of {len(people)} faces.",
@@ -90,11 +89,10 @@ def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("
     FileNotFoundError: not/copied/yet does not exist. HFB is distributed by the Center for Biometrics ...
     """
     help_text = _HFB_HELP.format(" and ".join(views))
-    samples, shape = _sensors(folder, size, views, help_text, lambda stems: _numbered(stems, folder, help_text))
-    keys = sorted({key for _, key in samples})
+    seen, keys = _sensors(folder, size, views, help_text, lambda names: _numbered(names, folder, help_text))
     y = np.array([person for person, _ in keys])
     return Dataset(
-        views=paired(samples, views, keys, shape),
+        views=seen,
         y=y,
         class_names=class_names(y),
         description=f"HFB: {len(np.unique(y))} faces in visible light and in near infrared.",
@@ -104,9 +102,9 @@ def load_hfb(folder: str | Path, size: Size = 32, *, views: tuple[str, str] = ("
 
 
 def _sensors(
-    folder: str | Path, size: Size, views: tuple[str, str], help_text: str, identify: Identify
-) -> tuple[dict[tuple[str, Any], Array], tuple[int, int]]:
-    """Images by view and sample, which `identify` finds in the names of a view's images."""
+    folder: str | Path, size: Size, views: tuple[str, str], help_text: str, identify: Identify, order: Any = None
+) -> tuple[Views, list[Any]]:
+    """Images and their samples, in an order, which `identify` finds in the names of a view's images."""
     wanted = check_size(size)
     if len(views) != 2 or views[0] == views[1]:
         raise ValueError(f"views must be the names of two folders, got {views!r}.")
@@ -117,7 +115,9 @@ def _sensors(
             one, other = (f"{view} ({first_few(list(named[view]))})" for view in views)
             raise ValueError(f"no image of {one} has a counterpart in {other}. {help_text}")
         found = {(view, keys[view][name]): file for view in views for name, file in named[view].items()}
-        return read_images(found, folder, wanted)
+        images, shape = read_images(found, folder, wanted)
+    samples = sorted({sample for _, sample in images}, key=order)
+    return paired(images, views, samples, shape), samples
 
 
 def _by_name(files: Sequence[File], view: str, folder: str | Path, help_text: str) -> dict[str, File]:

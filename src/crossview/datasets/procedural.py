@@ -163,27 +163,17 @@ def make_captions(
     random = np.random.default_rng(seed)
     y = np.repeat(np.arange(n_classes), n_per_class)
     shared = random.normal(size=(n_classes, _SHARED))[y] + _WITHIN * random.normal(size=(len(y), _SHARED))
-    image = _image_features(np.random.default_rng([seed, 0]), shared, n_image_features, noise)
-    text = _topic_proportions(np.random.default_rng([seed, 1]), shared, n_topics, noise)
+    of_image, of_text = (np.random.default_rng([seed, view]) for view in (0, 1))
+    biases = of_image.normal(scale=0.5, size=n_image_features)
+    scales = of_image.lognormal(sigma=1.5, size=n_image_features)
+    features = np.maximum(_combined(of_image, shared, n_image_features) + biases, 0.0)
+    image = scales * (features + noise * of_image.normal(size=features.shape))
+    # The gain lets a few topics dominate, as in real captions.
+    logits = 1.5 * _combined(of_text, shared, n_topics)
+    text = scipy.special.softmax(logits + noise * of_text.normal(size=logits.shape), axis=1)
     views, names = Views({"image": image, "text": text}), [f"scene {c}" for c in range(n_classes)]
     description = f"Image features and caption topics of {n_classes} synthetic scenes."
     return Dataset(views, y, names, description, MADE_HERE)
-
-
-def _image_features(random: Generator, shared: Array, n_features: int, noise: float) -> Array:
-    """Rectified combinations of factors, on scales that differ by orders of magnitude."""
-    biases = random.normal(scale=0.5, size=n_features)
-    scales = random.lognormal(sigma=1.5, size=n_features)
-    clean = np.maximum(_combined(random, shared, n_features) + biases, 0.0)
-    return scales * (clean + noise * random.normal(size=clean.shape))
-
-
-def _topic_proportions(random: Generator, shared: Array, n_topics: int, noise: float) -> Array:
-    """Softmax of combinations of factors."""
-    # The gain lets a few topics dominate, as in real captions.
-    logits = 1.5 * _combined(random, shared, n_topics)
-    proportions: Array = scipy.special.softmax(logits + noise * random.normal(size=logits.shape), axis=1)
-    return proportions
 
 
 def _combined(random: Generator, shared: Array, n_features: int) -> Array:

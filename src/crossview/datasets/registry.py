@@ -45,16 +45,24 @@ SOURCES: dict[str, Source] = {
 
 
 def open_dataset(
-    name: str | Path, folder: str | Path | None = None, *, labelled: bool = True, **options: Any
+    name: str | Path,
+    folder: str | Path | None = None,
+    *,
+    labelled: bool = True,
+    image_shape: tuple[int, int] | None = None,
+    **options: Any,
 ) -> Dataset:
     """Load a data set by its name in `SOURCES`, or from a path with `load_arrays` or `load_folder`.
 
     `folder` contains the data sets that are not part of the installation. Data from a path must have labels if
-    `labelled`. The options, for example ``case``, are passed to the loader.
+    `labelled`. Images from files are resized to `image_shape`. The options, for example ``case``, are passed to the
+    loader.
 
     >>> open_dataset("turntable", n_objects=3).views
     Views(12 samples; V1: 1024 features, V2: 1024 features, V3: 1024 features)
     """
+    if image_shape is not None and is_resizable(name):
+        options.setdefault("size", image_shape)
     source = SOURCES.get(str(name))
     if source is None:
         path = check_name(Path(name))
@@ -104,9 +112,7 @@ def open_probes(
     """
     path = Path(name)
     if str(name) in SOURCES or not path.exists():
-        if image_shape is not None and is_resizable(name):
-            options.setdefault("size", image_shape)
-        data = open_dataset(name, folder, labelled=labelled, **options)
+        data = open_dataset(name, folder, labelled=labelled, image_shape=image_shape, **options)
     elif _has_samples(path, view):
         data = load_samples(path, view, image_shape, labelled=labelled, onerror=onerror, **options)
     else:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import Generator, RandomState
+from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from crossview._types import Array
@@ -74,11 +74,15 @@ def make_turntable(
     angles = _check_angles(_ANGLES if views is None else views)
     lamps = _check_lamps(light, angles)
     seed = check_random_state(random_state).randint(2**31 - 1)
-    drawn = [_photographs(np.random.default_rng([seed, o]), angles, lamps, size, noise) for o in range(n_objects)]
+    images: dict[str, list[Array]] = {view: [] for view in angles}
+    for o in range(n_objects):
+        random = np.random.default_rng([seed, o])
+        solid = draw_solid(random, size)
+        for view, degrees in angles.items():
+            X = np.array([render(solid, angle, lamps[view], size).ravel() for angle in degrees])
+            images[view].append(np.clip(X + noise * random.normal(size=X.shape), 0.0, 1.0))
     return Dataset(
-        views=Views(
-            {view: np.concatenate([images[view] for images in drawn]) for view in angles}, image_shape=(size, size)
-        ),
+        views=Views({view: np.concatenate(drawn) for view, drawn in images.items()}, image_shape=(size, size)),
         y=np.repeat(np.arange(1, n_objects + 1), len(next(iter(angles.values())))),
         class_names=[f"object {o}" for o in range(1, n_objects + 1)],
         description=f"{n_objects} random solid objects on a turntable, seen from {len(angles)} ranges of angles.",
@@ -112,17 +116,6 @@ def _check_lamps(
         if lamp.shape != (3,) or not np.isfinite(lamp).all() or not lamp.any():
             raise ValueError(f"light must be three numbers that are not all 0, got {given[view]!r} for view {view!r}.")
     return {view: lamp / np.linalg.norm(lamp) for view, lamp in lamps.items()}
-
-
-def _photographs(
-    random: Generator, angles: Mapping[str, Array], lamps: Mapping[str, Array], size: int, noise: float
-) -> dict[str, Array]:
-    """One object, from all angles of all views."""
-    solid, images = draw_solid(random, size), {}
-    for view, degrees in angles.items():
-        X = np.array([render(solid, angle, lamps[view], size).ravel() for angle in degrees])
-        images[view] = np.clip(X + noise * random.normal(size=X.shape), 0.0, 1.0)
-    return images
 
 
 class Solid(NamedTuple):
