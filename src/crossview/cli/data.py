@@ -17,7 +17,7 @@ from crossview._types import FeatureNames
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import class_names
 from crossview.datasets._images import DamagedImagesError, OnError
-from crossview.datasets.registry import SOURCES, is_resizable, loader_options, open_dataset, open_probes
+from crossview.datasets.registry import is_resizable, loader_options, open_dataset, open_probes
 from crossview.views import Views, index_of_view
 
 
@@ -25,18 +25,12 @@ from crossview.views import Views, index_of_view
 class DataOptions:
     """Options of a command for loading data."""
 
-    folder: Path | None = None
-    case: int | None = None
     size: str | None = None
     pair_by: str | None = None
 
     def of(self, data: str) -> dict[str, Any]:
         """Options for the loader of these data."""
         options: dict[str, Any] = {}
-        if self.case is not None:
-            if data not in SOURCES or not SOURCES[data].cases:
-                raise ValueError(f"{data} has no cases: leave out --case.")
-            options["case"] = self.case
         if self.size is not None:
             if not is_resizable(data):
                 raise ValueError(f"{data} is not a folder of images: leave out --size.")
@@ -52,22 +46,21 @@ class DataOptions:
 
     def open(self, data: str) -> Dataset:
         """Load labelled data."""
-        return open_dataset(data, self.folder, **self.of(data))
+        return open_dataset(data, **self.of(data))
 
     def open_for(self, model: Any, data: str) -> Dataset:
         """Load data for a fitted model, in the size of its images and the order of its columns; labels are optional."""
         options, first = self.of(data), unwrap(model)[0]
         if first.image_shape_ is not None and is_resizable(data):
             options.setdefault("size", first.image_shape_)
-        return self._as_in_fit(open_dataset(data, self.folder, labelled=False, **options), first)
+        return self._as_in_fit(open_dataset(data, labelled=False, **options), first)
 
     def open_view(self, model: Any, data: str, view: str, onerror: OnError = None) -> Dataset:
         """As `open_for`, but samples of one view; for `onerror`, see `open_probes`."""
         first = unwrap(model)[0]
         index_of_view(view, first.view_names_)
         shape, options = first.image_shape_, self.of(data)
-        options |= {"image_shape": shape, "folder": self.folder, "onerror": onerror}
-        return self._as_in_fit(open_probes(data, view, **options), first)
+        return self._as_in_fit(open_probes(data, view, image_shape=shape, onerror=onerror, **options), first)
 
     def open_all(self, model: Any, sources: Sequence[str], view: str) -> tuple[Dataset, list[str]]:
         """As `open_view`, but from several sources, without damaged images, which the messages name."""

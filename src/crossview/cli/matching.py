@@ -43,8 +43,6 @@ def enroll(
     view: ViewOption,
     replace: Annotated[bool, typer.Option("--replace", help="Empty the gallery first.")] = False,
     output: UpdateOption = None,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     as_json: opt.Json = False,
 ) -> None:
     """Add samples to the gallery of a model, in which `match` looks probes up.
@@ -57,7 +55,7 @@ def enroll(
     with locked(path):
         matcher = _load_matcher(model, view)
         calibrated = getattr(matcher, "threshold_", None) is not None
-        enrolled = _enroll(matcher, data, view, DataOptions(folder, case), replace)
+        enrolled = _enroll(matcher, data, view, DataOptions(), replace)
         cv.save(matcher, path)
     facts = {"output": str(path), "enrolled": enrolled, **describe_gallery(matcher)}
     total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}"
@@ -74,8 +72,6 @@ def calibrate(
         float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be accepted.")
     ] = 0.01,
     output: UpdateOption = None,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     as_json: opt.Json = False,
 ) -> None:
     """Set the distance beyond which `match` calls a probe unknown.
@@ -87,7 +83,7 @@ def calibrate(
     with locked(path):
         matcher = _load_matcher(model, view)
         _check_gallery(matcher)
-        loaded = DataOptions(folder, case).open_view(matcher, data, view)
+        loaded = DataOptions().open_view(matcher, data, view)
         known = loaded.y.astype(str) != ""
         X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
         if not len(y):
@@ -129,8 +125,6 @@ def match(
     output: Annotated[
         Path | None, opt.file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
     ] = None,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     as_json: opt.Json = False,
 ) -> None:
     """Look probes up in the gallery of a model.
@@ -143,7 +137,7 @@ def match(
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
     opt.check_not_input(output, model, gallery, *probes)
-    matcher, how = _load_matcher(model, view), DataOptions(folder, case)
+    matcher, how = _load_matcher(model, view), DataOptions()
     if gallery is not None and gallery_view is not None:
         _enroll(matcher, gallery, gallery_view, how, replace=True)
     _check_gallery(matcher)

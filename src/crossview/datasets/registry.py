@@ -65,7 +65,8 @@ def open_dataset(
         return source.load(**options)
     if folder is None:
         raise ValueError(
-            f"{name} is not included: pass the folder that contains {source.folder}/ with --data (folder=…)."
+            f"{name} is not included: pass the folder that contains {source.folder}/, as folder=… in Python, or with "
+            "--data to crossview reproduce."
         )
     root = Path(folder) / source.folder
     if root.exists():
