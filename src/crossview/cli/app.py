@@ -98,7 +98,7 @@ def print_json(facts: Any) -> None:
     print(json.dumps(jsonable(facts)))
 
 
-def tell(facts: Mapping[str, Any], text: str, as_json: bool) -> None:
+def print_facts(facts: Mapping[str, Any], text: str, as_json: bool) -> None:
     """Print what a command has done: as JSON, or in a sentence that does not mix with what it writes to stdout."""
     if as_json:
         print_json(facts)

@@ -13,7 +13,7 @@ from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview._types import Array
 from crossview.cli import options as opt
-from crossview.cli.app import app, out, printable, tell, warn
+from crossview.cli.app import app, out, print_facts, printable, warn
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
@@ -60,7 +60,7 @@ def enroll(
     facts = {"output": str(path), "enrolled": enrolled, **describe_gallery(matcher)}
     total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}"
     hint = " The gallery has changed: run crossview calibrate again." if calibrated else ""
-    tell(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}.{hint}", as_json)
+    print_facts(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}.{hint}", as_json)
 
 
 @app.command()
@@ -107,7 +107,7 @@ def calibrate(
     told = f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {probes}"
     if len(accepted):
         told += f"; accepted {accepted.mean():.1%} of {counted(len(accepted), 'probe')} of enrolled classes"
-    tell(facts, f"{told}: {path}", as_json)
+    print_facts(facts, f"{told}: {path}", as_json)
 
 
 @app.command()
@@ -156,7 +156,7 @@ def match(
     elif not as_json:
         print(printable(csv_text(rows)) if out.is_terminal else csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
-    tell({**facts, **written}, _told(facts), as_json)
+    print_facts({**facts, **written}, _told(facts), as_json)
     if damaged:
         raise typer.Exit(1)
 
@@ -189,7 +189,7 @@ def export(
         told += f"; gallery: {gallery}"
         told += "" if threshold is not None else ", not calibrated: run crossview calibrate first to reject strangers"
     facts = {"output": str(output), "view": view, "gallery": None if gallery is None else str(gallery)}
-    tell({**facts, "distance": chosen_metric(fitted), "threshold": threshold}, told, as_json)
+    print_facts({**facts, "distance": chosen_metric(fitted), "threshold": threshold}, told, as_json)
 
 
 def describe_gallery(matcher: Any) -> dict[str, Any]:

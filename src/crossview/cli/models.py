@@ -19,7 +19,7 @@ from crossview._store import delete_store
 from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
 from crossview.cli import options as opt
-from crossview.cli.app import app, err, out, print_json, tell
+from crossview.cli.app import app, err, out, print_facts, print_json
 from crossview.cli.data import DataOptions, check_comparable, check_several_views, describe_data, load_fitted
 from crossview.cli.files import locked, write_rows
 from crossview.cli.matching import describe_gallery
@@ -86,7 +86,7 @@ def fit(
     with locked(output):
         cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
-    tell(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
+    print_facts(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
 
 
 @app.command()
@@ -206,7 +206,7 @@ def embed(
         write_rows(rows, output)
     components = next(iter(latents.values())).shape[1]
     facts = {"output": str(output), "samples": len(loaded.y), "views": list(latents), "components": components}
-    tell(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
+    print_facts(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
 
 
 @app.command()
