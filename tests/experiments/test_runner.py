@@ -274,7 +274,7 @@ def test_what_cannot_be_computed_is_told_of(path, monkeypatch):
     assert "not JSON serializable" in record.error["message"]
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"crossview\[dask\]', or use one worker"):
-        run(fakes.cells(2), fakes.load_turntable, path, workers=2)
+        run(fakes.cells(2), fakes.load_turntable, path.with_name("new.db"), workers=2)
 
 
 def test_a_script_without_a_guard_is_told_to_have_one(path, log):
