@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crossview.experiments.loading import Loader
 from crossview.experiments.tasks import run_cell
-from crossview.paper.protocols import Effort, plan
+from crossview.paper import Effort, PaperLoader, plan
 
 
 def main() -> None:
@@ -28,7 +27,7 @@ def main() -> None:
     parser.add_argument("--ridges", default="1e-4,1e-2")
     parser.add_argument("--draws", type=int, default=24)
     options = parser.parse_args()
-    load = Loader(options.data)
+    load = PaperLoader(options.data)
     effort = Effort(draws=options.draws, methods=options.methods.split(","))
     panel = plan("table-7", effort, load.lacks).panels[0]
     data = load("coil100", {"case": 2})

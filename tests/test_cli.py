@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from PIL import Image
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview._store import Store, StoreError
 from crossview.cli.app import jsonable, out
 from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.metrics.scoring import SCORERS
@@ -33,9 +36,8 @@ def data(tmp_path):
 
 @pytest.fixture
 def model(data, tmp_path):
-    run(
-        "fit", data, "-o", tmp_path / "a.model", "--method", "MvDA", "-p", "reg=0.1", "-p", "n_components=4", "--pca", 6
-    )
+    options = ("--method", "MvDA", "-p", "reg=0.1", "-p", "n_components=4", "--pca", 6)
+    run("fit", data, "-o", tmp_path / "a.model", *options)
     return tmp_path / "a.model"
 
 
@@ -52,10 +54,26 @@ def test_fit_embeds_as_python_does(model, data, tmp_path):
     rows = list(csv.DictReader((tmp_path / "z.csv").read_text().splitlines()))
     assert len(rows) == 180
     assert float(rows[90]["z2"]) == pytest.approx(expected["sketch"][0, 1])
-    run("embed", model, data, "-o", tmp_path / "z.parquet")
+    facts = json.loads(run("embed", model, data, "-o", tmp_path / "z.parquet", "--json").stdout)
+    output = str(tmp_path / "z.parquet")
+    assert facts == {"output": output, "samples": 90, "views": ["photo", "sketch"], "components": 4}
     table = pyarrow.parquet.read_table(tmp_path / "z.parquet")
     assert table.num_rows == 180
     assert table.column("z2")[90].as_py() == pytest.approx(expected["sketch"][0, 1])
+    # A sample has no row for a view that has not seen it.
+    np.savez(tmp_path / "one.npz", photo=ARRAYS[0][:1], sketch=np.full((1, 8), np.nan), y=Y[:1])
+    run("embed", model, tmp_path / "one.npz", "-o", tmp_path / "z.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "z.parquet").to_pydict()["view"] == ["photo"]
+    # A matcher maps samples as its embedding does.
+    cv.save(cv.CrossViewClassifier(fitted), tmp_path / "matcher.model")
+    run("embed", tmp_path / "matcher.model", data, "-o", tmp_path / "z.npz")
+    with np.load(tmp_path / "z.npz") as found:
+        np.testing.assert_allclose(found["sketch"], expected["sketch"])
+    # Data sets with a name have their own size.
+    turntable = cv.datasets.make_turntable()
+    cv.save(cv.PCA(2).fit(turntable.views), tmp_path / "m")
+    facts = json.loads(run("embed", tmp_path / "m", "turntable", "-o", tmp_path / "z.npz", "--json").stdout)
+    assert facts["samples"] == len(turntable.y)
 
 
 @pytest.mark.parametrize("value", ["inf", "Infinity"])
@@ -63,6 +81,9 @@ def test_infinite_parameters(data, tmp_path, value):
     path = tmp_path / "a.model"
     facts = run("fit", data, "-o", path, "--method", "MvDA", "-p", f"coupling={value}", "-p", "whitening=0.5", "--json")
     json.loads(facts.stdout, parse_constant=pytest.fail)
+    found = json.loads(facts.stdout)
+    assert (found["output"], found["samples"], found["steps"]) == (str(path), 90, ["ViewScaler", "ViewPCA", "MvDA"])
+    assert facts.stderr.startswith("90 samples of 18 classes; photo: 8 features, sketch: 8 features\n")
     fitted = cv.load(path)[-1]
     assert (fitted.coupling, fitted.whitening) == (np.inf, 0.5)
     np.testing.assert_array_equal(*fitted.projections_)
@@ -102,20 +123,59 @@ def test_samples_need_no_labels_to_be_embedded_and_keep_their_names(model, tmp_p
     assert "no column 'label'" in run("fit", tmp_path / "sketch.csv", "-o", "m", status=1).stderr
 
 
-def test_tune_saves_the_search(data, tmp_path):
+def test_tune_saves_the_search_and_says_what_it_found(data, tmp_path):
     path = tmp_path / "t.model"
-    found = json.loads(run("tune", data, "-o", path, "--method", "MvDA", "--draws", 3, "--folds", 3, "--json").stdout)
-    search = cv.load(path)
-    assert found["parameters"] == search.best_params_
-    assert found["score"] == search.best_score_
+    told = run("tune", data, "-o", path, "--method", "MvDA", "--draws", 3, "--folds", 3, "--json")
+    assert told.stderr.startswith("90 samples of 18 classes; photo: 8 features, sketch: 8 features\n")
+    found, search = json.loads(told.stdout), cv.load(path)
+    assert (found["method"], found["parameters"], found["score"]) == ("MvDA", search.best_params_, search.best_score_)
     facts = json.loads(run("inspect", path, "--json").stdout)
     assert facts["steps"][-1] == "MvDA"
     assert facts["views"] == {"photo": 8, "sketch": 8}
-    assert "MvDA" in run("inspect", path).stdout
     assert facts["folds_of"] == found["folds_of"] == "classes"
-    told = run("tune", data, "-o", path, "--method", "PCA", "--draws", 2, "--folds", 3, "--folds-of", "samples").stdout
-    assert "over 3 folds of samples" in told
-    assert cv.load(path).folds_of_ == "samples"
+    told = run("inspect", path).stdout
+    assert "MvDA" in told
+    assert "accuracy in cross-validation" in told
+    assert "None" not in re.sub(r"\w+=None", "", told)  # parameters may be None
+    assert "gallery" not in told
+    run("enroll", path, data, "--view", "photo")
+    run("calibrate", path, data, "--view", "sketch", "--false-match-rate", 0.2)
+    told, threshold = run("inspect", path).stdout, cv.load(path).threshold_
+    assert re.search(rf"threshold +{re.escape(f'{threshold:.6g}')} *\n", told)
+    assert re.search(r"threshold for view +sketch", told)
+    assert re.search(r"classes in the gallery +18", told)
+    assert json.loads(run("inspect", path, "--json").stdout)["threshold"] == threshold
+
+
+@pytest.mark.parametrize("scoring", SCORERS)
+def test_tune_takes_every_score_and_kind_of_folds(data, tmp_path, scoring):
+    path = tmp_path / "t.model"
+    options = ("--method", "MvDA", "--draws", 2, "--folds", 2, "--folds-of", "samples", "--scoring", scoring)
+    told = run("tune", data, "-o", path, *options)
+    search = cv.load(path)
+    assert (search.scoring, search.folds_of_) == (scoring, "samples")
+    assert f"MvDA: {scoring.replace('_', ' ')} {search.best_score_:.1%} in cross-validation" in told.stdout
+    words = " ".join(told.stdout.split())
+    assert "over 2 folds of samples" in words
+    assert re.search(r"Best setting: .*scaling=\w+", words)
+    assert "pca=" in words
+    assert "__" not in told.output
+    assert json.loads(run("inspect", path, "--json").stdout)[scoring] == round(search.best_score_, 4)
+    assert "in cross-validation" in run("inspect", path).stdout
+
+
+def test_tune_makes_committees_where_they_are_better(data, tmp_path):
+    path = tmp_path / "t.model"
+    options = ("--method", "DLA", "--draws", 4, "--members", 4)
+    assert run("tune", data, "-o", path, *options).stdout.startswith("DLA × 4: accuracy ")
+    facts = json.loads(run("inspect", path, "--json").stdout)
+    assert facts["members"] == 4
+    assert facts["components"] == cv.load(path).best_estimator_.n_components_
+    run("embed", path, data, "-o", tmp_path / "z.csv")
+    assert (tmp_path / "z.csv").exists()
+    found = run("tune", data, "-o", path, "--method", "GMA", "--draws", 6, "--members", 4, "--json").stdout
+    assert len(json.loads(found)["members"]) == 1
+    assert "members" not in json.loads(run("inspect", path, "--json").stdout)
 
 
 @pytest.mark.filterwarnings("always:classes with a single sample")
@@ -150,36 +210,6 @@ def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
     assert "Beyond" not in run(*command, "--draws", 0).stdout  # tries what is listed, nothing else
 
 
-@pytest.mark.parametrize("scoring", SCORERS)
-def test_tune_takes_every_score(data, tmp_path, scoring):
-    path = tmp_path / "t.model"
-    told = run("tune", data, "-o", path, "--method", "PCA", "--draws", 1, "--folds", 2, "--scoring", scoring).stdout
-    search = cv.load(path)
-    assert search.scoring == scoring
-    assert f"PCA: {scoring.replace('_', ' ')} {search.best_score_:.1%} in cross-validation" in told
-    assert json.loads(run("inspect", path, "--json").stdout)[scoring] == round(search.best_score_, 4)
-    assert "in cross-validation" in run("inspect", path).stdout
-
-
-def test_tune_makes_committees(data, tmp_path):
-    path = tmp_path / "t.model"
-    options = ("--method", "DLA", "--draws", 4, "--members", 4)
-    found = json.loads(run("tune", data, "-o", path, *options, "--json").stdout)
-    assert len(found["members"]) == 4
-    facts = json.loads(run("inspect", path, "--json").stdout)
-    assert facts["members"] == 4
-    assert facts["components"] == cv.load(path).best_estimator_.n_components_
-    run("embed", path, data, "-o", tmp_path / "z.csv")
-    assert (tmp_path / "z.csv").exists()
-    assert run("tune", data, "-o", path, *options).stdout.startswith("DLA × 4: accuracy ")
-
-
-def test_a_committee_that_is_no_better_is_not_told_of(data, tmp_path):
-    options = ("--method", "GMA", "--draws", 6, "--members", 4)
-    assert run("tune", data, "-o", tmp_path / "t.model", *options).stdout.startswith("GMA: accuracy ")
-    assert "members" not in json.loads(run("inspect", tmp_path / "t.model", "--json").stdout)
-
-
 def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
@@ -188,7 +218,10 @@ def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
         return [sys.executable, "-m", "crossview", *map(str, words)]
 
     def done():
-        return scores.read_bytes().count(b"\n") if scores.exists() else 0
+        if scores.exists():
+            with contextlib.suppress(StoreError), Store(scores) as store:
+                return len(store)
+        return 0
 
     torn, scores = tmp_path / "torn.model", tmp_path / "torn.model.progress"
     for _ in range(2):
@@ -206,7 +239,7 @@ def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
     assert 18 <= restored < 120
     drawn = 40 * len(SEARCH_SPACES["KMvHE"]["whitening"])
     assert total == drawn + round(drawn / 3) + round(drawn / 9) + 3 * 2 + 2  # one in three stays after a fold
-    assert not scores.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"data.npz", "torn.model"}
     subprocess.run(command(tmp_path / "calm.model"), env=environment, check=True, capture_output=True)
     assert torn.read_bytes() == (tmp_path / "calm.model").read_bytes()
 
@@ -215,7 +248,7 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crossview.recognition.score_file.ScoreFile.append", interrupt)
+    monkeypatch.setattr("crossview.model_selection.score_file.ScoreFile.append", interrupt)
     told = run("tune", data, "-o", tmp_path / "t.model", "--method", "mvda", "--draws", 2, status=130).stderr
     kept = tmp_path / "t.model.progress"
     assert (
@@ -235,27 +268,21 @@ def test_landmarks_are_shown(data, tmp_path, monkeypatch):
     assert json.loads(run("inspect", path, "--json").stdout)["parameters"][-1]["n_landmarks"] == 40
 
 
-def test_datasets(tmp_path):
-    (tmp_path / "coil-100").mkdir()
-    rows = json.loads(run("datasets", "--data", tmp_path, "--json").stdout)
-    present = {row["name"]: row["present"] for row in rows}
-    assert present | {"coil100": True, "hfb": False, "digits": True, "descriptors": True, "captions": True} == present
-    shown = run("datasets").stdout
-    assert all(word in shown for word in ("turntable", ".npz", ".mat", ".npy", "tables", "images"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("fit", "nowhere", "-o", "m"), "nowhere is neither a data set"),
-        (("fit", "coil100", "-o", "m"), "coil100 is not included: pass the folder that contains coil-100/ with --data"),
-        (("fit", "DATA", "-o", "m", "--case", "3"), "has no cases: leave out --case"),
+        (("fit", "VIEW", "-o", "m"), "matching needs two views or more"),
+        (("tune", "VIEW", "-o", "m"), "matching needs two views or more"),
+        (("inspect", "SHORT"), "load a file written by crossview.save or the commands fit, tune and enroll"),
+        (("inspect", "PICKLE"), "error:"),
+        (("inspect", "UNFITTED"), "holds a CrossViewClassifier that is not fitted: fit it, then save it"),
+        (("fit", "coil100", "-o", "m"), "coil100 is not included: pass the folder that contains coil-100/"),
         (("fit", "digits", "-o", "m", "--method", "Magic"), "unknown method 'Magic': use one of PCA"),
         (("fit", "digits", "-o", "m", "-p", "reg"), "must be NAME=VALUE, got 'reg'"),
         (("fit", "nowhere", "-o", "m", "-p", "bet=1"), "Invalid parameter 'bet'"),
         (("fit", "digits", "-o", "no/such/folder/m"), "no/such/folder"),
         (("inspect", "nowhere"), "nowhere"),
-        (("datasets", "--data", "nowhere"), "nowhere is not a folder"),
         (("embed", "MODEL", "nowhere", "-o", "no/z.npz"), "no does not exist: create it first"),
         (("fit", "nowhere", "-o", "."), ". is a folder: add the name of a file"),
         (("embed", "MODEL", "DATA", "-o", "z.txt"), "z.txt must end in .npz, .csv, .parquet"),
@@ -263,11 +290,51 @@ def test_datasets(tmp_path):
 )
 def test_mistakes_are_told_in_one_line(arguments, message, model, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    replaced = [{"MODEL": str(model), "DATA": str(data)}.get(a, a) for a in arguments]
+    np.savez("VIEW.npz", photo=ARRAYS[0], y=Y)
+    (tmp_path / "SHORT").write_bytes(model.read_bytes()[:200])
+    (tmp_path / "PICKLE").write_bytes(pickle.dumps(print))
+    cv.save(cv.CrossViewClassifier(cv.Committee([cv.MvDA()])), "UNFITTED")
+    replaced = [{"MODEL": str(model), "DATA": str(data), "VIEW": "VIEW.npz"}.get(a, a) for a in arguments]
     result = run(*replaced, status=1)
     assert message in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
+    assert len(result.stderr.strip().splitlines()) == 1 + ("VIEW" in arguments)
     assert "Traceback" not in result.output
+    assert not (tmp_path / "m").exists()
+
+
+def test_mistakes_that_show_after_loading_are_told_before_the_work(data, tmp_path, monkeypatch):
+    np.savez(tmp_path / "class.npz", photo=ARRAYS[0], sketch=ARRAYS[1], y=0 * Y)
+    told = run("tune", tmp_path / "class.npz", "-o", tmp_path / "m", status=1).stderr
+    assert "belong to one class: use data with two classes or more" in told
+    told = run("fit", data, "-o", tmp_path / "m", "--method", "MvDA", "-p", "reg=" + "[" * 100_000, status=1).stderr
+    assert told.splitlines()[1].startswith("error: reg must be a finite number of 0 or more, got")
+    assert len(told.splitlines()) == 2
+    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, refit=False)
+    for model in (cv.MvDA(), make_pipeline(cv.ViewScaler(), cv.MvDA()), search, search.fit(ARRAYS, Y)):
+        cv.save(model, tmp_path / "m")
+        told = run("inspect", tmp_path / "m", status=1).stderr
+        assert f"holds a {type(model).__name__} that is not fitted: fit it, then save it" in told
+
+    def refuse(dir):
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr("crossview.cli.options.TemporaryFile", refuse)  # as /proc does, whatever its permissions
+    told = run("tune", "nowhere", "-o", tmp_path / "m", status=1).stderr
+    assert f"cannot write to folder {tmp_path} (No such file or directory): choose another one" in told
+
+
+def test_what_there_is():
+    assert run("--version").stdout.strip() == cv.__version__
+    names = [row["name"] for row in json.loads(run("datasets", "--json").stdout)]
+    assert names == ["digits", "descriptors", "turntable", "manifolds", "captions"]
+    shown = run("datasets").stdout
+    assert all(word in shown for word in ("turntable", ".npz", ".mat", ".npy", "tables", "images"))
+    commands = run("--help").stdout
+    assert "reproduce" in commands
+    compare, reproduce = (re.sub(r"[^\w-]", "", run(name, "--help").stdout) for name in ("compare", "reproduce"))
+    assert "crossview-reproduce" not in compare
+    assert "crossview-reproduce" in reproduce
+    assert "--data" not in compare
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -342,12 +409,6 @@ def test_labels_do_not_steer_the_terminal(model, tmp_path, monkeypatch):
         assert not re.search("\x1b[]]|\x1b\\[2J|\x07|\x9b", result.stdout + result.stderr)
 
 
-def test_values_that_are_nested_without_end_are_one_line(data, tmp_path):
-    told = run("fit", data, "-o", tmp_path / "m", "--method", "MvDA", "-p", "reg=" + "[" * 100_000, status=1).stderr
-    assert told.splitlines()[1].startswith("error: reg must be a finite number of 0 or more, got")
-    assert len(told.splitlines()) == 2
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 @pytest.mark.parametrize("command", [("datasets", "--json"), ("datasets",), ("fit", "--help")], ids=str)
 def test_a_full_disk_is_told_with_the_fix(command):
@@ -358,18 +419,6 @@ def test_a_full_disk_is_told_with_the_fix(command):
     assert done.returncode == 1
     if "--help" not in command:
         assert done.stderr == "error: cannot write the output (No space left on device): free some space.\n"
-
-
-def test_version():
-    assert run("--version").stdout.strip() == cv.__version__
-
-
-def test_a_matcher_maps_samples_as_its_embedding_does(data, tmp_path):
-    matcher = cv.CrossViewClassifier(cv.MvDA(3)).fit(cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}), Y)
-    cv.save(matcher, tmp_path / "matcher.model")
-    run("embed", tmp_path / "matcher.model", data, "-o", tmp_path / "z.npz")
-    with np.load(tmp_path / "z.npz") as found:
-        np.testing.assert_allclose(found["sketch"], matcher.embedding_.transform_view(ARRAYS[1], "sketch"))
 
 
 @pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
@@ -443,43 +492,6 @@ def test_inspect_a_matcher(data, tmp_path):
     assert re.search(r"gallery +empty", run("inspect", path).stdout)
 
 
-def test_fit_and_embed_report_json(data, tmp_path):
-    path = tmp_path / "m"
-    facts = json.loads(run("fit", data, "-o", path, "--method", "MvDA", "-p", "n_components=4", "--json").stdout)
-    assert (facts["output"], facts["samples"], facts["components"]) == (str(path), 90, 4)
-    assert facts["steps"] == ["ViewScaler", "ViewPCA", "MvDA"]
-    facts = json.loads(run("embed", path, data, "-o", tmp_path / "z.npz", "--json").stdout)
-    expected = {"output": str(tmp_path / "z.npz"), "samples": 90, "views": ["photo", "sketch"], "components": 4}
-    assert facts == expected
-
-
-def test_data_sets_with_a_name_have_their_own_size(tmp_path):
-    data = cv.datasets.make_turntable()
-    cv.save(cv.PCA(2).fit(data.views), tmp_path / "m")
-    facts = json.loads(run("embed", tmp_path / "m", "turntable", "-o", tmp_path / "z.npz", "--json").stdout)
-    assert facts["samples"] == len(data.y)
-
-
-def test_inspect_names_a_file_whose_model_is_not_fitted(tmp_path):
-    path = tmp_path / "m"
-    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, refit=False)
-    for model in (cv.MvDA(), make_pipeline(cv.ViewScaler(), cv.MvDA()), cv.Committee([cv.MvDA()]), search):
-        for outer in (model, cv.CrossViewClassifier(model)):
-            cv.save(outer, path)
-            told = run("inspect", path, status=1).stderr
-            assert f"{path} holds a {type(outer).__name__} that is not fitted: fit it, then save it" in told
-            assert told.count("\n") == 1
-    cv.save(search.fit(ARRAYS, Y), path)
-    assert "that is not fitted" in run("inspect", path, status=1).stderr
-
-
-def test_a_pickle_is_not_a_model(tmp_path):
-    import pickle
-
-    (tmp_path / "evil").write_bytes(pickle.dumps(print))
-    assert "error:" in run("inspect", tmp_path / "evil", status=1).stderr
-
-
 @pytest.mark.parametrize(
     ("command", "option"),
     [
@@ -550,14 +562,6 @@ def test_json_has_no_nan_and_no_types_of_numpy():
     facts |= {"e": np.inf, "f": -np.inf}
     expected = {"a": 0.5, "b": None, "3": [1, [True, None]], "c": ["x"], "d": repr(min), "e": "inf", "f": None}
     assert jsonable(facts) == json.loads(json.dumps(jsonable(facts), allow_nan=False)) == expected
-
-
-def test_a_sample_has_no_row_for_a_view_that_has_not_seen_it(data, tmp_path):
-    unseen = np.full((1, 8), np.nan)
-    np.savez(tmp_path / "one.npz", photo=ARRAYS[0][:1], sketch=unseen, y=Y[:1])
-    run("fit", data, "-o", tmp_path / "m", "--method", "PCA")
-    run("embed", tmp_path / "m", tmp_path / "one.npz", "-o", tmp_path / "z.parquet")
-    assert pyarrow.parquet.read_table(tmp_path / "z.parquet").to_pydict()["view"] == ["photo"]
 
 
 @pytest.fixture
@@ -636,66 +640,3 @@ def test_a_gallery_is_not_replaced_unasked(model, data, tmp_path, monkeypatch):
     assert not hasattr(cv.load(model), "gallery_")
     model.write_bytes(before[:3000])  # nothing that could be lost
     run("tune", data, *options, "--draws", 1, "--folds", 2)
-
-
-def test_fit_and_tune_say_what_they_have_loaded(data, tmp_path):
-    what = "90 samples of 18 classes; photo: 8 features, sketch: 8 features\n"
-    output = ("-o", tmp_path / "m", "--method", "PCA")
-    assert run("fit", data, *output).stderr.startswith(what)
-    told = run("tune", data, *output, "--draws", 1, "--folds", 2, "--json")
-    assert told.stderr.startswith(what)
-    assert json.loads(told.stdout)["method"] == "PCA"
-
-
-def test_one_view_or_class_is_refused_before_the_work(tmp_path):
-    np.savez(tmp_path / "view.npz", photo=ARRAYS[0], y=Y)
-    np.savez(tmp_path / "class.npz", photo=ARRAYS[0], sketch=ARRAYS[1], y=0 * Y)
-    for command in ("fit", "tune"):
-        told = run(command, tmp_path / "view.npz", "-o", tmp_path / "m", status=1).stderr
-        assert "matching needs two views or more" in told
-    told = run("tune", tmp_path / "class.npz", "-o", tmp_path / "m", status=1).stderr
-    assert "belong to one class: use data with two classes or more" in told
-    assert not list(tmp_path.glob("m*"))
-
-
-def test_inspect_in_words(data, tmp_path):
-    path = tmp_path / "t.model"
-    run("tune", data, "-o", path, "--method", "MvDA", "--draws", 1, "--folds", 3)
-    told = run("inspect", path).stdout
-    assert "accuracy in cross-validation" in told
-    assert "None" not in re.sub(r"\w+=None", "", told)  # parameters may be None
-    assert "gallery" not in told
-    run("enroll", path, data, "--view", "photo")
-    run("calibrate", path, data, "--view", "sketch", "--false-match-rate", 0.2)
-    told, threshold = run("inspect", path).stdout, cv.load(path).threshold_
-    assert re.search(rf"threshold +{re.escape(f'{threshold:.6g}')} *\n", told)
-    assert re.search(r"threshold for view +sketch", told)
-    assert re.search(r"classes in the gallery +18", told)
-    assert json.loads(run("inspect", path, "--json").stdout)["threshold"] == threshold
-
-
-def test_settings_are_shown_without_the_names_of_steps(data, tmp_path):
-    told = run("tune", data, "-o", tmp_path / "m", "--method", "MvDA", "--draws", 2, "--folds", 3)
-    assert re.search(r"Best setting: scaling=\w+, pca=\w+, .*reg=", " ".join(told.stdout.split()))
-    assert "__" not in told.output
-
-
-def test_output_that_cannot_be_written_is_refused_first(data, tmp_path, monkeypatch):
-    def refuse(dir):
-        raise FileNotFoundError(2, "No such file or directory")
-
-    monkeypatch.setattr("crossview.cli.options.TemporaryFile", refuse)  # as /proc does, whatever its permissions
-    told = run("tune", "nowhere", "-o", tmp_path / "m", status=1).stderr
-    assert f"cannot write to folder {tmp_path} (No such file or directory): choose another one" in told
-
-
-def test_a_file_cut_short_names_the_commands_that_write_models(model):
-    model.write_bytes(model.read_bytes()[:200])
-    told = run("inspect", model, status=1).stderr
-    assert "load a file written by crossview.save or the commands fit, tune and enroll" in told
-
-
-def test_every_command_has_its_own_default_folder():
-    compare, reproduce = (" ".join(run(name, "--help").stdout.split()) for name in ("compare", "reproduce"))
-    assert "crossview-reproduce" not in compare
-    assert "crossview-reproduce" in reproduce

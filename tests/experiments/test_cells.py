@@ -102,34 +102,29 @@ def test_the_order_of_options_and_numpy_types_do_not_change_the_key():
     assert same == CELL
     assert hash(same) == hash(CELL)
     assert key(same, "f", WIDE) == key(CELL, "f", WIDE)
-
-
-def test_what_is_equal_in_python_but_not_in_json_is_not_equal():
+    # What is equal in Python but not in JSON is not equal.
     a, b = (dataclasses.replace(CELL, parameters={"center": value}) for value in (False, 0))
     assert a != b
     assert key(a, "f", WIDE) != key(b, "f", WIDE)
 
 
-def test_the_search_space_of_a_method_changes_the_key(monkeypatch):
-    before = key(CELL, "f", WIDE)
-    monkeypatch.setitem(SEARCH_SPACES, "GMA", SEARCH_SPACES["GMA"] | {"n_components": [7]})
-    assert key(CELL, "f", WIDE) != before
+def test_what_a_search_tries_and_the_revision_of_the_method_are_part_of_its_keys_alone(monkeypatch):
+    standard, other = (dataclasses.replace(CELL, **change) for change in ({"search": Search()}, {"method": "MvDA"}))
 
+    def keys():
+        return [key(cell, "f", WIDE) for cell in (CELL, standard, other)]
 
-def test_the_standard_numbers_of_components_are_part_of_the_key(monkeypatch):
-    standard = dataclasses.replace(CELL, search=Search())
-    before = key(standard, "f", WIDE), key(CELL, "f", WIDE)
-    monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", (20, 50))
-    assert key(standard, "f", WIDE) != before[0]
-    assert key(CELL, "f", WIDE) == before[1]  # which lists its own
-
-
-def test_the_revision_of_a_method_changes_its_keys_alone(monkeypatch):
-    other = dataclasses.replace(CELL, method="MvDA")
-    before = key(CELL, "f", WIDE), key(other, "f", WIDE)
-    monkeypatch.setattr(cv.GMA, "_revision", cv.GMA._revision + 1)
-    assert key(CELL, "f", WIDE) != before[0]
-    assert key(other, "f", WIDE) == before[1]
+    for change, changed in (
+        (
+            lambda: monkeypatch.setitem(SEARCH_SPACES, "GMA", SEARCH_SPACES["GMA"] | {"n_components": [7]}),
+            [1, 1, 0],
+        ),
+        (lambda: monkeypatch.setattr(cv.GMA, "_revision", cv.GMA._revision + 1), [1, 1, 0]),
+        (lambda: monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", (20, 50)), [0, 1, 0]),
+    ):
+        before = keys()
+        change()
+        assert [a != b for a, b in zip(before, keys(), strict=True)] == changed
 
 
 def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
@@ -153,8 +148,6 @@ def test_keys_are_the_same_in_another_process(turntable):
     code = """
 import json, sys
 import crossview as cv
-from crossview.embeddings.methods import SEARCH_SPACES
-from crossview.experiments.outliers import permute_labels
 from crossview.experiments import Cell, fingerprint, key
 cell = Cell.from_dict(json.loads(sys.argv[1]))
 print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), [64, 64]))
@@ -164,25 +157,25 @@ print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), [64, 64]))
     assert found == key(CELL, fingerprint(turntable), WIDE)
 
 
-def test_a_cell_comes_back_from_json():
-    text = json.dumps(CELL.to_dict())
-    assert Cell.from_dict(json.loads(text)) == CELL
-    pairs = dataclasses.replace(CELL, options={"boxes": [[1, 2], [3, 4]], "none": []})
-    assert pairs.to_dict()["options"] == {"boxes": [[1, 2], [3, 4]], "none": []}
-    assert Cell.from_dict(json.loads(json.dumps(pairs.to_dict()))) == pairs
-
-
-def test_infinity_is_a_value_of_parameters_and_grids():
-    coupled = dataclasses.replace(CELL, parameters={"coupling": np.inf})
+def test_a_cell_comes_back_from_json_infinity_included():
     grid = Search(grid={"coupling": [0.0, np.float64(np.inf)], "whitening": [None, 1.0]})
-    for cell in (coupled, dataclasses.replace(CELL, search=grid)):
-        text = json.dumps(cell.to_dict(), allow_nan=False)
-        again = Cell.from_dict(json.loads(text))
+    boxes = {"boxes": [[1, 2], [3, 4]], "none": []}
+    changes = (
+        ({}, {}),
+        ({"options": boxes}, {"options": boxes}),
+        ({"parameters": {"coupling": np.inf}}, {"parameters": {"coupling": "inf"}}),
+        ({"search": grid}, {}),
+    )
+    keys = set()
+    for change, written in changes:
+        cell = dataclasses.replace(CELL, **change)
+        again = Cell.from_dict(json.loads(json.dumps(cell.to_dict(), allow_nan=False)))
         assert again == cell
         assert hash(again) == hash(cell)
-        assert key(again, "f", WIDE) == key(cell, "f", WIDE) != key(CELL, "f", WIDE)
-    assert coupled.to_dict()["parameters"] == {"coupling": "inf"}
-    assert dict(Cell.from_dict(coupled.to_dict()).parameters) == {"coupling": np.inf}
+        assert key(again, "f", WIDE) == key(cell, "f", WIDE)
+        keys.add(key(cell, "f", WIDE))
+        assert cell.to_dict() | written == cell.to_dict()
+    assert len(keys) == len(changes)
     assert dict(grid.grid)["coupling"] == dict(Search.from_dict(grid.to_dict()).grid)["coupling"] == (0.0, np.inf)
     standard = dataclasses.replace(CELL, method="MvHE", parameters={}, search=Search())
     assert np.inf in SEARCH_SPACES["MvHE"]["coupling"]
@@ -213,6 +206,7 @@ def test_results_with_infinite_values_are_stored(tmp_path, fixed):
         ({"options": "case"}, "must map names to values"),
         ({"parameters": {1: 2}}, "must be strings"),
         ({"data": ""}, "name of a data set"),
+        ({"task": ""}, "task must name"),
         ({"seed": -1}, "seed must be a whole number"),
         ({"split": {"kind": "rows"}}, "kind must be one of"),
         ({"split": {"n_train": 0}}, "n_train must be"),
@@ -243,6 +237,10 @@ def test_fingerprints_tell_contents_apart_and_not_memory(turntable):
         whole[:, ::2] = X
     strided = cv.Views._trusted([whole[:, ::2] for whole in wide], views.names, np.asfortranarray(views.mask))
     assert fingerprint(same) == fingerprint(dataclasses.replace(turntable, views=strided)) == fingerprint(turntable)
+    zeros = [np.where(X == 0.0, -0.0, X) for X in views.arrays]
+    assert np.signbit(zeros[0]).any()
+    zeros = dataclasses.replace(turntable, views=cv.Views(zeros, names=views.names))
+    assert fingerprint(zeros) == fingerprint(turntable)
 
     changed = views.arrays[1].copy()
     changed[3, 7] += 1e-12
@@ -256,13 +254,6 @@ def test_fingerprints_tell_contents_apart_and_not_memory(turntable):
         dataclasses.replace(turntable, views=views[::-1], y=y[::-1]),
     ]
     assert len({fingerprint(data) for data in [turntable, *others]}) == 6
-
-
-def test_zeros_of_either_sign_are_one_number(turntable):
-    views = [np.where(X == 0.0, -0.0, X) for X in turntable.views.arrays]
-    assert np.signbit(views[0]).any()
-    changed = dataclasses.replace(turntable, views=cv.Views(views, names=turntable.views.names))
-    assert fingerprint(changed) == fingerprint(turntable)
 
 
 @pytest.mark.parametrize("counterparts", [False, True])
@@ -303,18 +294,6 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method, counterparts):
     json.dumps(result, allow_nan=False)
 
 
-def test_the_euclidean_result_is_that_of_a_search_without_the_other_distance(turntable):
-    both = [small("PCA", repeat=repeat) for repeat in range(6, 10)]
-    results = [run_cell(cell, turntable) for cell in both]
-    assert any(result["metric"] == "cosine" for result in results)
-    for cell, result in zip(both, results, strict=True):
-        alone = run_cell(
-            dataclasses.replace(cell, search=dataclasses.replace(cell.search, metrics=["euclidean"])), turntable
-        )
-        assert "euclidean" not in alone
-        assert result["euclidean"] == {name: alone[name] for name in result["euclidean"]}
-
-
 def test_outliers_are_among_training_labels_only(turntable, monkeypatch):
     seen = []
     permute = permute_labels
@@ -345,6 +324,11 @@ def test_samples_can_be_split_and_views_may_miss_samples():
     assert result["cmc"] == sorted(result["cmc"])
     assert result["best_params"]["viewpca__n_components"] == 8
     assert result["folds_of"] == "samples"
+    assert (
+        result["n_train_single"]
+        == int(part.views.mask[cell.split.rows(part.y, 1)[0]].sum(axis=1).tolist().count(1))
+        > 0
+    )
 
 
 @pytest.mark.parametrize(("kind", "n_train"), [("classes", 20), ("samples", 2)])
@@ -371,9 +355,7 @@ def test_a_committee_is_scored_beside_the_best_setting(turntable):
     assert committee["score"] == model.score(turntable.views[test], turntable.y[test])
     assert 0 < committee["best_score"] <= 1
     json.dumps(committee, allow_nan=False)
-
-
-def test_a_committee_that_is_no_better_is_the_best_setting(turntable):
+    # One that is no better is the best setting.
     cell = small("MvHE")
     result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
     committee = result.pop("committee")
@@ -381,60 +363,28 @@ def test_a_committee_that_is_no_better_is_the_best_setting(turntable):
     assert (committee["score"], committee["best_score"]) == (result["score"], result["best_score"])
 
 
-def test_a_method_that_does_not_suit_the_data_says_so(turntable):
-    with pytest.raises(cv.exceptions.NotApplicableError, match="CCA takes 2 views, got 3"):
-        run_cell(small("CCA"), turntable)
-
-
 def test_what_is_warned_of_is_told(turntable):
     grid = {"n_components": [2], "gamma_scale": [1.0, -1.0]}
-    result = run_cell(small("KCCA", search=Search(pca=[8], n_folds=2, grid=grid)), _two(turntable))
+    two = dataclasses.replace(turntable, views=cv.Views(turntable.views.arrays[:2]))
+    result = run_cell(small("KCCA", search=Search(pca=[8], n_folds=2, grid=grid)), two)
     assert any("fits failed" in message for message in result["warnings"])
     assert run_cell(small(), turntable)["warnings"] == []
-
-
-def _two(data):
-    return dataclasses.replace(data, views=cv.Views(data.views.arrays[:2], names=data.views.names[:2]))
-
-
-def test_a_task_that_is_none_is_refused(turntable):
-    with pytest.raises(ValueError, match="task must name"):
-        small(task="")
+    with pytest.raises(cv.exceptions.NotApplicableError, match="CCA takes 2 views, got 3"):
+        run_cell(small("CCA"), turntable)
     with pytest.raises(ValueError, match="unknown task 'guess'"):
         run_cell(small(task="guess"), turntable)
-
-
-def test_every_pca_dimension_is_scored_with_its_best_parameters(turntable):
-    cell = small("MvDA")
-    result = run_cell(cell, turntable)
-    assert [one["pca"] for one in result["by_pca"]] == [8, 16]
-    for one in result["by_pca"]:
-        alone = run_cell(
-            dataclasses.replace(cell, search=dataclasses.replace(cell.search, pca=(one["pca"],))), turntable
-        )
-        assert one["score"] == alone["score"]
-        assert one["euclidean"] == alone["euclidean"]["score"]
-        assert "by_pca" not in alone
-
-
-def test_few_draws_may_meet_one_pca_dimension_only(turntable):
-    cell = small("MvDA", search=Search(pca=[8, 16], n_iter=1, n_folds=2, grid={"n_components": [2]}))
-    assert len(run_cell(cell, turntable)["by_pca"]) == 1
-
-
-def test_a_given_split_has_the_training_samples_first():
-    y = np.array([0, 0, 1, 1, 2, 0, 1])
-    train, test = Split("given", 4, 1).rows(y, 0)
-    assert (train.tolist(), test.tolist()) == ([0, 1, 2, 3], [4, 5, 6])
-    with pytest.raises(ValueError, match="of 7 samples, the first 7 are to train with: none are left"):
-        Split("given", 7, 1).rows(y, 0)
 
 
 @pytest.mark.parametrize(
     ("new", "tested_on"), [([0, 1], "samples"), ([8, 9], "classes"), ([0, 1, 9], "samples"), ([0, 8, 9], "classes")]
 )
-def test_a_given_split_tests_on_what_most_test_samples_are(new, tested_on):
-    assert Split("given", 4, 1).tests_on(np.array([0, 0, 1, 1, *new])) == tested_on
+def test_a_given_split_has_the_training_samples_first_and_tests_on_what_most_others_are(new, tested_on):
+    y, split = np.array([0, 0, 1, 1, *new]), Split("given", 4, 1)
+    assert split.tests_on(y) == tested_on
+    train, test = split.rows(y, 0)
+    assert (train.tolist(), test.tolist()) == ([0, 1, 2, 3], [*range(4, len(y))])
+    with pytest.raises(ValueError, match="of 4 samples, the first 4 are to train with: none are left"):
+        split.rows(y[:4], 0)
 
 
 @pytest.mark.parametrize(("unit", "n_train"), [("classes", 32), ("samples", 36)])
@@ -466,6 +416,8 @@ def test_scores_of_samples_are_shares_of_their_probes(metric, missing, counterpa
         arrays[1][y == 2] = np.nan
     latents = cv.Views(arrays)
     found = sample_scores(latents, y, metric, counterparts)
+    alone = cv.Views([[[0.0], [1.0], [2.0]], [[0.1], [1.1], [np.nan]]])
+    np.testing.assert_array_equal(sample_scores(alone, np.arange(3), "euclidean"), [1.0, 1.0, np.nan])
     expected = cv.metrics.mean_accuracy(latents, y, metric, counterparts=counterparts)
     assert np.nanmean(found) == pytest.approx(expected)
     if not missing:
@@ -496,18 +448,3 @@ def test_match_curves_are_literally_the_ranks_of_classes(counterparts):
         curves.append([np.mean(np.array(ranks) <= rank) for rank in range(1, 21)])
     found = _mean_cmc(cv.Views(arrays), y, "euclidean", counterparts)
     np.testing.assert_allclose(found, np.mean(curves, axis=0))
-
-
-def test_a_sample_without_a_probe_has_no_score():
-    latents = cv.Views([[[0.0], [1.0], [2.0]], [[0.1], [1.1], [np.nan]]])
-    np.testing.assert_array_equal(sample_scores(latents, np.array([0, 1, 2]), "euclidean"), [1.0, 1.0, np.nan])
-
-
-def test_training_samples_in_one_view_only_are_counted(turntable):
-    cell = small()
-    train, _ = cell.split.rows(turntable.y, 0)
-    mask = np.ones((len(turntable.y), turntable.views.shape[1]), dtype=bool)
-    mask[train[:2], 1:] = False
-    partly = dataclasses.replace(turntable, views=cv.Views(turntable.views, mask=mask))
-    assert run_cell(cell, partly)["n_train_single"] == 2
-    assert run_cell(cell, turntable)["n_train_single"] == 0

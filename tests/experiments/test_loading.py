@@ -10,8 +10,8 @@ import pytest
 from crossview import Views
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Split, fingerprint
-from crossview.experiments.applicability import not_applicable_record
 from crossview.experiments.loading import TEST_DATA, Loader, concatenated
+from crossview.experiments.tasks import not_applicable_record
 
 
 def dataset(labels, names=("photo", "sketch"), widths=(3, 2), seed=0, **more):
@@ -69,15 +69,13 @@ def test_columns_and_images_are_kept_and_compared():
         concatenated(images(None), images(None, (2, 1)), "A", "B")
 
 
-def test_a_loader_loads_both_and_their_contents_count(tmp_path):
+def test_both_are_loaded_and_their_contents_count(tmp_path):
     paths = [str(tmp_path / f"{name}.npz") for name in ("train", "test", "other")]
     for k, path in enumerate(paths):
         data = dataset([0, 1, 0, 1], seed=k)
         np.savez(path, photo=data.views["photo"], sketch=data.views["sketch"], y=data.y)
-    load = Loader()
-    one, other = (load(paths[0], {TEST_DATA: path}) for path in paths[1:])
+    one, other = (Loader()(paths[0], {TEST_DATA: path}) for path in paths[1:])
     assert len(one.y) == 8
-    assert load(paths[0], {TEST_DATA: paths[1]}) is one
     assert fingerprint(one) != fingerprint(other)
 
 
@@ -109,7 +107,7 @@ def test_loading_in_threads_leaves_the_warning_filters_alone(tmp_path):
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(8) as threads:
-            for done in [threads.submit(Loader().open, str(tmp_path / "a.npz"), {}) for _ in range(400)]:
+            for done in [threads.submit(Loader(), str(tmp_path / "a.npz"), {}) for _ in range(400)]:
                 done.result()
     finally:
         sys.setswitchinterval(interval)

@@ -1,4 +1,5 @@
 import os
+import pickle
 import re
 import warnings
 from contextlib import contextmanager
@@ -20,8 +21,8 @@ import crossview as cv
 from crossview.embeddings import hybrid
 from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.exceptions import NotApplicableError
+from crossview.model_selection.score_file import ScoreFile
 from crossview.model_selection.tuning import search_space, standard_pipeline
-from crossview.recognition.score_file import ScoreFile
 
 ALL_KEPT = "n_components=.* keeps all"  # which a search may try, and says nothing of
 FACES = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"
@@ -632,10 +633,10 @@ class TestResume:
         calm = self.search(path)
         content = path.read_bytes()
         random = np.random.default_rng(0)
-        damaged = [content[:-7], content[:100], content[:10], b"", content + b"\0" * 500, content.partition(b"\n")[2]]
-        for _ in range(4):
+        damaged = [content[:-7], content[:5000], content[:100], content[:10], b"", content + b"\0" * 500]
+        for _ in range(8):
             flipped = bytearray(content)
-            flipped[random.integers(len(content))] ^= 1 << random.integers(8)
+            flipped[random.integers(100, len(content))] ^= 1 << random.integers(8)
             damaged.append(bytes(flipped))
         damaged.append(re.sub(rb"0\.\d", b"0.9", content))
         for found in damaged:
@@ -650,16 +651,17 @@ class TestResume:
         path = tmp_path / "thesis"
         for content in (b"my thesis\n", bytes(range(256)), b"0\n"):
             path.write_bytes(content)
-            with pytest.raises(ValueError, match=r"thesis does not hold the scores of a search: choose another file"):
+            with pytest.raises(ValueError, match=r"thesis does not hold results of crossview: choose another name"):
                 cv.tune("MvDA", VIEWS, Y, n_iter=2, resume=path)
             assert path.read_bytes() == content
         with pytest.raises(FileNotFoundError, match=r"nowhere does not exist: create it first"):
             cv.tune("MvDA", VIEWS, Y, n_iter=2, resume=tmp_path / "nowhere" / "scores")
 
     def test_a_file_that_is_deleted_meanwhile_does_not_end_the_search(self, tmp_path):
-        file = ScoreFile(tmp_path / "scores", "search")
-        (tmp_path / "scores").unlink()
-        file.append("a", np.ones(1))
+        with ScoreFile(tmp_path / "scores", "search") as file:
+            (tmp_path / "scores").unlink()
+            for one in (file, pickle.loads(pickle.dumps(file))):
+                one.append("a", np.ones(1))
         assert not (tmp_path / "scores").exists()
 
     def test_parameters_must_be_comparable(self, tmp_path):
@@ -682,9 +684,11 @@ class TestResume:
     def test_scores_are_restored_to_the_last_bit(self, tmp_path):
         scores = np.random.default_rng(0).random((3, 2)) / 3
         scores[1, 1] = np.nan
-        ScoreFile(tmp_path / "s", [1]).append("a", scores)
-        np.testing.assert_array_equal(ScoreFile(tmp_path / "s", [1]).known["a"], scores)
-        assert ScoreFile(tmp_path / "s", [1.0]).known == {}
+        with ScoreFile(tmp_path / "s", [1]) as file:
+            file.append("a", scores)
+        with ScoreFile(tmp_path / "s", [1]) as same, ScoreFile(tmp_path / "s", [1.0]) as other:
+            np.testing.assert_array_equal(same.known["a"], scores)
+            assert other.known == {}
 
 
 class TestKernelMatrices:

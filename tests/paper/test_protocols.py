@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import crossview as cv
-from crossview.experiments import Search, Split
-from crossview.experiments.plans import comparison
+from crossview.experiments import Split
 from crossview.paper import PaperLoader
 from crossview.paper.protocols import AS_PRINTED, EXPERIMENTS, QUICK, Effort, plan, published
 
@@ -41,11 +40,28 @@ def test_all_tables_and_figures_can_be_planned():
         assert experiment.missing == ()
         assert experiment.name == name
         assert experiment.cells
-
-
-def test_a_name_that_is_none_is_refused():
     with pytest.raises(ValueError, match=r"unknown experiment 'table-9': use one of table-1"):
         plan("table-9", QUICK, everything)
+
+
+def test_the_rest_runs_without_some_poses():
+    experiment = plan("table-3", QUICK, poses_of_case_4)
+    assert experiment.panels[0].columns == ["case 1", "case 4"]
+    assert len(experiment.missing) == 6
+    experiment = plan("figure-2d", QUICK, poses_of_case_4)
+    assert {dict(cell.options)["case"] for cell in experiment.cells} == {4}
+    assert experiment.missing[-1] == "cmu-pie case 4 is shown instead of case 5"
+
+
+def test_only_what_is_asked_for_is_run_and_repeats_can_be_added():
+    experiment = plan("table-6", Effort(repeats=1, methods=("MvDA", "MvHE")), everything)
+    assert {cell.method for cell in experiment.cells} == {"MvDA", "MvHE"}
+    for name, cases in (("table-2", (1, 4)), ("table-3", (2,)), ("table-6", (3, 4))):
+        experiment = plan(name, Effort(repeats=1, cases=cases), everything)
+        assert experiment.panels[0].columns == [f"case {case}" for case in cases]
+    assert plan("table-1", Effort(repeats=1, cases=(3,)), everything).panels[0].columns == ["hfb", "cufsf"]
+    few, more = (plan("table-6", Effort(repeats=n), everything).cells for n in (2, 5))
+    assert set(few) < set(more)
 
 
 @pytest.mark.parametrize("name", ["table-1", "table-2", "table-3", "table-4", "table-6", "table-7"])
@@ -65,18 +81,6 @@ def test_training_times_need_no_data():
     for method in ("MvHE", "KMvHE"):
         ours, literal = ([c for c in experiment.cells if (c.method, c.task) == (method, t)] for t in TIMES)
         assert [dict(c.parameters) for c in ours] == [{**dict(c.parameters), "coupling": 0.0} for c in literal]
-
-
-def test_the_rest_runs_without_some_poses():
-    experiment = plan("table-3", QUICK, poses_of_case_4)
-    assert experiment.panels[0].columns == ["case 1", "case 4"]
-    assert len(experiment.missing) == 6
-
-
-def test_another_case_takes_the_place_of_one_that_cannot_run():
-    experiment = plan("figure-2d", QUICK, poses_of_case_4)
-    assert {dict(cell.options)["case"] for cell in experiment.cells} == {4}
-    assert experiment.missing[-1] == "cmu-pie case 4 is shown instead of case 5"
 
 
 TIMES = ("time", "literal-time")
@@ -119,18 +123,6 @@ def test_methods_for_two_views_are_left_out_of_more():
     assert cases["MvHE"] == cases["LDA"] == {"case 1", "case 2", "case 3", "case 4"}
 
 
-def test_only_the_methods_asked_for_are_run():
-    experiment = plan("table-6", Effort(repeats=1, methods=("MvDA", "MvHE")), everything)
-    assert {cell.method for cell in experiment.cells} == {"MvDA", "MvHE"}
-
-
-def test_only_the_cases_asked_for_are_run():
-    for name, cases in (("table-2", (1, 4)), ("table-3", (2,)), ("table-6", (3, 4))):
-        experiment = plan(name, Effort(repeats=1, cases=cases), everything)
-        assert experiment.panels[0].columns == [f"case {case}" for case in cases]
-    assert plan("table-1", Effort(repeats=1, cases=(3,)), everything).panels[0].columns == ["hfb", "cufsf"]
-
-
 def test_ablation_leaves_parts_out_by_their_weights():
     panel = plan("table-2", Effort(repeats=1), everything).panels[0]
     left_out = {place.row: dict(place.cell.parameters) for place in panel.places}
@@ -168,11 +160,6 @@ def test_quick_is_less_of_the_same():
             assert len(quick.cells) < len(full.cells)
 
 
-def test_repeats_can_be_added():
-    few, more = (plan("table-6", Effort(repeats=n), everything).cells for n in (2, 5))
-    assert set(few) < set(more)
-
-
 def test_published_figures_are_of_the_methods():
     for name, table in published().items():
         for row, entries in table["rows"].items():
@@ -195,19 +182,6 @@ def test_published_figures_are_the_papers():
                     assert ours == theirs or ours == [theirs]
                 else:
                     assert ours == [theirs["mean"], theirs.get("std"), *([theirs["loss"]] if "loss" in theirs else [])]
-
-
-def test_comparison_has_every_method_and_repeat():
-    search = Search(pca=(10, 20), n_iter=4, members=3)
-    panel = comparison("digits", {}, ["PCA", "MvHE"], Split("samples", 20, 3, 5), search, ["MvHE"])
-    assert [(place.row, place.part, place.cell.repeat) for place in panel.places] == [
-        (row, part, repeat)
-        for row, part in (("PCA", ""), ("MvHE", ""), ("MvHE × 3", "committee"))
-        for repeat in range(3)
-    ]
-    assert {(place.cell.method, place.cell.search.members) for place in panel.places} == {("PCA", 1), ("MvHE", 3)}
-    assert {place.cell.seed for place in panel.places} == {5, 6, 7}
-    assert panel.columns == ["digits"]
 
 
 def test_loader_loads_once_and_says_what_is_missing(tmp_path):

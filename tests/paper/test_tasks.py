@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sklearn.pipeline import make_pipeline
 
@@ -50,3 +52,29 @@ def test_parameters_are_varied_a_group_at_a_time(turntable, method):
 def test_parameters_are_varied_of_hybrid_embeddings_only(turntable):
     with pytest.raises(ValueError, match="MvDA has no such parameters"):
         run_paper_cell(small("MvDA", task="parameters"), turntable)
+
+
+def test_the_euclidean_result_is_that_of_a_search_without_the_other_distance(turntable):
+    both = [small("PCA", repeat=repeat) for repeat in range(6, 10)]
+    results = [run_paper_cell(cell, turntable) for cell in both]
+    assert any(result["metric"] == "cosine" for result in results)
+    for cell, result in zip(both, results, strict=True):
+        alone = run_paper_cell(replace(cell, search=replace(cell.search, metrics=["euclidean"])), turntable)
+        assert "euclidean" not in alone
+        assert result["euclidean"] == {name: alone[name] for name in result["euclidean"]}
+
+
+def test_every_pca_dimension_is_scored_with_its_best_parameters(turntable):
+    cell = small("MvDA")
+    result = run_paper_cell(cell, turntable)
+    assert [one["pca"] for one in result["by_pca"]] == [8, 16]
+    for one in result["by_pca"]:
+        alone = run_paper_cell(replace(cell, search=replace(cell.search, pca=(one["pca"],))), turntable)
+        assert one["score"] == alone["score"]
+        assert one["euclidean"] == alone["euclidean"]["score"]
+        assert "by_pca" not in alone
+
+
+def test_few_draws_may_meet_one_pca_dimension_only(turntable):
+    cell = small("MvDA", search=Search(pca=[8, 16], n_iter=1, n_folds=2, grid={"n_components": [2]}))
+    assert len(run_paper_cell(cell, turntable)["by_pca"]) == 1

@@ -1,6 +1,6 @@
 """The command line: ``crossview --help``."""
 
-from crossview.cli import evaluation, experiments, matching, models
+from crossview.cli import comparison, evaluation, matching, models
 from crossview.cli.app import app
 
-__all__ = ["app", "evaluation", "experiments", "matching", "models"]
+__all__ = ["app", "comparison", "evaluation", "matching", "models"]

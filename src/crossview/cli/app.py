@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from errno import ENOSPC
+from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ out, err = _Console(highlight=False), _Console(stderr=True, highlight=False)
 
 _ORDER = ["datasets", "compare", "tune", "fit", "evaluate", "enroll", "calibrate", "match"]
 _ORDER += ["embed", "export", "inspect", "reproduce"]
+_MODULES = {"reproduce": "crossview.paper.command"}  # of commands that are loaded only when they are asked for
 
 
 class _Commands(TyperGroup):
@@ -40,7 +42,13 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of their use."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
+        return sorted([*super().list_commands(ctx), *_MODULES], key=_ORDER.index)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name."""
+        if cmd_name in _MODULES:
+            return typer.main.get_command(import_module(_MODULES[cmd_name]).app)
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: Any) -> None:
         try:
@@ -90,7 +98,7 @@ def print_json(facts: Any) -> None:
     print(json.dumps(jsonable(facts)))
 
 
-def tell(facts: Mapping[str, Any], text: str, as_json: bool) -> None:
+def print_facts(facts: Mapping[str, Any], text: str, as_json: bool) -> None:
     """Print what a command has done: as JSON, or in a sentence that does not mix with what it writes to stdout."""
     if as_json:
         print_json(facts)

@@ -1,98 +1,229 @@
-"""What `compare` compares: the data and their split, checked before anything is computed, and the folder's report."""
+"""The command that compares methods on some data: `compare`."""
 
+import shlex
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 import crossview as cv
+from crossview._progress import progress
 from crossview._text import counted
+from crossview._validation import warn_of_kernel_matrices
+from crossview.cli import options as opt
+from crossview.cli import reports
+from crossview.cli.app import app, err, warn
+from crossview.cli.computing import compute_cells, print_outcome, reasons
 from crossview.cli.data import DataOptions, check_comparable
-from crossview.cli.reports import confirm_replacing, holds_report
 from crossview.datasets import Dataset
-from crossview.experiments import Cell, Record, Search, Split
-from crossview.experiments.applicability import not_applicable_record
-from crossview.experiments.comparisons import Comparison
-from crossview.experiments.loading import TEST_DATA, concatenated
-from crossview.experiments.plans import Panel
+from crossview.experiments import Cell, Record, Search, Split, fingerprint
+from crossview.experiments.loading import TEST_DATA, Loader, concatenated
+from crossview.experiments.plans import Comparison, Panel
+from crossview.experiments.tasks import not_applicable_record
 from crossview.model_selection.splits import folds, matching_folds
+from crossview.model_selection.tuning import FACTOR, REFINE
+from crossview.report.compose import comparison_report, comparison_tables
+from crossview.report.formatting import listed
+from crossview.report.recommendation import RAW
+from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 
-_MANY_CLASSES = 20  # from which on a split is one of classes, by default
-_FEW_SAMPLES = 20  # per class to train on, by default
-
-
-@dataclass(frozen=True)
-class SplitData:
-    """Data, the options to load them with, how they are split, and what is to be said of that."""
-
-    name: str
-    options: Mapping[str, Any]
-    data: Dataset
-    split: Split
-    remark: str = ""  # for the report
-    warning: str = ""  # also told before the work
-
-    def folds_option(self) -> list[str]:
-        """Option with which `tune` makes folds like those here, if it would not by default."""
-        y = np.asarray(self.data.y)
-        train, _ = self.split.rows(y, 0)
-        wanted, tuned = matching_folds(self.split.tests_on(y), y[train]), train if self.split.kind == "given" else ...
-        kind, default = (folds(cv, y[rows], Search().n_folds, 0)[1] for cv, rows in ((wanted, train), ("auto", tuned)))
-        return [] if default == kind else ["--folds-of", kind]
+_COMPARED = (RAW, *cv.METHODS)  # by default
+_CLASSES_TO_SPLIT = 20  # from which on a split is one of classes, by default
+_TRAIN_SAMPLES = 20  # per class, by default
 
 
-def random_splits(name: str, how: DataOptions, kind: str, train: float | None, repeats: int, seed: int) -> SplitData:
-    """Data to be split at random."""
+@app.command()
+def compare(
+    context: typer.Context,
+    data: opt.Data = "digits",
+    train_data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Train on these data, and test on those of --test-data, instead of splits."),
+    ] = None,
+    test_data: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
+    ] = None,
+    output: Annotated[Path | None, opt.report_option("crossview-compare/DATA")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help=f"Methods to run: {', '.join(_COMPARED)}, by default all of these; or "
+            f"{', '.join(name for name in cv.BASELINES if name not in _COMPARED)}.",
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
+    split: Annotated[
+        opt.Unit,
+        typer.Option(
+            help="Test on classes that were not trained on (classes), or on further samples of the same classes "
+            "(samples). By default classes if there are 20 or more.",
+        ),
+    ] = opt.Unit.auto,
+    train: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Number of training classes, or of training samples per class; below 1, their share. By default 0.7 "
+            "of the classes, or 20 samples per class, or 0.5 of them if a class has fewer than 40.",
+        ),
+    ] = None,
+    scaling: Annotated[
+        str,
+        typer.Option(
+            metavar="feature,view,none",
+            help="Scalings to try: unit variance for every feature, one factor per view, or none.",
+        ),
+    ] = "feature,view",
+    pca: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K,L,…",
+            help="Numbers of principal components per view to try; 'none' keeps all. By default 20, 40, 80 and 160, "
+            "and all of them if no view has more than 320 features.",
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = 32,
+    members: opt.Members = 8,
+    committees: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Methods also shown as committees; 'all' for all.")
+    ] = "MvHE,KMvHE",
+    scoring: opt.Scoring = opt.ScoringName.accuracy,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
+    workers: opt.Workers = opt.CORES,
+    scheduler: opt.Scheduler = None,
+    retry: opt.Retry = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace the report in the folder, whatever it shows; stored results are kept."
+        ),
+    ] = False,
+    static: opt.Static = True,
+    size: opt.Size = None,
+    pair_by: opt.PairBy = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Tune all methods on a data set, compare them with doing nothing, recommend one, and write a report.
+
+    Splits DATA at random, or trains on --train-data and tests on --test-data. The recommended method is the best in
+    validation; test scores do not count. If interrupted, run the same command again to resume. Methods computed later
+    with the same settings are added to the report.
+    """
+    chosen = opt.method_names(methods, "--methods", default=_COMPARED)
+    together = chosen if committees.lower() == "all" else opt.method_names(committees, "--committees")
+    search = Search(
+        _dimensions(pca),
+        _scalings(scaling),
+        n_iter=draws or None,
+        scoring=scoring.value,
+        members=members,
+        factor=FACTOR if draws else 1.0,
+        refine=REFINE if draws else 0,
+    )
+    how = DataOptions(size, pair_by)
+    if train_data is None and test_data is None:
+        name, options, loaded = data, how.of(data), _open(how, data)
+        planned, remark = _random_splits(np.asarray(loaded.y), split.value, train, repeats, seed)
+    else:
+        name, test_data = _check_given(context, train_data, test_data)
+        parts = _open(how, name), _open(how, test_data)
+        options, loaded = {**how.of(name), TEST_DATA: test_data}, concatenated(*parts, name, test_data)
+        planned, remark = Split("given", len(parts[0].y), 1, seed), _shared_rows(*parts)
+    y = np.asarray(loaded.y)
+    _check_folds(planned, search, y)
+    warn_of_kernel_matrices(loaded.views)
+    if remark and planned.kind != "classes":
+        warn(remark)
+    wanted = Comparison(
+        data=name,
+        options=options,
+        contents=fingerprint(loaded),
+        split=planned,
+        search=search,
+        methods=tuple(chosen),
+        committees=tuple(method for method in together if method in chosen),
+        commands=(reports.command_line(context),),
+    )
+    default = Path("crossview-compare") / "-".join(reports.folder_name(one) for one in (name, test_data) if one)
+    output = output or default
+    reports.check_folder(output)
+    shown = wanted if overwrite else _with_earlier(wanted, output, as_json)
+    panel = shown.panel
+    results = _not_applicable(panel, loaded, chosen)
+    reports.output_folder(output)
+    cells, load = [place.cell for place in panel.places if place.cell not in results], Loader()
+    load(name, dict(panel.places[0].cell.options), loaded)
+    results |= compute_cells(cells, load, output / "results.db", workers, scheduler, retry)
+    earlier = [method for method in shown.methods if method not in chosen]
+    added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
+    remark = " ".join(filter(None, [remark, added]))
+    words = reports.given_words(context, ("size", "pair_by", "draws", "scoring", "seed"))  # which tune also has
+    tune = shlex.join(["crossview", "tune", name, *_folds_option(planned, y), *words])
+    with progress("Preparing the report", 1, unit="reports"):  # fits the methods whose matches it shows
+        report = comparison_report(panel, results, loaded, "\n".join(shown.commands), remark, tune)
+    shown.save(output)  # first, so that what a killed command leaves is known for its own
+    page = reports.write_page(report, output, static)
+    summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results, tune)
+    tables, note = comparison_tables(panel, results), committee_note(panel, results)
+    print_outcome(tables, results, page, as_json, summary, facts, note)
+
+
+def _open(how: DataOptions, name: str) -> Dataset:
     data = how.open(name)
     check_comparable(data, name)
-    labels = np.asarray(data.y)
-    _, counts = np.unique(labels, return_counts=True)
+    return data
+
+
+def _random_splits(
+    y: NDArray[np.generic], kind: str, train: float | None, repeats: int, seed: int
+) -> tuple[Split, str]:
+    """The splits, and what the defaults train on."""
+    _, counts = np.unique(y, return_counts=True)
     if kind == "auto":
-        kind = "classes" if len(counts) >= _MANY_CLASSES else "samples"
-    chosen = train
-    if chosen is None:
-        # There are often few labels; and kernel methods grow with the third power of the number of samples.
-        chosen = 0.7 if kind == "classes" else (_FEW_SAMPLES if counts.min() >= 2 * _FEW_SAMPLES else 0.5)
-    split = Split(kind, chosen, repeats, seed)
-    few = train is None and kind == "samples" and chosen >= 1
-    remark = _default_remark(split, labels) if train is None else ""
-    return SplitData(name, how.of(name), data, split, remark, remark if few else "")
-
-
-def _default_remark(split: Split, y: NDArray[Any]) -> str:
-    """What the default of --train takes, and what it leaves."""
-    if split.kind == "classes":
-        return f"Training takes {100 * split.n_train:.0f} % of the classes, the default; --train changes it."
+        kind = "classes" if len(counts) >= _CLASSES_TO_SPLIT else "samples"
+    if train is not None:
+        return Split(kind, train, repeats, seed), ""
+    if kind == "classes":
+        split = Split(kind, 0.7, repeats, seed)
+        return split, "Training takes 70 % of the classes, the default; --train changes it."
+    # There are often few labels; and kernel methods grow with the third power of the number of samples.
+    split = Split(kind, _TRAIN_SAMPLES if counts.min() >= 2 * _TRAIN_SAMPLES else 0.5, repeats, seed)
     if split.n_train < 1:
-        return "Training takes half of the samples of every class, the default; --train changes it."
-    train, test = split.rows(y, 0)
-    return (
-        f"Training takes {counted(int(split.n_train), 'sample')} per class, the default, {len(train)} of {len(y)}; the "
-        f"other {len(test)} are only tested on. --train 0.5 trains on half."
+        return split, "Training takes half of the samples of every class, the default; --train changes it."
+    rows, others = split.rows(y, 0)
+    return split, (
+        f"Training takes {counted(int(split.n_train), 'sample')} per class, the default, {len(rows)} of {len(y)}; the "
+        f"other {len(others)} are only tested on. --train 0.5 trains on half."
     )
 
 
-def given_split(train_name: str, test_name: str, how: DataOptions, seed: int) -> SplitData:
-    """Training data and test data, as one data set; samples that are in both are warned of."""
-    train, test = (how.open(name) for name in (train_name, test_name))
-    for data, name in ((train, train_name), (test, test_name)):
-        check_comparable(data, name)
-    both = concatenated(train, test, train_name, test_name)
+def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
+    """Training and test data, if both are given, and nothing that belongs to random splits."""
+    if train_data is None or test_data is None:
+        missing = "--test-data" if test_data is None else "--train-data"
+        raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
+    if reports.is_given(context, "data"):
+        raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
+    for name in ("repeats", "split", "train"):
+        if reports.is_given(context, name):
+            raise ValueError(f"a fixed test set has one split: leave out --{name}.")
+    return train_data, test_data
+
+
+def _shared_rows(train: Dataset, test: Dataset) -> str:
+    """A remark if samples of the test data are also in the training data."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cv.datasets.warn_about_shared_rows(train, test)
-    remark = " ".join(str(one.message) for one in caught)
-    options = {**how.of(train_name), TEST_DATA: test_name}
-    return SplitData(
-        train_name, options, both, Split("given", len(train.y), 1, seed), remark, f"warning: {remark}" if remark else ""
-    )
+    return " ".join(str(one.message) for one in caught)
 
 
-def check_folds(split: Split, search: Search, y: NDArray[Any]) -> None:
+def _check_folds(split: Split, search: Search, y: NDArray[np.generic]) -> None:
     """Fail early if the split is impossible, or its training part cannot be split into folds."""
     train, _ = split.rows(y, 0)
     try:
@@ -103,20 +234,15 @@ def check_folds(split: Split, search: Search, y: NDArray[Any]) -> None:
         raise ValueError(f"cross-validation needs {need}: {fix}.") from error
 
 
-def inapplicable(panel: Panel, data: Dataset) -> dict[Cell, Record]:
-    """Records of the cells whose methods cannot be applied to the data."""
-    n_train = len(panel.places[0].cell.split.rows(np.asarray(data.y), 0)[0])
-    found = {place.cell: not_applicable_record(place.cell, data.views, n_train) for place in panel.places}
-    return {cell: record for cell, record in found.items() if record is not None}
+def _folds_option(split: Split, y: NDArray[np.generic]) -> list[str]:
+    """Option with which `tune` makes folds like those of the comparison, if it would not by default."""
+    train = y[split.rows(y, 0)[0]]
+    _, kind = folds(matching_folds(split.tests_on(y), train), train, Search().n_folds, 0)
+    _, default = folds("auto", train if split.kind == "given" else y, Search().n_folds, 0)
+    return [] if default == kind else ["--folds-of", kind]
 
 
-def reasons(records: Iterable[Record]) -> list[str]:
-    """Which methods failed, and why, each once."""
-    found = (f"{record.cell['method']}: {(record.error or {}).get('message', '')}" for record in records)
-    return list(dict.fromkeys(found))
-
-
-def with_earlier(wanted: Comparison, folder: Path, as_json: bool) -> Comparison:
+def _with_earlier(wanted: Comparison, folder: Path, as_json: bool) -> Comparison:
     """A comparison with the methods that the folder's report shows, unless that has other settings."""
     earlier = Comparison.load(folder)
     changed = [] if earlier is None else earlier.differences(wanted)
@@ -124,7 +250,33 @@ def with_earlier(wanted: Comparison, folder: Path, as_json: bool) -> Comparison:
         return wanted.with_methods_of(earlier)
     if earlier is not None:
         what = f"a comparison on {earlier.panel.columns[0]} with other settings ({'; '.join(changed)})"
-        confirm_replacing(folder, what, as_json)
-    elif holds_report(folder):
-        confirm_replacing(folder, "another report", as_json)
+        reports.confirm_replacing(folder, what, as_json)
+    elif reports.holds_report(folder):
+        reports.confirm_replacing(folder, "another report", as_json)
     return wanted
+
+
+def _not_applicable(panel: Panel, data: Dataset, chosen: Sequence[str]) -> dict[Cell, Record]:
+    """Records of the cells whose methods cannot be applied to the data; an error if none of the chosen ones can."""
+    n_train = len(panel.places[0].cell.split.rows(np.asarray(data.y), 0)[0])
+    found = {place.cell: not_applicable_record(place.cell, data.views, n_train) for place in panel.places}
+    known = {cell: record for cell, record in found.items() if record is not None}
+    told = reasons(record for cell, record in known.items() if cell.method in chosen)
+    if {cell.method for cell in known}.issuperset(chosen):
+        raise ValueError(f"no method can be applied to these data. {' '.join(told)}")
+    for reason in told:
+        err.print(f"Not applicable: {reason}", markup=False, soft_wrap=True)
+    return known
+
+
+def _dimensions(given: str | None) -> tuple[int | None, ...] | None:
+    if given is None:
+        return None
+    return tuple(None if part == "none" else opt.numbers(part, "--pca")[0] for part in opt.parts(given.lower()))
+
+
+def _scalings(given: str) -> tuple[str | None, ...]:
+    found = dict.fromkeys(opt.parts(given.lower()))
+    if unknown := [part for part in found if part not in ("feature", "view", "none")]:
+        raise ValueError(f"--scaling must be feature, view or none, or several of them, got {unknown[0]!r}.")
+    return tuple(None if part == "none" else part for part in found)

@@ -17,7 +17,7 @@ from crossview._types import FeatureNames
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import class_names
 from crossview.datasets._images import DamagedImagesError, OnError
-from crossview.datasets.registry import SOURCES, is_resizable, loader_options, open_dataset, open_probes
+from crossview.datasets.registry import is_resizable, loader_options, open_dataset, open_probes
 from crossview.views import Views, index_of_view
 
 
@@ -25,18 +25,12 @@ from crossview.views import Views, index_of_view
 class DataOptions:
     """Options of a command for loading data."""
 
-    folder: Path | None = None
-    case: int | None = None
     size: str | None = None
     pair_by: str | None = None
 
     def of(self, data: str) -> dict[str, Any]:
         """Options for the loader of these data."""
         options: dict[str, Any] = {}
-        if self.case is not None:
-            if data not in SOURCES or not SOURCES[data].cases:
-                raise ValueError(f"{data} has no cases: leave out --case.")
-            options["case"] = self.case
         if self.size is not None:
             if not is_resizable(data):
                 raise ValueError(f"{data} is not a folder of images: leave out --size.")
@@ -52,19 +46,19 @@ class DataOptions:
 
     def open(self, data: str) -> Dataset:
         """Load labelled data."""
-        return open_dataset(data, self.folder, **self.of(data))
+        return open_dataset(data, **self.of(data))
 
     def open_for(self, model: Any, data: str) -> Dataset:
         """Load data for a fitted model, in the size of its images and the order of its columns; labels are optional."""
         first = unwrap(model)[0]
         options = {"labelled": False, "image_shape": first.image_shape_, **self.of(data)}
-        return self._as_in_fit(open_dataset(data, self.folder, **options), first)
+        return self._as_in_fit(open_dataset(data, **options), first)
 
     def open_view(self, model: Any, data: str, view: str, onerror: OnError = None) -> Dataset:
         """As `open_for`, but samples of one view; for `onerror`, see `open_probes`."""
         first = unwrap(model)[0]
         index_of_view(view, first.view_names_)
-        options = {"folder": self.folder, "image_shape": first.image_shape_, "onerror": onerror, **self.of(data)}
+        options = {"image_shape": first.image_shape_, "onerror": onerror, **self.of(data)}
         return self._as_in_fit(open_probes(data, view, **options), first)
 
     def open_all(self, model: Any, sources: Sequence[str], view: str) -> tuple[Dataset, list[str]]:

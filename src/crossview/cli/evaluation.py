@@ -51,8 +51,6 @@ def evaluate(
         bool, typer.Option("--overwrite", help="Replace a report on another model or other data.")
     ] = False,
     static: opt.Static = True,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
     as_json: opt.Json = False,
@@ -64,7 +62,7 @@ def evaluate(
     output = output or Path("crossview-evaluate") / reports.folder_name(model)
     reports.check_folder(output)
     fitted = load_fitted(model)
-    how = DataOptions(folder, case, size, pair_by)
+    how = DataOptions(size, pair_by)
     if view is None:
         loaded = how.open_for(fitted, data)
     else:

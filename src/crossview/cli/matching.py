@@ -13,7 +13,7 @@ from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview._types import Array
 from crossview.cli import options as opt
-from crossview.cli.app import app, out, printable, tell, warn
+from crossview.cli.app import app, out, print_facts, printable, warn
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
@@ -43,8 +43,6 @@ def enroll(
     view: ViewOption,
     replace: Annotated[bool, typer.Option("--replace", help="Empty the gallery first.")] = False,
     output: UpdateOption = None,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     as_json: opt.Json = False,
 ) -> None:
     """Add samples to the gallery of a model, in which `match` looks probes up.
@@ -57,12 +55,12 @@ def enroll(
     with locked(path):
         matcher = _load_matcher(model, view)
         calibrated = getattr(matcher, "threshold_", None) is not None
-        enrolled = _enroll(matcher, data, view, DataOptions(folder, case), replace)
+        enrolled = _enroll(matcher, data, view, DataOptions(), replace)
         cv.save(matcher, path)
     facts = {"output": str(path), "enrolled": enrolled, **describe_gallery(matcher)}
     total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}"
     hint = " The gallery has changed: run crossview calibrate again." if calibrated else ""
-    tell(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}.{hint}", as_json)
+    print_facts(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}.{hint}", as_json)
 
 
 @app.command()
@@ -74,8 +72,6 @@ def calibrate(
         float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be accepted.")
     ] = 0.01,
     output: UpdateOption = None,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     as_json: opt.Json = False,
 ) -> None:
     """Set the distance beyond which `match` calls a probe unknown.
@@ -87,7 +83,7 @@ def calibrate(
     with locked(path):
         matcher = _load_matcher(model, view)
         _check_gallery(matcher)
-        loaded = DataOptions(folder, case).open_view(matcher, data, view)
+        loaded = DataOptions().open_view(matcher, data, view)
         known = loaded.y.astype(str) != ""
         X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
         if not len(y):
@@ -111,7 +107,7 @@ def calibrate(
     told = f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {probes}"
     if len(accepted):
         told += f"; accepted {accepted.mean():.1%} of {counted(len(accepted), 'probe')} of enrolled classes"
-    tell(facts, f"{told}: {path}", as_json)
+    print_facts(facts, f"{told}: {path}", as_json)
 
 
 @app.command()
@@ -129,8 +125,6 @@ def match(
     output: Annotated[
         Path | None, opt.file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
     ] = None,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     as_json: opt.Json = False,
 ) -> None:
     """Look probes up in the gallery of a model.
@@ -143,7 +137,7 @@ def match(
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
     opt.check_not_input(output, model, gallery, *probes)
-    matcher, how = _load_matcher(model, view), DataOptions(folder, case)
+    matcher, how = _load_matcher(model, view), DataOptions()
     if gallery is not None and gallery_view is not None:
         _enroll(matcher, gallery, gallery_view, how, replace=True)
     _check_gallery(matcher)
@@ -162,7 +156,7 @@ def match(
     elif not as_json:
         print(printable(csv_text(rows)) if out.is_terminal else csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
-    tell({**facts, **written}, _told(facts), as_json)
+    print_facts({**facts, **written}, _told(facts), as_json)
     if damaged:
         raise typer.Exit(1)
 
@@ -195,7 +189,7 @@ def export(
         told += f"; gallery: {gallery}"
         told += "" if threshold is not None else ", not calibrated: run crossview calibrate first to reject strangers"
     facts = {"output": str(output), "view": view, "gallery": None if gallery is None else str(gallery)}
-    tell({**facts, "distance": chosen_metric(fitted), "threshold": threshold}, told, as_json)
+    print_facts({**facts, "distance": chosen_metric(fitted), "threshold": threshold}, told, as_json)
 
 
 def describe_gallery(matcher: Any) -> dict[str, Any]:

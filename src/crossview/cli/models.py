@@ -15,10 +15,11 @@ from rich.table import Table
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview._store import delete_store
 from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
 from crossview.cli import options as opt
-from crossview.cli.app import app, err, out, print_json, tell
+from crossview.cli.app import app, err, out, print_facts, print_json
 from crossview.cli.data import DataOptions, check_comparable, check_several_views, describe_data, load_fitted
 from crossview.cli.files import locked, write_rows
 from crossview.cli.matching import describe_gallery
@@ -43,26 +44,17 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a mo
 
 
 @app.command()
-def datasets(data: opt.Folder = None, as_json: opt.Json = False) -> None:
+def datasets(as_json: opt.Json = False) -> None:
     """List the data sets that can be loaded by name."""
-    if data is not None and not data.is_dir():
-        raise NotADirectoryError(f"{data} is not a folder: pass the one that contains coil-100/ and so on with --data.")
-    rows, table = [], Table("name", "description", "read from", "available")
-    for name, source in SOURCES.items():
-        here = source.folder is None or (data is not None and (data / source.folder).is_dir())
-        rows.append(
-            {"name": name, "what": source.what, "folder": source.folder, "present": here, "cases": source.cases}
-        )
-        place = "–" if source.folder is None else f"DIR/{source.folder}"
-        table.add_row(name, source.what, place, "yes" if here else "no")
+    found = {name: source.what for name, source in SOURCES.items() if source.folder is None}
     if as_json:
-        print_json(rows)
+        print_json([{"name": name, "what": what} for name, what in found.items()])
         return
+    table = Table("name", "description")
+    for name, what in found.items():
+        table.add_row(name, what)
     out.print(table)
-    if data is None:
-        out.print(
-            "Pass DIR with --data. You can also load an .npz or .mat file, or a folder of tables, .npy files or images."
-        )
+    out.print("You can also load an .npz or .mat file, or a folder of tables, .npy files or images.")
 
 
 @app.command()
@@ -77,8 +69,6 @@ def fit(
     pca: Annotated[
         int | None, typer.Option(min=1, help="Keep at most this many principal components of every view.")
     ] = None,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
     overwrite: OverwriteOption = False,
@@ -87,7 +77,7 @@ def fit(
     """Fit a method with given parameters and save the model."""
     model = ALL_METHODS[method]().set_params(**_parameters(parameter or []))
     _check_replaceable(output, data, overwrite, as_json)
-    loaded = DataOptions(folder, case, size, pair_by).open(data)
+    loaded = DataOptions(size, pair_by).open(data)
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
     check_several_views(loaded, data)
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
@@ -96,7 +86,7 @@ def fit(
     with locked(output):
         cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
-    tell(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
+    print_facts(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
 
 
 @app.command()
@@ -121,8 +111,6 @@ def tune(
     scoring: opt.Scoring = opt.ScoringName.accuracy,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
     overwrite: OverwriteOption = False,
@@ -133,7 +121,7 @@ def tune(
     If interrupted, run the same command again to resume: scores are kept in FILE.progress until the model is saved.
     """
     _check_replaceable(output, data, overwrite, as_json)
-    loaded = DataOptions(folder, case, size, pair_by).open(data)
+    loaded = DataOptions(size, pair_by).open(data)
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
     check_comparable(loaded, data)
     scores = output.with_name(f"{output.name}.progress")
@@ -160,7 +148,7 @@ def tune(
         raise ValueError(re.sub(r"cv='(\w+)'", r"--folds-of \1", str(error))) from error
     with locked(output):
         cv.save(search, output)
-    scores.unlink(missing_ok=True)
+    delete_store(scores)
     if as_json:
         found = {
             "method": method,
@@ -189,8 +177,6 @@ def embed(
     model: opt.Model,
     data: opt.Data,
     output: Annotated[Path, opt.file_option("An .npz, .csv or .parquet file.", ".npz", ".csv", ".parquet")],
-    folder: opt.Folder = None,
-    case: opt.Case = None,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
     as_json: opt.Json = False,
@@ -198,7 +184,7 @@ def embed(
     """Map samples into the common space of a saved model. Labels are not needed."""
     opt.check_not_input(output, model, data)
     fitted = load_fitted(model)
-    loaded = DataOptions(folder, case, size, pair_by).open_for(fitted, data)
+    loaded = DataOptions(size, pair_by).open_for(fitted, data)
     first = unwrap(fitted)[0]
     latents = {name: map_view(fitted, first._take(loaded.views, name), name) for name in loaded.view_names}
     labels = loaded.y if any(map(str, loaded.y)) else None  # they are empty where unknown
@@ -220,7 +206,7 @@ def embed(
         write_rows(rows, output)
     components = next(iter(latents.values())).shape[1]
     facts = {"output": str(output), "samples": len(loaded.y), "views": list(latents), "components": components}
-    tell(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
+    print_facts(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
 
 
 @app.command()

@@ -1,17 +1,21 @@
 """Options and arguments that several commands take."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
+from joblib import cpu_count
 
 from crossview.datasets._images import IMAGE_SUFFIXES
 from crossview.datasets.arrays import ARRAY_SUFFIXES
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS, method_name
 from crossview.persistence import check_target
+
+CORES = int(cpu_count())
 
 
 def file_option(help_text: str, *suffixes: str, names: tuple[str, ...] = ("--output", "-o")) -> Any:
@@ -45,6 +49,34 @@ def check_not_input(output: Path | None, *inputs: object) -> None:
             raise ValueError(f"{output} is part of the input: choose another name for the output.")
 
 
+def report_option(default: str) -> Any:
+    """An option for the folder of a report."""
+    return typer.Option(
+        "--output", "-o", metavar="FOLDER", help=f"Folder for results and the report; by default {default}."
+    )
+
+
+def method_names(given: str | None, option: str, default: Iterable[str] = ()) -> list[str]:
+    """Names of methods separated by commas, however they are written."""
+    chosen = list(default) if given is None else dict.fromkeys(map(method_name, parts(given)))
+    if not chosen:
+        raise ValueError(f"{option} is empty: use one or more of {', '.join(ALL_METHODS)}.")
+    return list(chosen)
+
+
+def numbers(given: str, option: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas."""
+    try:
+        return tuple(map(int, given.split(",")))
+    except ValueError:
+        raise ValueError(f"{option} must be numbers separated by commas, got {given!r}.") from None
+
+
+def parts(given: str) -> list[str]:
+    """What commas separate."""
+    return [part.strip() for part in given.split(",") if part.strip()]
+
+
 Unit = StrEnum("Unit", ["auto", "classes", "samples"])
 ScoringName = StrEnum(
     "ScoringName", ["accuracy", "one_shot_accuracy", "average_precision", "accuracy_with_counterparts"]
@@ -66,9 +98,6 @@ Data = Annotated[
         "one per view and y.npy; or a folder of images, view/class/sample.png.",
     ),
 ]
-Folder = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder that contains coil-100/, cmu-pie/ and so on.")
-]
 Size = Annotated[
     str | None,
     typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 64x48; 48 means 48x48."),
@@ -81,7 +110,12 @@ PairBy = Annotated[
         r"finds the same text in its parentheses, for example '(\d+)$' for the number at the end.",
     ),
 ]
-Case = Annotated[int | None, typer.Option(help="The paper's case, for coil100 and cmu-pie.")]
+Members = Annotated[int, typer.Option(min=1, help="Size of the committees of best settings; 1 for no committees.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes, each with one thread; 1 starts no others.")]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Compute on the Dask cluster with this scheduler instead.")
+]
+Retry = Annotated[bool, typer.Option("--retry", help="Retry what failed before.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[Path, file_option("Where to write the model.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `crossview fit` or `tune`.")]

@@ -22,12 +22,11 @@ from crossview.views import Views
 
 
 class Source(NamedTuple):
-    """A data set with a name: its loader, its folder if it is read from one, a description, and the paper's cases."""
+    """A data set with a name: its loader, its folder if it is read from one, and a description."""
 
     load: Callable[..., Dataset]
     folder: str | None
     what: str
-    cases: tuple[int, ...] = ()
 
 
 SOURCES: dict[str, Source] = {
@@ -36,8 +35,8 @@ SOURCES: dict[str, Source] = {
     "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
     "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
     "captions": Source(make_captions, None, "synthetic image features and caption topics, of 300 classes"),
-    "coil100": Source(coil100.load_coil100, "coil-100", "COIL-100: objects on a turntable", tuple(coil100.CASES)),
-    "cmu-pie": Source(cmu_pie.load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses", tuple(cmu_pie.CASES)),
+    "coil100": Source(coil100.load_coil100, "coil-100", "COIL-100: objects on a turntable"),
+    "cmu-pie": Source(cmu_pie.load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses"),
     "cufsf": Source(load_cufsf, "cufsf", "CUFSF: photographs and sketches of faces"),
     "hfb": Source(load_hfb, "hfb", "HFB: faces in visible and near-infrared light"),
 }
@@ -73,7 +72,8 @@ def open_dataset(
         return source.load(**options)
     if folder is None:
         raise ValueError(
-            f"{name} is not included: pass the folder that contains {source.folder}/ with --data (folder=…)."
+            f"{name} is not included: pass the folder that contains {source.folder}/, as folder=… in Python, or with "
+            "--data to crossview reproduce."
         )
     root = Path(folder) / source.folder
     if root.exists():

@@ -16,9 +16,9 @@ from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
 from crossview.feature_maps import KernelTransformer
 from crossview.metrics.scoring import SCORERS
+from crossview.model_selection import score_file
 from crossview.model_selection.splits import ClassSplit, SampleSplit
 from crossview.model_selection.tuning import search_space
-from crossview.recognition import score_file
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 

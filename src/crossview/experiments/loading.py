@@ -41,14 +41,6 @@ class Loader:
             found = open_dataset(data, self.folder, **own)
             return found if test is None else concatenated(found, open_dataset(test, self.folder, **own), data, test)
 
-    def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
-        """Why data cannot be loaded, in a sentence; None if they can."""
-        try:
-            self(data, options)
-        except (OSError, ValueError) as error:
-            return " ".join(str(error).split()).partition(". ")[0].rstrip(".")
-        return None
-
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was loaded: other processes load it themselves."""
         return {"folder": self.folder, "loaded": {}}

@@ -5,6 +5,7 @@ Results return to this process, the only one that writes the store, so a kill lo
 
 import contextlib
 import json
+import os
 import platform
 import re
 import threading
@@ -28,7 +29,6 @@ from crossview.experiments.cells import Cell, fingerprint, key, training_size
 from crossview.experiments.cluster import calls_on_cluster, tell_client
 from crossview.experiments.store import Record, Store
 from crossview.experiments.tasks import run_cell
-from crossview.persistence import PathLike
 
 Load: TypeAlias = Callable[[str, dict[str, Any]], Dataset]
 Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]
@@ -37,6 +37,11 @@ Started: TypeAlias = Callable[[int, int, Cell], object]
 Told: TypeAlias = Callable[[Cell, str], object]
 Loaded: TypeAlias = dict[tuple[str, str], tuple[Dataset, str]]
 
+_KILLED = {
+    "type": "KilledWorker",
+    "message": "workers were killed while they computed this, perhaps for lack of memory: try fewer workers.",
+    "traceback": "",
+}
 _loaded: Loaded = {}  # by this process, if it is a worker
 _busy = threading.Lock()  # workers may have several threads, but the limit on those of linear algebra is the process's
 
@@ -44,7 +49,7 @@ _busy = threading.Lock()  # workers may have several threads, but the limit on t
 def run(
     cells: Iterable[Cell],
     load: Load,
-    store: Store | PathLike,
+    store: Store | str | os.PathLike[str],
     *,
     workers: int = 1,
     scheduler: str | None = None,
@@ -93,14 +98,14 @@ def run(
         if left and (workers > 1 or scheduler is not None):
             loaded.clear()  # workers load data themselves
             call = partial(_attempt_on_worker, load=load, compute=compute)
-            computed = _on_cluster(call, left, workers, scheduler, begin)
+            computed = calls_on_cluster(call, left, workers, scheduler, begin)
         else:
-            computed = _in_process(partial(_attempt, load=load, compute=compute, loaded=loaded), left, begin)
-        for record in stack.enter_context(contextlib.closing(computed)):
+            computed = _calls_here(partial(_attempt, load=load, compute=compute, loaded=loaded), left, begin)
+        for name, found in stack.enter_context(contextlib.closing(computed)):
+            records[name] = record = found or tasks[name].record(None, _KILLED, 0.0)
             store.put(record)
-            records[record.key] = record
             if progress is not None:
-                progress(len(records), len(tasks), tasks[record.key].cell, record)
+                progress(len(records), len(tasks), tasks[name].cell, record)
     return [records[task.key] for task in planned]
 
 
@@ -164,19 +169,9 @@ def _attempt_on_worker(task: _Task, load: Load, compute: Compute) -> Record:
         return _attempt(task, load, compute, _loaded)
 
 
-def _in_process(call: Any, tasks: dict[str, _Task], begin: Callable[..., object]) -> Generator[Record]:
+def _calls_here(call: Any, tasks: dict[str, _Task], begin: Callable[..., object]) -> Generator[tuple[str, Record]]:
     for name, task in tasks.items():
         begin(name)
         context = copy_context()
         context.run(watcher.set, partial(begin, name))
-        yield context.run(call, task)
-
-
-def _on_cluster(
-    call: Any, tasks: dict[str, _Task], workers: int, scheduler: str | None, begin: Callable[..., object]
-) -> Generator[Record]:
-    for name, record in calls_on_cluster(call, tasks, workers, scheduler, begin):
-        if record is None:
-            message = "workers were killed while they computed this, perhaps for lack of memory: try fewer workers."
-            record = tasks[name].record(None, {"type": "KilledWorker", "message": message, "traceback": ""}, 0.0)
-        yield record
+        yield name, context.run(call, task)

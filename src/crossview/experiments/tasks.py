@@ -1,8 +1,8 @@
-"""What is computed of a cell: accuracy after a search for parameters, and how it depends on what was searched for."""
+"""What is computed of a cell: accuracy after a search for parameters."""
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,9 +14,14 @@ from threadpoolctl import threadpool_info
 
 from crossview import metrics
 from crossview._types import Array
+from crossview._validation import check_coupling, check_equal_widths, check_two_views
+from crossview._version import __version__
 from crossview.datasets import Dataset
+from crossview.embeddings.methods import ALL_METHODS
+from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell, encoded, plain, space, training_size
 from crossview.experiments.outliers import permute_labels
+from crossview.experiments.store import Record
 from crossview.metrics.scoring import Lookup, ProbeScorer, hits, score_probes
 from crossview.model_selection.rounds import held_out_score
 from crossview.model_selection.search import EmbeddingSearchCV
@@ -28,6 +33,27 @@ _MAX_RANK = 20
 _CLASSES, _PER_CLASS = 8, 10  # that are drawn: more colours cannot be told apart
 
 
+def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | None:
+    """A record that says why a cell's method certainly cannot be applied to views; None if it may be."""
+    method = ALL_METHODS[cell.method](**dict(cell.parameters))
+    tried = space(cell, views.n_features)
+    pca, narrowest = tried.get("viewpca__n_components"), min(views.n_features)
+    # After a PCA, views have as many components as asked for, features or samples.
+    may_get_equal = pca is not None and (n_train <= narrowest or any(k is not None and k <= narrowest for k in pca))
+    try:
+        if method._needs_two_views:
+            check_two_views(views, method)
+        if not may_get_equal:
+            if method._needs_equal_widths:
+                check_equal_widths(views, method)
+            couplings = tried.get(f"{type(method).__name__.lower()}__coupling", [method.coupling])
+            check_coupling(0.0 if "auto" in couplings else min(couplings), views)
+    except NotApplicableError as error:
+        reason = {"type": type(error).__name__, "message": str(error), "traceback": ""}
+        return Record("", cell.to_dict(), "failed", None, reason, 0.0, 0.0, __version__, {})
+    return None
+
+
 def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     """Tune a cell's method on the training part of a split, and score it on the test part.
 
@@ -37,15 +63,13 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
     ``counterparts``. Whatever the cell, ``one_shot`` is the accuracy with one enrolled sample per class,
     ``average_precision`` the mean without counterparts, and ``with_counterparts`` the paper's accuracy.
     ``best_params``, ``metric`` and ``best_score`` are the chosen parameters and distance, and their score in
-    validation; ``held_out_score`` is that of `crossview.EmbeddingSearchCV`. ``euclidean`` has the same for the best
-    parameters with the Euclidean distance, and ``committee`` the scores of the committee and the parameters of its
-    ``members``, if these were tried. ``by_pca`` has, for each number of principal components that the cell lists, the
-    ``score`` of the best parameters: the paper chose the number by these scores on test samples. ``chance`` is the
-    score of random matches, ``skipped`` the number of ``probes`` whose class the gallery lacks. Of the ``n_train``
-    training samples, ``n_train_single`` are in one view only. Results of the first split have the ``plane``, the first
-    two principal components of some test samples in the common space. ``seconds`` has the times of the ``search``,
-    final fit included, and of a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the
-    share of correct matches of every test sample, None without a probe, ``sample_classes`` their classes as numbers,
+    validation; ``held_out_score`` is that of `crossview.EmbeddingSearchCV`. ``committee`` has the scores of the
+    committee and the parameters of its ``members``, if there is to be one. ``chance`` is the score of random matches,
+    ``skipped`` the number of ``probes`` whose class the gallery lacks. Of the ``n_train`` training samples,
+    ``n_train_single`` are in one view only. Results of the first split have the ``plane``, the first two principal
+    components of some test samples in the common space. ``seconds`` has the times of the ``search``, final fit
+    included, and of a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of
+    correct matches of every test sample, None without a probe, ``sample_classes`` their classes as numbers,
     ``tests_on`` what is new in the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that
     were not trained on.
     """
@@ -56,21 +80,18 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A search, and the samples: those to train with, whose labels may have been permuted, and those to test with."""
+    """The search for a cell, and the samples to train with, whose labels may have been permuted, and to test with."""
 
+    cell: Cell
     search: EmbeddingSearchCV
     views: Views
     labels: NDArray[Any]
     train: NDArray[np.intp]
     test: NDArray[np.intp]
-    counterparts: bool
-    seconds: float
 
-    def fitted(self, rows: Sequence[int]) -> dict[int, Any]:
+    def fitted(self, *rows: int) -> list[Any]:
         """Estimators with the settings of some rows of the search's results, fitted to the training samples."""
-        different = sorted(set(rows))
-        estimators = self.search.fit_rows(different, self.views[self.train], self.labels[self.train])
-        return dict(zip(different, estimators, strict=True))
+        return self.search.fit_rows(rows, self.views[self.train], self.labels[self.train])
 
     def latents(self, estimator: Any) -> Views:
         """The samples to test with in the common space of a fitted estimator."""
@@ -81,69 +102,41 @@ class Tuned:
         """Classes of the samples to test with."""
         return self.labels[self.test]
 
-
-def _tune(cell: Cell, data: Dataset) -> Tuned:
-    labels = np.array(data.y)
-    train, test = cell.split.rows(labels, cell.repeat)
-    labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
-    how = cell.search
-    start = time.perf_counter()
-    search = EmbeddingSearchCV(
-        standard_pipeline(cell.method),
-        space(cell, data.views.n_features, training_size(cell, data.y)),
-        n_iter=how.n_iter,
-        metrics=tuple(how.metrics),
-        scoring=how.scoring,
-        members=how.members,
-        cv=matching_folds(cell.split.tests_on(np.asarray(data.y)), labels[train]) if how.cv == "auto" else how.cv,
-        n_folds=how.n_folds,
-        factor=how.factor,
-        refine=how.refine,
-        max_samples=max_samples(cell.method, data.views.shape[1]) if how.factor > 1 else None,
-        random_state=cell.seed,
-    ).fit(data.views[train], labels[train])
-    return Tuned(search, data.views, labels, train, test, cell.counterparts, time.perf_counter() - start)
+    def score(self, row: int, estimator: Any) -> dict[str, Any]:
+        """Accuracy on new samples of an estimator with the settings of a row of the search's results."""
+        results = self.search.cv_results_
+        latents, metric = self.latents(estimator), str(results["metric"][row])
+        return {
+            "score": metrics.mean_accuracy(latents, self.tested, metric, counterparts=self.cell.counterparts),
+            "best_params": _params(self.search, row),
+            "metric": metric,
+            "best_score": float(results["mean_test_score"][row]),
+        }
 
 
 def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """The result of `run_cell`, and what `more` adds to it, given the search and the samples."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        start = time.perf_counter()
         tuned = _tune(cell, data)
-        search = tuned.search
-        euclidean = _best_with(search, metric="euclidean") if len(cell.search.metrics) > 1 else None
-        by_pca = _rows_by_pca(search) if len(cell.search.pca or ()) > 1 else []
-        fitted = tuned.fitted(
-            [search.best_index_, *([] if euclidean is None else [euclidean]), *(row for rows in by_pca for row in rows)]
-        )
-        scores = {row: _score(tuned, row, estimator) for row, estimator in fitted.items()}
-        best = fitted[search.best_index_]
-        metric = str(search.cv_results_["metric"][search.best_index_])
-        one_split = cell.split.n_repeats == 1
-        result = {
-            **scores[search.best_index_],
-            **_matching(cell, tuned, best, metric),
-            "held_out_score": held_out_score(search.cv_results_, search.n_splits_),
+        search, seconds, y = tuned.search, time.perf_counter() - start, np.asarray(data.y)
+        row = search.best_index_
+        best = search.best_estimator_ if search.members_ == [row] else tuned.fitted(row)[0]
+        result = tuned.score(row, best)
+        result |= _matching(tuned, best, result["metric"]) | {
+            "held_out_score": held_out_score(search.cv_results_, search.n_splits_)
         }
-        if euclidean is not None:
-            result["euclidean"] = scores[euclidean]
         if cell.search.members > 1:
             result["committee"] = {
-                **_matching(cell, tuned, search.best_estimator_, search.best_metric_),
+                **_matching(tuned, search.best_estimator_, search.best_metric_),
                 "best_score": search.best_score_,
                 "held_out_score": search.held_out_score_,
-                "members": [_params(search, row) for row in search.members_],
+                "members": [_params(search, member) for member in search.members_],
             }
-        if by_pca:
-            result["by_pca"] = [
-                {"pca": _params(search, rows[0])["viewpca__n_components"], "score": scores[rows[0]]["score"]}
-                | ({"euclidean": scores[rows[1]]["score"]} if len(rows) > 1 else {})
-                for rows in by_pca
-            ]
         if more is not None:
             result |= more(tuned)
-        if one_split:
-            y = np.asarray(data.y)
+        if cell.split.n_repeats == 1:
             result |= {
                 "sample_classes": np.unique(tuned.tested, return_inverse=True)[1].tolist(),
                 "tests_on": cell.split.tests_on(y),
@@ -158,7 +151,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
     return {
         **result,
         "folds_of": search.folds_of_,
-        "seconds": {"search": tuned.seconds, "fit": _seconds_of_fit(tuned, best)},
+        "seconds": {"search": seconds, "fit": _seconds_of_fit(tuned, best)},
         "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
         "views": list(data.views.names),
         "n_train": len(tuned.train),
@@ -168,6 +161,28 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         "n_test_classes": len(np.unique(tuned.tested)),
         "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
+
+
+def _tune(cell: Cell, data: Dataset) -> Tuned:
+    labels = np.array(data.y)
+    train, test = cell.split.rows(labels, cell.repeat)
+    labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
+    how = cell.search
+    search = EmbeddingSearchCV(
+        standard_pipeline(cell.method),
+        space(cell, data.views.n_features, training_size(cell, data.y)),
+        n_iter=how.n_iter,
+        metrics=tuple(how.metrics),
+        scoring=how.scoring,
+        members=how.members,
+        cv=matching_folds(cell.split.tests_on(np.asarray(data.y)), labels[train]) if how.cv == "auto" else how.cv,
+        n_folds=how.n_folds,
+        factor=how.factor,
+        refine=how.refine,
+        max_samples=max_samples(cell.method, data.views.shape[1]) if how.factor > 1 else None,
+        random_state=cell.seed,
+    ).fit(data.views[train], labels[train])
+    return Tuned(cell, search, data.views, labels, train, test)
 
 
 def drawn_samples(labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -198,25 +213,13 @@ def _seconds_of_fit(tuned: Tuned, fitted: Any) -> float:
     return time.perf_counter() - start
 
 
-def _score(tuned: Tuned, row: int, fitted: Any) -> dict[str, Any]:
-    """Accuracy of one row of a search's results on new samples."""
-    results = tuned.search.cv_results_
-    latents, metric = tuned.latents(fitted), str(results["metric"][row])
-    return {
-        "score": metrics.mean_accuracy(latents, tuned.tested, metric, counterparts=tuned.counterparts),
-        "best_params": _params(tuned.search, row),
-        "metric": metric,
-        "best_score": float(results["mean_test_score"][row]),
-    }
-
-
-def _matching(cell: Cell, tuned: Tuned, fitted: Any, metric: str) -> dict[str, Any]:
+def _matching(tuned: Tuned, fitted: Any, metric: str) -> dict[str, Any]:
     """How well samples are matched in a common space."""
-    latents, y, counterparts = tuned.latents(fitted), tuned.tested, tuned.counterparts
-    accuracy = metrics.cross_view_accuracy(latents, y, metric, counterparts=counterparts)
+    cell, latents, y = tuned.cell, tuned.latents(fitted), tuned.tested
+    accuracy = metrics.cross_view_accuracy(latents, y, metric, counterparts=cell.counterparts)
     found: dict[str, Any] = {"plane": _plane(latents, y)} if cell.repeat == 0 else {}
     if cell.split.n_repeats == 1:
-        of_samples = sample_scores(latents, y, metric, counterparts).tolist()
+        of_samples = sample_scores(latents, y, metric, cell.counterparts).tolist()
         found["sample_scores"] = [None if np.isnan(s) else round(s, 5) for s in of_samples]
     return {
         **found,
@@ -225,7 +228,7 @@ def _matching(cell: Cell, tuned: Tuned, fitted: Any, metric: str) -> dict[str, A
         "one_shot": metrics.one_shot_accuracy(latents, y, metric),
         "average_precision": metrics.mean_average_precision(latents, y, metric),
         "with_counterparts": metrics.mean_accuracy(latents, y, metric, counterparts=True),
-        "cmc": _mean_cmc(latents, y, metric, counterparts).tolist(),
+        "cmc": _mean_cmc(latents, y, metric, cell.counterparts).tolist(),
     }
 
 
@@ -246,33 +249,6 @@ def sample_scores(latents: Views, y: NDArray[Any], metric: str, counterparts: bo
 def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:
     """The parameters of a row of a search's results, ready for JSON."""
     return {name: encoded(plain(value)) for name, value in search.cv_results_["params"][row].items()}
-
-
-def _rows_by_pca(search: EmbeddingSearchCV) -> list[list[int]]:
-    """The best row for each number of components that was drawn, and the best with the Euclidean distance."""
-    numbers = dict.fromkeys(search.cv_results_.get("param_viewpca__n_components", ()))
-    found = []
-    for k in sorted(numbers, key=lambda k: np.inf if k is None else k):
-        rows = [_best_with(search, viewpca__n_components=k)]
-        if "euclidean" in search.metrics:
-            rows.append(_best_with(search, metric="euclidean", viewpca__n_components=k))
-        if known := [row for row in rows if row is not None]:
-            found.append(known)
-    return found
-
-
-def _best_with(search: EmbeddingSearchCV, metric: str | None = None, **fixed: Any) -> int | None:
-    """The best row of a search's results that has given values; None if none of them could be fitted."""
-    results = search.cv_results_
-    scores = results["mean_test_score"]
-    rows = [
-        row
-        for row, params in enumerate(results["params"])
-        if all(params[name] == value for name, value in fixed.items())
-        and metric in (None, results["metric"][row])
-        and not np.isnan(scores[row])
-    ]
-    return max(rows, key=lambda row: scores[row], default=None)
 
 
 def _mean_cmc(latents: Views, y: NDArray[Any], metric: str, counterparts: bool) -> Array:

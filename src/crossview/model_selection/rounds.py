@@ -17,8 +17,8 @@ from crossview._types import Array, Indices, Mask
 from crossview.exceptions import NotApplicableError
 from crossview.metrics.scoring import score_by_dimension
 from crossview.model_selection.fits import Fold, SharedFit, shared_fits
+from crossview.model_selection.score_file import Score, ScoreFile
 from crossview.model_selection.space import Candidate, Space
-from crossview.recognition.score_file import Score, ScoreFile
 from crossview.views import Views
 
 MIN_KEPT = 8

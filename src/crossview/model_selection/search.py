@@ -36,9 +36,9 @@ from crossview.model_selection.rounds import (
     held_out_score,
     refine,
 )
+from crossview.model_selection.score_file import ScoreFile, fingerprint
 from crossview.model_selection.space import ALL_COMPONENTS, Grid, Params, Space
 from crossview.model_selection.splits import folds
-from crossview.recognition.score_file import ScoreFile, fingerprint
 from crossview.views import ViewInput, Views
 
 __all__ = ["EmbeddingSearchCV"]
@@ -221,7 +221,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         # A committee counts as its members in every fold, and so does the final fit.
         total = sum(schedule) + len(parts) * self.members * (self.members > 1) + self.members * self.refit
         label = f"Searching for {type(space.steps[-1][1]).__name__}"
-        with progress(label, total, self.progress, unit="fits") as advance:
+        with kept, progress(label, total, self.progress, unit="fits") as advance:
             how = self.metrics, self.scoring, kept, self.n_jobs, advance
             trial = Trial(space, candidates, checked, labels, parts, *how)
             advance(0, restored=sum("candidate" in name for name in trial.scores))

@@ -65,11 +65,19 @@ def paper_sizes(n_views: int, seed: int = 0, n_features: int = 140) -> Dataset:
 
 
 class PaperLoader(Loader):
-    """Load data by name or path, and ``"paper-sizes"`` with `paper_sizes`."""
+    """Loads data by name, each once: those in a folder, such as coil-100/, and ``"paper-sizes"`` with `paper_sizes`."""
 
     def open(self, data: str, options: Mapping[str, Any]) -> Dataset:
-        """Load a data set, bypassing the cache."""
+        """Load a data set anew."""
         return paper_sizes(**options) if data == "paper-sizes" else super().open(data, options)
+
+    def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
+        """Why data cannot be loaded, in a sentence; None if they can."""
+        try:
+            self(data, options)
+        except (OSError, ValueError) as error:
+            return " ".join(str(error).split()).partition(". ")[0].rstrip(".")
+        return None
 
 
 def _time(cell: Cell, data: Dataset, repeats: int, fit: Callable[[], object]) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""Search among enrolled samples, and the file of scores."""
