@@ -8,7 +8,6 @@ True
 """
 
 from crossview import datasets, exceptions, metrics, plot
-from crossview._onnx import export_onnx
 from crossview._transformer import transform_view
 from crossview._version import __version__
 from crossview.embeddings.baselines import BASELINES
@@ -23,7 +22,7 @@ from crossview.embeddings.projection import PCA
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
-from crossview.persistence import load, save
+from crossview.files import export_onnx, load, register, save
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.recognition.committee import Committee
 from crossview.recognition.evaluation import Evaluation, evaluate, evaluate_probes
@@ -77,6 +76,7 @@ __all__ = [
     "metrics",
     "permute_labels",
     "plot",
+    "register",
     "save",
     "transform_view",
     "tune",

@@ -7,11 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from fuzz_models import encode
 
 import crossview as cv
 from crossview import _progress
-from crossview.persistence import ModelFileError, load, save
+from crossview.files import ModelFileError, load, save
 from crossview.recognition import engines, gallery
 from crossview.recognition.arrays import GrowingArray
 from crossview.recognition.engines import ExactSearch
@@ -407,9 +408,8 @@ def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
 
 
 def test_files_are_in_the_format_of_safetensors(indexed, tmp_path):
-    numpy = pytest.importorskip("safetensors.numpy")
     save(indexed, tmp_path / "model")
-    arrays = numpy.load_file(tmp_path / "model")
+    arrays = safetensors.numpy.load_file(tmp_path / "model")
     np.testing.assert_array_equal(arrays["CrossViewClassifier.gallery_"], indexed.gallery_)
     lists = arrays["CrossViewClassifier.gallery_index_['lists']"]
     np.testing.assert_array_equal(lists, indexed._gallery.index_state["lists"])

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from crossview._backend import cross_product
+from crossview._schema import register
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
 from crossview.embeddings._base import (
@@ -64,6 +65,7 @@ class _Discriminant(Embedding):
         return min(super()._max_components(data), data.n_classes - 1)
 
 
+@register
 class MvDA(_Discriminant):
     r"""Multi-view Discriminant Analysis.
 
@@ -114,6 +116,7 @@ class MvDA(_Discriminant):
         return self._largest_ratios(data, between, within, d, self.reg)
 
 
+@register
 class LDA(MvDA):
     r"""Linear Discriminant Analysis of the pooled samples of all views: `MvDA` with one map for all views.
 
@@ -154,6 +157,7 @@ class LDA(MvDA):
         super().__init__(n_components, reg, coupling, whitening, center, device, progress)
 
 
+@register
 class MvDAVC(MvDA):
     r"""Multi-view Discriminant Analysis with View-Consistency.
 
@@ -228,6 +232,7 @@ class MvDAVC(MvDA):
         return consistency
 
 
+@register
 class MvMDA(_Discriminant):
     r"""Multi-view Modular Discriminant Analysis.
 
@@ -338,6 +343,7 @@ class _PairedDiscriminant(_Discriminant):
         return [gamma * B for gamma, B in zip(weights, scatters, strict=True)]
 
 
+@register
 class GMA(_PairedDiscriminant):
     r"""Generalized Multi-view Analysis; by default Generalized Multi-view LDA.
 
@@ -424,6 +430,7 @@ class GMA(_PairedDiscriminant):
         return self._largest_ratios(data, self._objective(between, pairs), blocks, d, self.reg)
 
 
+@register
 class MULDA(_PairedDiscriminant):
     r"""Multi-view Uncorrelated Linear Discriminant Analysis.
 

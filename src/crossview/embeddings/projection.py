@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
+from crossview._schema import register
 from crossview._types import Array
 from crossview.embeddings._base import N_COMPONENTS, WHITENINGS, SearchSpace
 from crossview.embeddings._data import TrainingData
@@ -15,6 +16,7 @@ from crossview.linalg.samples import Samples
 __all__ = ["PCA"]
 
 
+@register
 class PCA(PooledEmbedding):
     r"""Principal Component Analysis.
 

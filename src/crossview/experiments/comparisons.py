@@ -9,7 +9,7 @@ from typing import Any
 
 from crossview.experiments.cells import Search, Split
 from crossview.experiments.plans import Panel, comparison
-from crossview.persistence import MALFORMED, write_atomically
+from crossview.files import MALFORMED, write_atomically
 
 FILE = "comparison.json"
 """Name of the file in the folder of a report."""

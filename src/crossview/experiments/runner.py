@@ -26,7 +26,7 @@ from crossview.experiments.cells import Cell, fingerprint, key, training_size
 from crossview.experiments.cluster import calls_on_cluster
 from crossview.experiments.store import Record, Store
 from crossview.experiments.tasks import run_cell
-from crossview.persistence import PathLike
+from crossview.files import PathLike
 
 Load: TypeAlias = Callable[[str, dict[str, Any]], Dataset]
 Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from crossview.persistence import PathLike
+from crossview.files import PathLike
 
 _SCHEMA = 2
 _APPLICATION = 0x63765253  # "cvRS", which tells the file from other SQLite databases

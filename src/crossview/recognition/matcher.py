@@ -3,7 +3,7 @@
 import warnings
 from math import ceil
 from threading import RLock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import to_numpy
+from crossview._schema import Schema, number, one_of, register
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import (
@@ -29,6 +30,7 @@ from crossview._validation import (
 )
 from crossview.graphs.approximate import load_faiss
 from crossview.metrics.open_set import largest_threshold
+from crossview.recognition import stored
 from crossview.recognition.gallery import Gallery, SearchOptions
 from crossview.recognition.probabilities import (
     choose_probes,
@@ -49,6 +51,7 @@ GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
 """Plain values that a gallery is stored as."""
 
 
+@register
 class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     """Recognise samples of one view among enrolled samples of another.
 
@@ -126,6 +129,19 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     temperature_: float | None
     temperature_metric_: str | None = None  # None in files of earlier versions
     _gallery: Gallery
+    _schema: ClassVar[Schema] = {
+        "embedding_": stored.embedding,
+        "temperature_": number(1e-300, optional=True),
+        "temperature_metric_??": one_of(None, "euclidean", "cosine"),
+        "gallery_?": "g d",
+        "gallery_labels_?": stored.labels,
+        "gallery_ids_?": stored.ids,
+        "gallery_views_?": stored.views,
+        "gallery_index_?": stored.index,
+        "threshold_?": number(0.0, optional=True),
+        "threshold_metric_?": one_of(None, "euclidean", "cosine"),
+        "threshold_view_?": lambda value, sizes: value in (None, *sizes["names"]),
+    }
 
     def __init__(
         self,

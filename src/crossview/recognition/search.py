@@ -4,7 +4,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -17,6 +17,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import Advance, progress, silent
+from crossview._schema import Schema, register
 from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array, Indices
@@ -30,6 +31,7 @@ from crossview._validation import (
     warn_of_kernel_matrices,
 )
 from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
+from crossview.recognition import stored
 from crossview.recognition.candidates import SCORERS, Candidate, Fold, Params, Scorer, SharedFit, shared_fits, steps
 from crossview.recognition.committee import Committee
 from crossview.recognition.score_file import Score, ScoreFile, fingerprint
@@ -46,6 +48,7 @@ _LEAD = 0.03  # of the best setting after no fold; steps from it that are furthe
 _ALL_COMPONENTS = sys.maxsize  # the number to score where it is not searched for; scores cap it
 
 
+@register
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the parameters of an embedding, or of a pipeline that ends in one, and for the distance.
 
@@ -136,6 +139,21 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> search.best_params_["viewpca__n_components"]
     20
     """
+
+    _schema: ClassVar[Schema] = {
+        "estimator": stored.searchable,
+        "param_grid": stored.settings,
+        "folds_of_": str,
+        "n_splits_": int,
+        "cv_results_": stored.results,
+        "best_index_": stored.rows,
+        "best_params_": lambda value, sizes: stored.settings([value], sizes),
+        "best_score_": float,
+        "held_out_score_": float,
+        "best_metric_": str,
+        "members_": stored.rows,
+        "best_estimator_?": stored.embedding,
+    }
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import time
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -34,8 +35,8 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import crossview as cv
-from crossview.persistence import ModelFileError, _files, _models, load, save
-from crossview.persistence._table import TABLE
+from crossview._schema import KNOWN
+from crossview.files import ModelFileError, load, save
 
 confined = pytest.mark.skipif(sys.platform != "linux", reason="needs limits of memory and time")
 
@@ -52,8 +53,7 @@ def assert_same(first, second):
     """Equal to the last bit, whatever the objects are made of."""
     assert type(first) is type(second)
     if isinstance(first, np.ndarray):
-        assert first.dtype == second.dtype
-        assert first.shape == second.shape
+        assert (first.dtype, first.shape) == (second.dtype, second.shape)
         if first.dtype == object:
             assert_same(first.tolist(), second.tolist())
         else:
@@ -80,6 +80,15 @@ def assert_same_latents(model, again, arrays):
         assert a.tobytes() == b.tobytes()
 
 
+def assert_kept(model, folder, arrays=None):
+    """A file keeps a model and what it does."""
+    again = through_a_file(model, folder)
+    assert_same(model, again)
+    if arrays is not None:
+        assert_same_latents(model, again, arrays)
+    return again
+
+
 PIPELINE = make_pipeline(cv.ViewScaler(), cv.ViewPCA(), cv.MvHE())
 GRID = {"viewscaler__by": ["view"], "viewpca__n_components": [3, 4], "mvhe__n_components": [2]}
 SEARCH = cv.EmbeddingSearchCV(PIPELINE, GRID, n_folds=2)
@@ -88,23 +97,12 @@ SEARCH = cv.EmbeddingSearchCV(PIPELINE, GRID, n_folds=2)
 
 
 @pytest.mark.parametrize("model", [*ALL, *COUPLED, *ALTERNATIVES], ids=repr)
-def test_fitted_models(model, tmp_path):
+def test_methods(model, tmp_path):
     arrays, _ = make_for(model)
+    assert repr(assert_kept(model, tmp_path)) == repr(model)
     model = clone(model).fit(cv.Views(arrays, names=["photo", "sketch"]), Y)
-    again = through_a_file(model, tmp_path)
-    assert_same(model, again)
-    assert_same_latents(model, again, arrays)
+    again = assert_kept(model, tmp_path, arrays)
     assert again.score(arrays, Y) == model.score(arrays, Y)
-
-
-@pytest.mark.parametrize("members", [1, 3])
-def test_a_search_over_couplings(members, tmp_path):
-    grid = {"mvhe__coupling": [0.0, 4.0, np.inf], "mvhe__whitening": [None, 0.5], "mvhe__n_components": [2]}
-    pipeline = make_pipeline(cv.ViewScaler(), cv.MvHE())
-    search = cv.EmbeddingSearchCV(pipeline, grid, n_folds=2, members=members).fit(SAME_SIZES, Y)
-    again = through_a_file(search, tmp_path)
-    assert_same(search, again)
-    assert_same_latents(search, again, SAME_SIZES)
 
 
 @pytest.mark.parametrize("method", cv.METHODS)
@@ -119,26 +117,6 @@ def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path)
         assert_same_latents(model, again, views[rows].arrays)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        *ALL,
-        *COUPLED,
-        *ALTERNATIVES,
-        cv.ViewScaler(),
-        cv.ViewPCA(3, False),
-        cv.ViewKernel(),
-        cv.Committee([cv.MvHE(2)]),
-        SEARCH,
-    ],
-    ids=repr,
-)
-def test_unfitted_models(model, tmp_path):
-    again = through_a_file(model, tmp_path)
-    assert repr(again) == repr(model)
-    assert_same(model, again)
-
-
 def test_devices_are_not_saved(tmp_path):
     model = cv.Contrastive(2, max_epochs=1, device="cpu").fit(ARRAYS, Y)
     assert through_a_file(model, tmp_path).device is None
@@ -146,22 +124,19 @@ def test_devices_are_not_saved(tmp_path):
 
 @pytest.mark.parametrize("pooled", [True, False])
 def test_preprocessing_and_pipelines(pooled, tmp_path):
+    scaler = cv.ViewScaler(pooled=pooled)
     for model in (
-        cv.ViewScaler("feature", pooled),
+        scaler,
         cv.ViewScaler("view", pooled),
         cv.ViewPCA(3, pooled),
-        make_pipeline(cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled), cv.KMvHE(2)),
-        make_pipeline(cv.ViewScaler(pooled=pooled), cv.ViewKernel(), cv.MvDA(2)),
-        cv.Committee([make_pipeline(cv.ViewScaler(pooled=pooled), cv.KMvHE(2)), cv.MvDA(3)]),
-        make_pipeline(
-            cv.ViewScaler(pooled=pooled), "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])
-        ),
+        cv.ViewKernel(),
+        make_pipeline(scaler, cv.ViewPCA(3, pooled), cv.KMvHE(2)),
+        make_pipeline(scaler, cv.ViewKernel(), cv.MvDA(2)),
+        cv.Committee([make_pipeline(scaler, cv.KMvHE(2)), cv.MvDA(3)]),
+        make_pipeline(scaler, "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])),
     ):
-        for fitted in (clone(model).fit(SAME_SIZES, Y), clone(model)):
-            again = through_a_file(fitted, tmp_path)
-            assert_same(fitted, again)
-        model.fit(SAME_SIZES, Y)
-        assert_same_latents(model, through_a_file(model, tmp_path), SAME_SIZES)
+        assert_kept(clone(model), tmp_path)
+        assert_kept(clone(model).fit(SAME_SIZES, Y), tmp_path, SAME_SIZES)
 
 
 def test_one_object_stays_one(tmp_path):
@@ -171,6 +146,11 @@ def test_one_object_stays_one(tmp_path):
     search = cv.EmbeddingSearchCV(cv.KCCA(2, random_state=random), {"reg": [0.1]}, random_state=random)
     again = through_a_file(search, tmp_path)
     assert again.random_state is again.estimator.random_state
+
+
+def test_galleries_of_several_matchers_stay_apart(tmp_path):
+    matchers = [cv.CrossViewClassifier(cv.MvDA(2), calibration_folds=None).fit(ARRAYS, Y + k) for k in range(5)]
+    assert_same(matchers, through_a_file(cv.MvHE(beta=matchers), tmp_path).beta)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +164,7 @@ def test_one_object_stays_one(tmp_path):
         np.arange(12.0).reshape(3, 4)[:, ::2],
         np.arange(6, dtype=">i2"),
         np.array([], dtype=np.float32),
+        np.empty((0, 10**8)),
         np.array([1, "a", None, (2.5, [np.float32(0.1)])], dtype=object),
         np.array([1.5, np.nan, -np.inf, -0.0], dtype=np.float16),
         np.array([True, False]),
@@ -220,62 +201,49 @@ def test_kernels_and_their_parameters(model, tmp_path):
         assert_same(clone(model).fit(ARRAYS, Y).landmarks_, again.fit(ARRAYS, Y).landmarks_)
 
 
-def test_columns_and_image_sizes(tmp_path):
+def test_precomputed_kernels(tmp_path):
+    K = [X @ X.T for X in ARRAYS]
+    assert_kept(cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit(K, Y), tmp_path, K)
+
+
+def test_columns_image_sizes_and_frames(tmp_path):
     columns = [list("abcdef"), None]
     views = cv.Views(SAME_SIZES, feature_names=columns, image_shape=(2, 3))
     for model in (cv.MvHE(2), cv.KMvHE(2), cv.ViewScaler(), cv.ViewPCA(2), cv.ViewKernel(), cv.Committee([cv.MvDA()])):
         again = through_a_file(model.fit(views, Y), tmp_path)
-        assert again.feature_names_ == columns
-        assert again.image_shape_ == (2, 3)
-
-
-def test_the_choice_of_frames_is_not_saved(tmp_path):
-    for model in (cv.MvHE(2), cv.MvHE(2).fit(ARRAYS, Y)):
+        assert (again.feature_names_, again.image_shape_) == (columns, (2, 3))
+    for model in (cv.MvHE(2), cv.MvHE(2).fit(ARRAYS, Y)):  # the choice of frames is not saved
         file = encode(model)
         assert encode(model.set_output(transform="pandas")) == file
         assert through_a_file(model, tmp_path)._output is None
 
 
-def test_precomputed_kernels(tmp_path):
-    K = [X @ X.T for X in ARRAYS]
-    model = cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit(K, Y)
-    assert_same_latents(model, through_a_file(model, tmp_path), K)
-
-
 def test_searches(tmp_path):
     grid = {"reg": np.logspace(-2, 0, 2), "n_components": range(2, 4)}
     folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
+    couplings = {"mvhe__coupling": [0.0, 4.0, np.inf], "mvhe__whitening": [None, 0.5], "mvhe__n_components": [2]}
     for search in (
         cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
         cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
+        cv.EmbeddingSearchCV(cv.MvHE(2), {"coupling": np.array([0.0, np.inf])}, n_folds=2),
+        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2),
+        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2, members=3),
         clone(SEARCH),
         clone(SEARCH).set_params(members=2),
     ):
         search.fit(SAME_SIZES, Y)
-        again = through_a_file(search, tmp_path)
-        assert_same(search, again)
-        assert_same_latents(search, again, SAME_SIZES)
+        again = assert_kept(search, tmp_path, SAME_SIZES)
         assert again.score(SAME_SIZES, Y) == search.score(SAME_SIZES, Y)
-    assert_same(search, through_a_file(search.set_params(cv=LeaveOneGroupOut()), tmp_path))
+    matcher = cv.CrossViewClassifier(search).fit(SAME_SIZES, Y)
+    assert_same(matcher, through_a_file(matcher, tmp_path))
 
 
-@pytest.mark.parametrize(
-    "splitter",
-    [
-        cv.ClassSplit(0.5, 3, 0),
-        cv.SampleSplit(2),
-        GroupKFold(3),
-        GroupShuffleSplit(3, test_size=0.3),
-        KFold(3, shuffle=True, random_state=1),
-        LeaveOneGroupOut(),
-        ShuffleSplit(3),
-        StratifiedGroupKFold(3),
-        StratifiedKFold(3),
-        StratifiedShuffleSplit(3, train_size=0.5),
-        [(np.arange(5), np.arange(5, 10))],
-    ],
-    ids=lambda splitter: type(splitter).__name__,
-)
+SPLITTERS = [cv.ClassSplit(0.5, 3, 0), cv.SampleSplit(2), GroupKFold(3), GroupShuffleSplit(3, test_size=0.3)]
+SPLITTERS += [KFold(3, shuffle=True, random_state=1), LeaveOneGroupOut(), ShuffleSplit(3), StratifiedGroupKFold(3)]
+SPLITTERS += [StratifiedKFold(3), StratifiedShuffleSplit(3, train_size=0.5), [(np.arange(5), np.arange(5, 10))]]
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda splitter: type(splitter).__name__)
 def test_splitters(splitter, tmp_path):
     search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=splitter)
     assert_same(search, through_a_file(search, tmp_path))
@@ -296,23 +264,14 @@ def test_splitters(splitter, tmp_path):
 def test_classifier(classes, tmp_path):
     labels = classes[Y]
     model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(pooled=False), cv.KMvHE(2)))
-    assert_same(model, through_a_file(model, tmp_path))
-    model.fit(ARRAYS, labels)
-    assert_same(model, through_a_file(model, tmp_path))
-    model.enroll(ARRAYS[1], labels, 1, ids=[f"sample \u00e4 {k}" for k in range(len(labels))])
-    assert_same(model, through_a_file(model, tmp_path))
-    model.calibrate(ARRAYS[1], labels, 1, 0.3)
-    again = through_a_file(model, tmp_path)
-    assert_same(model, again)
+    assert_kept(model, tmp_path)
+    assert_kept(model.fit(ARRAYS, labels), tmp_path)
+    assert_kept(model.enroll(ARRAYS[1], labels, 1, ids=[f"sample \u00e4 {k}" for k in range(len(labels))]), tmp_path)
+    again = assert_kept(model.calibrate(ARRAYS[1], labels, 1, 0.3), tmp_path)
     assert_same(model.predict(ARRAYS[1], 1), again.predict(ARRAYS[1], 1))
     assert_same(model.predict_proba(ARRAYS[1]), again.predict_proba(ARRAYS[1]))
     with pytest.raises(ValueError, match="must be of the same kind"):
         again.enroll(ARRAYS[0], Y if classes.dtype.kind in "OU" else Y.astype(str))
-
-
-def test_a_classifier_of_a_search(tmp_path):
-    model = cv.CrossViewClassifier(clone(SEARCH).set_params(members=2)).fit(SAME_SIZES, Y)
-    assert_same(model, through_a_file(model, tmp_path))
 
 
 def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
@@ -329,32 +288,20 @@ def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
         assert tree["fitted"]["embedding_"]["$"] == "same"
 
 
-def test_references_to_objects_lead_to_complete_ones(tmp_path):
-    model = cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
-    tree, arrays = unforge(encode(model))
-    assert tree["fitted"]["embedding_"] == {"$": "same", "object": 0}
-    for number in (1, -1, 10**6, "0", 0.0, True, None, [0]):
-        tree["fitted"]["embedding_"]["object"] = number
-        refuse(tmp_path / "model", forge(tree, arrays))
-    tree["fitted"]["embedding_"] = {"$": "same"}
-    refuse(tmp_path / "model", forge(tree, arrays))
-    endless = cv.Committee([])
-    endless.members = [endless]
-    with pytest.raises(ValueError, match="nested too deeply, or contains itself"):
-        save(endless, tmp_path / "model")
+def test_what_committees_usually_share_is_saved(tmp_path):
+    scaler = cv.ViewScaler().fit(SAME_SIZES)
+    pca = cv.ViewPCA(3).fit(scaler.transform(SAME_SIZES))
+    members = [make_pipeline(scaler, pca, cv.MvDA(2)) for _ in range(200)]
+    committee = cv.Committee(members).fit(SAME_SIZES, Y)
+    assert_same_latents(committee, through_a_file(make_pipeline(committee), tmp_path), SAME_SIZES)
 
 
-def test_what_is_frozen_is_a_model(tmp_path):
-    for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassSplit(2)):
-        refuse(tmp_path / "model", encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
+ODD = [{"\ud800": np.ones(2)}, "\ud800\0", {"": {}}, 10**4000, -0.0, float("nan"), ((),), np.array([np.nan, 1.0])]
 
 
-def test_every_estimator_and_splitter_of_the_package_is_in_the_table():
-    public = [getattr(cv, name) for name in cv.__all__]
-    known = [cls for cls, _, _ in TABLE.values()]
-    for cls in (cls for cls in public if isinstance(cls, type)):
-        if issubclass(cls, BaseEstimator) or hasattr(cls, "get_n_splits"):
-            assert cls in known
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
+def test_unusual_values(value, tmp_path):
+    assert_same(value, through_a_file(cv.MvHE(beta=value), tmp_path).beta)
 
 
 def test_a_parameter_that_an_older_version_did_not_have_takes_its_default(content, tmp_path):
@@ -362,17 +309,6 @@ def test_a_parameter_that_an_older_version_did_not_have_takes_its_default(conten
     del tree["params"]["beta"]
     (tmp_path / "model").write_bytes(forge(tree, arrays))
     assert load(tmp_path / "model").beta == cv.MvHE().beta
-
-
-def test_files_of_earlier_versions_are_read(tmp_path):
-    search = cv.EmbeddingSearchCV(cv.MvDA(), {"n_components": [1, 2]}).fit(ARRAYS, Y)
-    (tmp_path / "search").write_bytes(forged(search, "params", "progress", to=True))
-    assert load(tmp_path / "search").get_params()["progress"] is False
-    matcher = cv.CrossViewClassifier(cv.MvDA(2), calibration_folds=None).fit(ARRAYS, Y)
-    tree, arrays = unforge(encode(matcher))
-    assert tree["fitted"].pop("gallery_index_") is None
-    (tmp_path / "matcher").write_bytes(forge(tree, arrays))
-    np.testing.assert_array_equal(load(tmp_path / "matcher").predict(ARRAYS), matcher.predict(ARRAYS))
 
 
 def test_the_same_model_gives_the_same_file(tmp_path):
@@ -391,7 +327,62 @@ def test_a_large_search_is_a_small_file(tmp_path):
     assert (tmp_path / "model").stat().st_size < 200_000
 
 
-# What cannot.
+# Classes.
+
+
+class Timed(cv.MvHE):
+    _schema: ClassVar = {**cv.MvHE._schema, "seconds_": float, "spreads_": ["D"]}
+
+    def __init__(self, n_components="auto", unit="s"):
+        super().__init__(n_components)
+        self.unit = unit
+
+    def fit(self, views, y=None):
+        super().fit(views, y)
+        self.seconds_, self.spreads_ = 1.5, [X.std(axis=0) for X in cv.Views(views).arrays]
+        return self
+
+
+def test_every_estimator_and_splitter_of_the_package_is_known():
+    known = {entry.cls for entry in KNOWN.values()}
+    for cls in (getattr(cv, name) for name in cv.__all__):
+        if isinstance(cls, type) and (issubclass(cls, BaseEstimator) or hasattr(cls, "get_n_splits")):
+            assert cls in known
+
+
+def test_a_class_of_the_user_needs_to_be_registered(tmp_path, monkeypatch):
+    model = make_pipeline(cv.ViewScaler(), Timed(2, unit="ms")).fit(SAME_SIZES, Y)
+    message = r"Timed, which cannot be saved: register its class with crossview\.register"
+    for unknown in (model, Timed()):
+        with pytest.raises(ValueError, match=message):
+            save(unknown, tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr("crossview._schema.KNOWN", KNOWN)
+        patch.setitem(KNOWN, "Timed", None)  # so that it is removed again
+        del KNOWN["Timed"]
+        assert cv.register(Timed) is Timed
+        cv.register(Timed)  # as a notebook does that is run again
+        again = assert_kept(model, tmp_path, SAME_SIZES)
+        assert (again[-1].seconds_, again[-1].unit) == (1.5, "ms")
+        forgery = forged(model, "params", "steps", 1, "items", 1, "fitted", "seconds_", to="long")
+        refuse(tmp_path / "forgery", forgery, r"Timed\.seconds_ is invalid")
+        model[-1].minutes_ = 1.0
+        with pytest.raises(ValueError, match=r"Timed\.minutes_ is not part of a model, as Timed\._schema does not"):
+            save(model, tmp_path / "forgery")
+    with pytest.raises(ModelFileError, match=r"not made of 'Timed': register .* with crossview\.register"):
+        load(tmp_path / "model")
+
+
+def test_what_is_registered_is_an_estimator_with_a_name_of_its_own():
+    for other in (1, BaseEstimator, Timed(), lambda: None):
+        with pytest.raises(TypeError, match="register takes a subclass of an estimator of crossview"):
+            cv.register(other)
+    with pytest.raises(ValueError, match=r"crossview\.embeddings\.hybrid has registered another MvHE: rename"):
+        cv.register(type("MvHE", (cv.MvHE,), {}))
+    assert KNOWN["MvHE"].cls is cv.MvHE
+
+
+# What cannot be saved.
 
 
 def my_kernel(x, z):
@@ -400,23 +391,23 @@ def my_kernel(x, z):
 
 @pytest.mark.parametrize("kernel", [my_kernel, lambda x, z: float(x @ z), np.dot], ids=["function", "lambda", "numpy"])
 def test_functions_as_kernels_are_refused(kernel, tmp_path):
-    for model in (cv.KMvHE(2, kernel=kernel), cv.KMvHE(2, kernel=kernel).fit(ARRAYS, Y)):
+    model = cv.KMvHE(2, kernel=kernel)
+    for one in (model, clone(model).fit(ARRAYS, Y), make_pipeline(cv.ViewScaler(), cv.KCCA(kernel=kernel))):
         with pytest.raises(ValueError, match=r"kernel is the function .* cannot be saved: use one of .*rbf"):
-            save(model, tmp_path / "model")
-    with pytest.raises(ValueError, match=r"\.kernel is the function"):
-        save(make_pipeline(cv.ViewScaler(), cv.KCCA(kernel=kernel)), tmp_path / "model")
+            save(one, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 
-class Foreign(cv.MvHE):
-    pass
+ITSELF = cv.MvHE()
+ITSELF.beta = [ITSELF]
+ENDLESS = cv.Committee([])
+ENDLESS.members = [ENDLESS]
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         (GridSearchCV(cv.MvHE(), {"beta": [0.1]}), r"GridSearchCV is a .* save best_estimator_"),
-        (Foreign(), "Foreign is a "),
         (Pipeline([("model", cv.MvHE())], memory="cache"), "memory is a cache"),
         (cv.MvHE(n_components=1 + 2j), r"n_components is a builtins\.complex"),
         (cv.KMvHE(kernel_params={True: 1}), "has the key True"),
@@ -426,13 +417,16 @@ class Foreign(cv.MvHE):
         (cv.MvHE(beta=np.ma.ones(2)), "MaskedArray"),
         (cv.MvHE(beta=np.zeros(2, dtype=[("a", float)])), "beta is a numpy"),
         (cv.MvHE(beta=np.array(None, dtype=object)), "cannot be saved"),
-        (cv.MvHE(beta=np.empty((0, 10**8))), "invalid shape"),
         (cv.MvHE(beta=np.complex128(1)), r"beta is a numpy\.complex128"),
         (cv.MvHE(beta=np.ones(2, dtype=complex)), r"beta is a numpy\.ndarray of complex128, .* use numbers"),
         (cv.MvHE(beta=np.ones(2, dtype="M8[s]")), r"beta is a numpy\.ndarray of datetime64"),
         (cv.MvHE(beta=10**5000), "cannot be saved"),
+        (cv.MvHE(beta=[0] * 10**6), "more than a million values: save best_estimator_ of a large search"),
+        (cv.MvHE(beta="x" * 17 * 2**20), "more than 16 MiB .* save best_estimator_ of a large search"),
+        (ITSELF, "nested too deeply, or contains itself"),
+        (ENDLESS, "nested too deeply, or contains itself"),
     ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+    ids=range(18),
 )
 def test_what_a_file_cannot_hold_is_refused(model, message, tmp_path):
     with pytest.raises(ValueError, match=message):
@@ -440,25 +434,9 @@ def test_what_a_file_cannot_hold_is_refused(model, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-ODD = [{"\ud800": np.ones(2)}, "\ud800\0", {"": {}}, 10**4000, -0.0, float("nan"), ((),)]
-
-
-@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
-def test_unusual_values(value, tmp_path):
-    model = cv.MvHE(beta=value)
-    assert_same(model, through_a_file(model, tmp_path))
-
-
 def test_only_estimators_are_saved(tmp_path):
     with pytest.raises(TypeError, match="save takes an estimator, got list"):
         save([cv.MvHE()], tmp_path / "model")
-
-
-def test_a_model_that_holds_itself_is_refused(tmp_path):
-    model = cv.MvHE()
-    model.beta = [model]
-    with pytest.raises(ValueError, match="cannot be saved"):
-        save(model, tmp_path / "model")
 
 
 # Files.
@@ -483,14 +461,7 @@ def test_folders_and_links(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelFileError, match="is not a file"):
-        load(tmp_path / "pipe")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_pipes_and_devices_are_not_replaced(tmp_path):
+def test_pipes_and_devices_are_neither_replaced_nor_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     for name in ("pipe", "link"):
@@ -498,6 +469,8 @@ def test_pipes_and_devices_are_not_replaced(tmp_path):
             save(cv.MvHE(), tmp_path / name)
         with pytest.raises(OSError, match="is a device, a pipe or a socket"):
             cv.export_onnx(cv.MvHE(2).fit(ARRAYS, Y), 0, tmp_path / name)
+        with pytest.raises(ModelFileError, match="is not a file"):
+            load(tmp_path / name)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
 
@@ -535,31 +508,18 @@ def test_reading_needs_no_right_to_write(tmp_path):
 
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])
-def test_an_exception_leaves_the_old_file(function, tmp_path, monkeypatch):
-    save(cv.MvHE(3), tmp_path / "model")
-
-    def fail(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, function, fail)
-        with pytest.raises(KeyboardInterrupt):
-            save(cv.MvHE(4), tmp_path / "model")
-    assert load(tmp_path / "model").n_components == 3
-    assert list(tmp_path.iterdir()) == [tmp_path / "model"]
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS])
-def test_a_file_that_cannot_be_written_is_named_with_the_fix(code, tmp_path, monkeypatch):
+@pytest.mark.parametrize("code", [None, errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_an_exception_leaves_the_old_file(code, function, tmp_path, monkeypatch):
     path = tmp_path / "model"
     save(cv.MvHE(3), path)
 
     def fail(*arguments):
-        raise OSError(code, os.strerror(code))
+        raise KeyboardInterrupt if code is None else OSError(code, os.strerror(code))
 
+    message = None if code is None else rf"cannot write .*model \({os.strerror(code)}\): check free space"
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail)
-        with pytest.raises(OSError, match=rf"cannot write .*model \({os.strerror(code)}\): check free space") as caught:
+        patch.setattr(os, function, fail)
+        with pytest.raises(KeyboardInterrupt if code is None else OSError, match=message) as caught:
             save(cv.MvHE(4), path)
     assert isinstance(caught.value, PermissionError) == (code == errno.EACCES)
     assert load(path).n_components == 3
@@ -628,11 +588,10 @@ def test_a_kill_leaves_the_old_file_or_the_new(tmp_path):
 import sys, itertools
 import numpy as np
 import crossview as cv
-from crossview.persistence import save
 rng = np.random.default_rng(0)
 models = [cv.CCA(d).fit([rng.normal(size=(300, 200)) for _ in range(2)]) for d in (50, 60)]
 for model in itertools.cycle(models):
-    save(model, sys.argv[1])
+    cv.save(model, sys.argv[1])
 """
     path, rng = tmp_path / "model", np.random.default_rng(0)
     for _ in range(3):
@@ -670,6 +629,17 @@ def refuse(path, content, message=None):
     assert str(path) in str(caught.value)
 
 
+def forged(model, *way, to):
+    """The file of a model, with another value where the way leads to."""
+    tree, arrays = unforge(encode(model))
+    holder = tree
+    for key in way[:-1]:
+        holder = holder[key]
+    holder[way[-1]] = to
+    text = json.dumps(tree)
+    return forge(text, {name: X for name, X in arrays.items() if json.dumps(name) in text})
+
+
 def assert_outcomes(folder, expected):
     """Loading the files of a folder ends as expected, and takes little memory and time."""
     outcomes, megabytes, seconds = load_confined(*folder.iterdir())
@@ -685,6 +655,13 @@ def test_truncated_files(content, tmp_path):
     refuse(tmp_path / "model", content + b"\n", "is damaged")
 
 
+def test_the_digest_covers_every_byte(content, tmp_path):
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        refuse(tmp_path / "model", damaged)
+
+
 @confined
 @pytest.mark.parametrize("kind", ["damaged", "forged"])
 def test_a_sample_of_the_files_of_fuzz_models(kind):
@@ -696,22 +673,19 @@ def test_a_sample_of_the_files_of_fuzz_models(kind):
     assert seconds < SECONDS
 
 
-def test_newer_versions_are_refused_by_name(content, tmp_path):
+ZEROS = "0" * 64
+
+
+def test_other_versions_and_formats_are_refused_by_name(content, tmp_path):
     tree, arrays = unforge(content)
     path = tmp_path / "model"
     message = rf"was written by crossview 2\.1\.0, this is {cv.__version__}: upgrade"
     refuse(path, forge(tree, arrays, "2.1.0"), message)
-    refuse(path, seal({"__metadata__": {"crossview": f"format=3 version=2.1.0 sha256={ZEROS} something new"}}), message)
+    refuse(path, seal({"__metadata__": {"crossview": f"format=4 version=2.1.0 sha256={ZEROS} something new"}}), message)
     path.write_bytes(forge(tree, arrays, "0.99.0rc1"))
     assert load(path).n_components == 1
-
-
-def test_older_formats_are_refused_by_name(content, tmp_path):
-    old = bytes(content).replace(b"format=2 ", b"format=1 ", 1)
-    refuse(tmp_path / "model", old, rf"was written by crossview {cv.__version__}, in a format .* fit the model again")
-
-
-ZEROS = "0" * 64
+    old = content.replace(b"format=3 ", b"format=2 ", 1)
+    refuse(path, old, rf"was written by crossview {cv.__version__}, in a format .* fit the model again")
 
 
 @pytest.mark.parametrize(
@@ -719,15 +693,15 @@ ZEROS = "0" * 64
     [
         "",
         "\n",
-        "format=2",
-        "format=2 version= sha256= ",
+        "format=3",
+        "format=3 version= sha256= ",
         f"format=0 version=0.1.0 sha256={ZEROS[1:]} {{}}",
-        f"format=2 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
+        f"format=3 version=0.1.0 sha256={ZEROS[1:]}g {{}}",
         f"format=one version=0.1.0 sha256={ZEROS} {{}}",
         f"format=-1 version=0.1.0 sha256={ZEROS} {{}}",
-        f"format=2 version=x sha256={ZEROS} {{}}",
-        f"format=2 version=0.1.0 sha256={ZEROS} {{}}",
-        "format=2 version=0.1.0" + " " * 1000,
+        f"format=3 version=x sha256={ZEROS} {{}}",
+        f"format=3 version=0.1.0 sha256={ZEROS} {{}}",
+        "format=3 version=0.1.0" + " " * 1000,
         1,
         None,
         [],
@@ -742,17 +716,18 @@ def test_missing_and_damaged_marks_are_refused(mark, content, tmp_path):
     refuse(tmp_path / "model", seal(header, data), "is not a model of crossview")
 
 
-@pytest.mark.parametrize(
-    "length", [0, 1, 2, 7, 10**3, 2**24, 2**31, 2**63, 2**64 - 1], ids=lambda length: f"{length:.0e}"
-)
-def test_headers_of_another_length_are_refused(length, content, tmp_path):
-    refuse(tmp_path / "model", length.to_bytes(8, "little") + content[8:], "is not a model of crossview")
+def test_beginnings_that_are_none_are_refused(content, tmp_path):
+    path = tmp_path / "model"
+    for length in (0, 1, 2, 7, 10**3, 2**24, 2**31, 2**63, 2**64 - 1):
+        refuse(path, length.to_bytes(8, "little") + content[8:], "is not a model of crossview")
+    for header in (b"\xff\xfe{\0}\0", b"\0" * 100, b"{" + b"\xff" * 100):
+        refuse(path, seal(header), "is not a model of crossview")
 
 
 @confined
-def test_large_files_that_are_not_models_are_refused_by_their_first_bytes(tmp_path):
+def test_large_files_that_are_not_models_are_refused_by_their_first_bytes(content, tmp_path):
     largest = (16 * 2**20).to_bytes(8, "little")
-    starts = (b"", b"\x89PNG\r\n\x1a\n", b"PK\x03\x04", largest, b"\x02" + b"\0" * 7 + b"{}")
+    starts = (b"", b"\x89PNG\r\n\x1a\n", b"PK\x03\x04", largest, b"\x02" + b"\0" * 7 + b"{}", content)
     for k, start in enumerate(starts):
         with open(tmp_path / str(k), "wb") as file:
             file.write(start)
@@ -773,14 +748,6 @@ class Touch:
         return os.mkdir, (str(self.path),)
 
 
-def zip_of(**members):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name.replace("__", "."), data)
-    return buffer.getvalue()
-
-
 def test_pickles_are_not_loaded(content, tmp_path):
     tree, arrays = unforge(content)
     proof, path = tmp_path / "proof", tmp_path / "model"
@@ -788,7 +755,10 @@ def test_pickles_are_not_loaded(content, tmp_path):
     pickle.loads(hostile)  # it would do harm
     proof.rmdir()
     refuse(path, hostile, "Pickles are never loaded")
-    refuse(path, zip_of(data__pkl=hostile), "is not a model of crossview")
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("data.pkl", hostile)
+    refuse(path, archive.getvalue(), "is not a model of crossview")
     refuse(path, len(hostile).to_bytes(8, "little") + hostile, "is not a model of crossview")
     refuse(path, forge(hostile.decode("latin-1"), arrays))
     refuse(path, forge(tree, arrays | {"pickle": np.frombuffer(hostile, np.uint8)}), "nothing uses the array 'pickle'")
@@ -799,59 +769,33 @@ def test_pickles_are_not_loaded(content, tmp_path):
     assert not proof.exists()
 
 
-def unknown(name, **more):
-    return {"$": name, "params": {}, "fitted": {}, "items": [], **more}
+PROOF = "the name of a file that nothing may create"
+NAMES = ["os.system", "numpy.load", "crossview.files.save", "type", "getattr", "functools.partial", "subprocess.Popen"]
+NAMES += ["memmap", "Generator", "FunctionTransformer", "crossview.embeddings.hybrid.MvHE", "Embedding", "Views"]
+NAMES += ["__class__", 1]
+HOSTILE = [
+    *(
+        ({"$": name, "params": {"args": PROOF}, "fitted": {}, "items": [PROOF]}, f"not made of {name!r}")
+        for name in NAMES
+    ),
+    *(({"$": name, "params": {}, "fitted": {}, "items": []}, "unhashable") for name in (["MvHE"], {"a": 1})),
+    ({"$": "eval", "items": [f"__import__('os').mkdir({PROOF!r})"]}, "'eval'"),
+    ({"$": "Kernel", "params": {"kernel": {"$": "os.system"}}, "fitted": {}}, r"os\.system"),
+    ({"$": "MvHE", "params": {"self": 1}, "fitted": {}}, "MvHE has no parameter 'self'"),
+    ({"$": "MvHE", "params": {}, "fitted": {"transform_view": PROOF}}, r"MvHE\.transform_view is not part of a model"),
+    ({"$": "float64", "value": [1, [2]]}, "not made of 'float64'"),
+    ({"$": "float64"}, "KeyError: 'value'"),
+    ({"$": "range", "items": [10**18]}, "more than 1000000 numbers"),
+    ({"$": "range", "items": [10**30]}, "OverflowError"),
+    ({"$": "range", "items": [PROOF]}, "TypeError"),
+    ({"$": "Pipeline", "params": {"steps": [], "memory": PROOF}, "fitted": {}}, "memory is a cache"),
+]
 
 
-HOSTILE = {
-    "function": (lambda path: unknown("os.system"), r"not made of 'os\.system'"),
-    "function with arguments": (lambda path: {"$": "os.mkdir", "items": [path]}, r"os\.mkdir"),
-    "function of numpy": (lambda path: unknown("numpy.load"), r"numpy\.load"),
-    "function of crossview": (lambda path: unknown("crossview.persistence.save"), r"persistence\.save"),
-    "eval": (lambda path: {"$": "eval", "items": [f"__import__('os').mkdir({path!r})"]}, "'eval'"),
-    "type": (lambda path: unknown("type"), "'type'"),
-    "getattr": (lambda path: unknown("getattr"), "'getattr'"),
-    "partial": (lambda path: unknown("functools.partial"), "partial"),
-    "process": (lambda path: unknown("subprocess.Popen", params={"args": path}), "Popen"),
-    "memmap": (lambda path: unknown("memmap", params={"filename": path}), "memmap"),
-    "generator": (lambda path: unknown("Generator"), "Generator"),
-    "estimator of scikit-learn": (lambda path: unknown("FunctionTransformer"), "FunctionTransformer"),
-    "path to a class": (lambda path: unknown("crossview.embeddings.hybrid.MvHE"), "hybrid"),
-    "base class": (lambda path: unknown("Embedding"), "Embedding"),
-    "container of the package": (lambda path: unknown("Views"), "Views"),
-    "private name": (lambda path: unknown("__class__"), "__class__"),
-    "name that is a list": (lambda path: unknown(["MvHE"]), "unhashable"),
-    "name that is a dict": (lambda path: unknown({"a": 1}), "unhashable"),
-    "name that is a number": (lambda path: unknown(1), "not made of 1"),
-    "constructor with a function": (
-        lambda path: {"$": "Kernel", "params": {"kernel": unknown("os.system")}, "fitted": {}},
-        r"os\.system",
-    ),
-    "constructor with foreign arguments": (
-        lambda path: {"$": "MvHE", "params": {"self": 1}, "fitted": {}},
-        "MvHE has no parameter 'self'",
-    ),
-    "method in an attribute": (
-        lambda path: {"$": "MvHE", "params": {}, "fitted": {"transform_view": path}},
-        r"MvHE\.transform_view is not part of a model",
-    ),
-    "scalar of a list": (lambda path: {"$": "float64", "value": [1, [2]]}, "not made of 'float64'"),
-    "scalar without a value": (lambda path: {"$": "float64"}, "KeyError: 'value'"),
-    "range without an end": (lambda path: {"$": "range", "items": [10**18]}, "more than 1000000 numbers"),
-    "range that cannot be counted": (lambda path: {"$": "range", "items": [10**30]}, "OverflowError"),
-    "range of text": (lambda path: {"$": "range", "items": [path]}, "TypeError"),
-    "pipeline with a cache": (
-        lambda path: {"$": "Pipeline", "params": {"steps": [], "memory": path}, "fitted": {}},
-        "memory is a cache",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_files_are_refused_and_nothing_is_run(kind, content, tmp_path):
-    build, message = HOSTILE[kind]
-    proof, path = tmp_path / "proof", tmp_path / "model"
-    hostile = build(str(proof))
+@pytest.mark.parametrize(("hostile", "message"), HOSTILE, ids=lambda value: str(value)[:30])
+def test_hostile_files_are_refused_and_nothing_is_run(hostile, message, content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model"
     for place in ("parameter", "list", "dict", "projections_", "all"):
         tree, arrays = unforge(content)
         match place:
@@ -866,7 +810,6 @@ def test_hostile_files_are_refused_and_nothing_is_run(kind, content, tmp_path):
             case "all":
                 tree, arrays = hostile, {}
         refuse(path, forge(tree, arrays), message)
-        assert not proof.exists()
         assert os.listdir(tmp_path) == ["model"]
 
 
@@ -890,6 +833,7 @@ def test_hostile_files_are_refused_and_nothing_is_run(kind, content, tmp_path):
         {"dtype": "F32"},
         {"dtype": "O"},
         {"dtype": "C64"},
+        {"dtype": "BF16"},
         {"dtype": ["F64"]},
         {"dtype": "__import__('os').system('true')"},
         {"data_offsets": [0, 10**15]},
@@ -899,7 +843,7 @@ def test_hostile_files_are_refused_and_nothing_is_run(kind, content, tmp_path):
         {"data_offsets": ["0", "16"]},
         {"data_offsets": None},
     ],
-    ids=range(25),
+    ids=range(26),
 )
 def test_arrays_that_are_not_there_in_full_are_refused(entry, content, tmp_path):
     for name in unforge(content)[1]:
@@ -916,17 +860,16 @@ def test_arrays_are_there_once_and_are_used(content, tmp_path):
     header, data = split(content)
     first, second = (header[f"MvHE.projections_[{v}]"] for v in (0, 1))
     first["data_offsets"], header["MvHE.projections_[1]"] = second["data_offsets"], second
-    refuse(path, seal(header, data), "is incomplete")
+    refuse(path, seal(header, data))
     tree, arrays = unforge(content)
-    tree["fitted"]["projections_"][1]["array"] = "nowhere"
-    refuse(path, forge(tree, arrays), "KeyError: 'nowhere'")
-    tree["fitted"]["projections_"][1]["array"] = ["a"]
-    refuse(path, forge(tree, arrays), "unhashable")
+    for name, message in (("nowhere", "KeyError: 'nowhere'"), (["a"], "unhashable")):
+        tree["fitted"]["projections_"][1]["array"] = name
+        refuse(path, forge(tree, arrays), message)
     tree["fitted"]["projections_"][1] = tree["fitted"]["projections_"][0]
     refuse(path, forge(tree, arrays), "nothing uses the array")
 
 
-def test_text_and_truth_values_are_checked(tmp_path):
+def test_text_truth_values_and_kinds_of_numbers_are_checked(tmp_path):
     path = tmp_path / "model"
     save(cv.MvHE(beta=np.array(["ab", "c"]), center=np.array([True, False])), path)
     assert load(path).beta.tolist() == ["ab", "c"]
@@ -935,6 +878,9 @@ def test_text_and_truth_values_are_checked(tmp_path):
         refuse(path, forge(tree, arrays | {"MvHE.beta": codes}))
     flags = np.array([1, 2], np.uint8).view(bool)
     refuse(path, forge(tree, arrays | {"MvHE.center": flags}), "truth values other than 0 and 1")
+    header, data = split(forge(tree, arrays | {"MvHE.center": np.array([1.0])}))
+    header["MvHE.center"]["dtype"] = "C64"
+    refuse(path, seal(header, data), r"complex64|C64")
 
 
 @pytest.mark.parametrize(
@@ -945,9 +891,34 @@ def test_descriptions_that_are_none_are_refused(text, tmp_path):
     refuse(tmp_path / "model", seal(text.encode()), "is not a model of crossview")
 
 
-def test_headers_that_are_not_text_are_refused(tmp_path):
-    for header in (b"\xff\xfe{\0}\0", b"\0" * 100, b"{" + b"\xff" * 100):
-        refuse(tmp_path / "model", seal(header), "is not a model of crossview")
+def test_the_object_must_be_an_estimator(tmp_path):
+    for tree in (1, [], {}, {"$": "KFold", "params": {}, "fitted": {}}, {"$": "tuple", "items": []}):
+        refuse(tmp_path / "model", forge(tree, {}), "is not an estimator")
+
+
+def test_keys_are_there_once(content, tmp_path):
+    tree, arrays = unforge(content)
+    text = json.dumps(tree)
+    for old in ('"$": "MvHE"', '"params"', '"view_names_"'):
+        twice = f"{old}: 1, {old}" if ":" not in old else f"{old}, {old}"
+        refuse(tmp_path / "model", forge(text.replace(old, twice, 1), arrays), "has a key more than once")
+    header, data = split(content)
+    name = next(name for name in header if name != "__metadata__")
+    doubled = json.dumps(header).replace("{", f"{{{json.dumps(name)}: {json.dumps(header[name])}, ", 1)
+    refuse(tmp_path / "model", seal(doubled.encode(), data))
+
+
+def test_errors_are_one_short_line(content, tmp_path):
+    tree, arrays = unforge(content)
+    tree["params"]["x\n\x1b[2J" + "y" * 10**6] = 1
+    (tmp_path / "model").write_bytes(forge(tree, arrays))
+    with pytest.raises(ModelFileError) as caught:
+        load(tmp_path / "model")
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+
+
+# What takes much memory or time.
 
 
 def test_deep_descriptions_are_refused(content, tmp_path):
@@ -964,7 +935,7 @@ def test_deep_descriptions_are_refused(content, tmp_path):
 @confined
 def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
     before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
-    mark = f'{{"__metadata__":{{"crossview":"format=2 version={cv.__version__} sha256={ZEROS} '
+    mark = f'{{"__metadata__":{{"crossview":"format=3 version={cv.__version__} sha256={ZEROS} '
     items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
     many = [(item, 15) for item in items] + [("{}", 64), (" " * 100, 15), ("[" * 100, 15)]
     for k, (item, megabytes) in enumerate(many):
@@ -991,42 +962,40 @@ def test_descriptions_of_many_values_take_little(outcome, items, tmp_path):
 
 
 @confined
-def test_deep_pipelines_and_committees_take_little(tmp_path):
-    step = '{"$":"tuple","items":["a",%s]}'
-    members = ['{"$":"MvHE","params":{},"fitted":{}}'] * 9_000
-    pipeline = '{"$":"Pipeline","params":{"steps":[%s]},"fitted":{}}'
-    committee = '{"$":"Committee","params":{"members":[%s]},"fitted":{}}'
-    text = pipeline % ",".join(step % member for member in members)
-    for _ in range(15):
-        text = pipeline % (step % text)
-    (tmp_path / "pipeline").write_bytes(forge(text, {}))
-    (tmp_path / "committee").write_bytes(forge(committee % ",".join(members), {}))
-    (tmp_path / "text").write_bytes(forge('{"$":"str","value":[' + '"a",' * 1000 + '"' + "x" * 10**7 + '"]}', {}))
-    assert_outcomes(tmp_path, {"loaded, without a result": 2, "refused": 1})
+def test_many_arrays_take_little(tmp_path):
+    entries = ",".join(f'"{k}":{{"dtype":"F64","shape":[0],"data_offsets":[0,0]}}' for k in range(150_000))
+    mark = f'{{"__metadata__":{{"crossview":"format=3 version={cv.__version__} sha256={ZEROS} {{}}"}},'
+    (tmp_path / "model").write_bytes(seal(f"{mark}{entries}}}".encode()))
+    assert_outcomes(tmp_path, {"refused": 1})
 
 
 SAME = '{"$":"same","object":%d}'
 STEPS = '{"$":"Pipeline","params":{"steps":[%s]},"fitted":{}}'
 STEP = '{"$":"tuple","items":["a",%s]}'
+MEMBERS = '{"$":"Committee","params":{"members":[%s]},"fitted":{}}'
+UNFITTED = '{"$":"MvHE","params":{},"fitted":{}}'
 
 
-def nested(levels, width, inner, wrap):
-    """Levels of objects, each of which holds the one before several times."""
-    text = inner
-    for level in range(levels):
-        text = wrap % ",".join([text, *[SAME % level] * (width - 1)])
-    return text
+@confined
+def test_deep_pipelines_and_committees_take_little(tmp_path):
+    pipeline = STEPS % ",".join([STEP % UNFITTED] * 9_000)
+    for _ in range(15):
+        pipeline = STEPS % (STEP % pipeline)
+    (tmp_path / "pipeline").write_bytes(forge(pipeline, {}))
+    (tmp_path / "committee").write_bytes(forge(MEMBERS % ",".join([UNFITTED] * 9_000), {}))
+    (tmp_path / "text").write_bytes(forge('{"$":"str","value":[' + '"a",' * 1000 + '"' + "x" * 10**7 + '"]}', {}))
+    assert_outcomes(tmp_path, {"loaded, without a result": 2, "refused": 1})
 
 
 @confined
 def test_shared_objects_count_as_often_as_they_are_used(tmp_path):
     """Lists of lists of estimators, which take little in a file, and are checked as a whole at every level."""
-    inner = '{"$":"MvHE","params":{},"fitted":{}}'
-    pipeline = inner
+    pipeline = committee = UNFITTED
     for level in range(45):
         pipeline = STEPS % ",".join([STEP % pipeline, STEP % (SAME % level)])
-    committee = nested(14, 3, inner, '{"$":"Committee","params":{"members":[%s]},"fitted":{}}')
-    wide = STEPS % ",".join([STEP % inner, *[STEP % (SAME % 0)] * 9_000])
+    for level in range(14):
+        committee = MEMBERS % ",".join([committee, SAME % level, SAME % level])
+    wide = STEPS % ",".join([STEP % UNFITTED, *[STEP % (SAME % 0)] * 9_000])
     for level in range(1, 30):
         wide = STEPS % ",".join([STEP % wide, *[STEP % (SAME % level)] * 20])
     for name, text in (("pipeline", pipeline), ("committee", committee), ("wide", wide)):
@@ -1038,138 +1007,67 @@ def test_shared_objects_count_as_often_as_they_are_used(tmp_path):
 def test_shared_galleries_and_views_take_little(tmp_path):
     matcher = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
     tree, arrays = unforge(encode(matcher))
-    names = {key: tree["fitted"][key]["array"] for key in ("gallery_", "gallery_ids_", "gallery_views_")}
-    names |= {"gallery_labels_": tree["fitted"]["gallery_labels_"]["array"]}
     g = 100_000
-    for name in names.values():
+    for key in ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_"):
+        name = tree["fitted"][key]["array"]
         arrays[name] = np.repeat(arrays[name][:1], g, axis=0)
-    ids = np.arange(g).astype("U6")
-    arrays[names["gallery_ids_"]] = ids.view(np.uint32).reshape(g, -1)
+    arrays[tree["fitted"]["gallery_ids_"]["array"]] = np.arange(g).astype("U6").view(np.uint32).reshape(g, -1)
     again = copy.deepcopy(tree)
     again["params"]["embedding"] = again["fitted"]["embedding_"] = {"$": "same", "object": 0}
     (tmp_path / "one").write_bytes(forge(tree, arrays))
     many = {"$": "MvHE", "params": {"beta": [tree, *[again] * 2000]}, "fitted": {}}
     (tmp_path / "galleries").write_bytes(forge(many, arrays))
-    many_views = cv.ViewScaler(pooled=False).fit([SAME_SIZES[0]] * 1000)
-    scaler, arrays = unforge(encode(many_views))
+    scaler, arrays = unforge(encode(cv.ViewScaler(pooled=False).fit([SAME_SIZES[0]] * 1000)))
     steps = [{"$": "tuple", "items": [str(k), {"$": "same", "object": 0}]} for k in range(9_000)]
     text = STEPS % ",".join([STEP % json.dumps(scaler), *map(json.dumps, steps)])
     (tmp_path / "views").write_bytes(forge(text, arrays))
     assert_outcomes(tmp_path, {"loaded": 1, "refused": 2})
 
 
-def test_what_committees_usually_share_is_saved(tmp_path):
-    scaler = cv.ViewScaler().fit(SAME_SIZES)
-    pca = cv.ViewPCA(3).fit(scaler.transform(SAME_SIZES))
-    members = [make_pipeline(scaler, pca, cv.MvDA(2)) for _ in range(200)]
-    committee = cv.Committee(members).fit(SAME_SIZES, Y)
-    assert_same_latents(committee, through_a_file(make_pipeline(committee), tmp_path), SAME_SIZES)
+@confined
+def test_means_that_broadcast_to_many_features_are_refused(content, tmp_path):
+    arrays = {f"MvHE.means_[{v}]": np.zeros(1) for v in (0, 1)}
+    arrays |= {f"MvHE.projections_[{v}]": np.zeros((1, 1)) for v in (0, 1)}
+    attributes = {"n_features_": tuple_of(10**7, 10**7), "n_features_in_": 2 * 10**7}
+    refuse(tmp_path / "model", changed(content, arrays, **attributes), r"MvHE\.means_ .* does not fit")
+    assert (tmp_path / "model").stat().st_size < 2500
+    assert_outcomes(tmp_path, {"refused": 1})
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        (cv.MvHE(2), "projections_"),
-        (cv.MvHE(2), "means_"),
-        (cv.KMvHE(2), "landmarks_"),
-        (cv.KMvHE(2), "offsets_"),
-        (cv.ViewScaler(), "scales_"),
-        (cv.ViewPCA(3), "components_"),
-        (cv.SemanticMatching(), "intercepts_"),
-        (cv.CrossViewClassifier(cv.MvDA(2)), "gallery_"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
-def test_arrays_of_models_are_finite(model, name, bad, tmp_path):
-    model = clone(model).fit(SAME_SIZES, Y)
-    tree, arrays = unforge(encode(model))
-    node = tree["fitted"][name]
-    key = (node[0] if isinstance(node, list) else node)["array"]
-    arrays[key].ravel()[-1] = bad
-    refuse(tmp_path / "model", forge(tree, arrays), rf"{name} is invalid")
-
-
-def test_parameters_need_not_be_finite(tmp_path):
-    again = through_a_file(cv.MvHE(beta=np.array([np.nan, 1.0]), coupling=np.inf).set_params(n_components=2), tmp_path)
-    assert np.isnan(again.beta[0])
-    search = cv.EmbeddingSearchCV(cv.MvHE(2), {"coupling": np.array([0.0, np.inf])}, n_folds=2).fit(SAME_SIZES, Y)
-    assert_same(search, through_a_file(search, tmp_path))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, -1e-300, True, np.bool_(True), 10**400, "0.5", [0.5]], ids=repr)
-def test_thresholds_are_finite_and_not_negative(bad, tmp_path):
-    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
-    for good in (0, 0.0, 0.5, np.float32(2), None):
-        model.threshold_ = good
-        assert through_a_file(model, tmp_path).threshold_ == good
-    model.threshold_ = bad
-    refuse(tmp_path / "model", encode(model), r"threshold_ is invalid|contains no valid model")
-    with pytest.raises(ValueError, match="cannot be saved"):
-        save(model, tmp_path / "model")
-
-
-@pytest.mark.parametrize("bad", [np.nan, -np.inf, True], ids=repr)
-def test_numbers_of_models_are_numbers(bad, tmp_path):
-    kernel = cv.KMvHE(2).fit(ARRAYS, Y)
-    for way in (("fitted", "gamma_", 0), ("fitted", "kernels_", 0, "params", "gamma"), ("fitted", "coupling_")):
-        refuse(tmp_path / "model", forged(kernel, *way, to=bad), "is invalid")
-
-
-def test_samples_of_a_view_have_their_own_ids(tmp_path):
-    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
-    model.enroll(ARRAYS[1], Y, 1)
-    assert_same(model, through_a_file(model, tmp_path))  # the same ids in another view
-    tree, arrays = unforge(encode(model))
-    ids = arrays[tree["fitted"]["gallery_ids_"]["array"]]
-    ids[-1] = ids[-2]
-    refuse(tmp_path / "model", forge(tree, arrays), "gallery_views_ is invalid")
-
-
-def test_keys_are_there_once(content, tmp_path):
+@confined
+def test_many_views_are_refused(content, tmp_path):
     tree, arrays = unforge(content)
-    text = json.dumps(tree)
-    for old in ('"$": "MvHE"', '"params"', '"view_names_"'):
-        twice = f"{old}: 1, {old}" if ":" not in old else f"{old}, {old}"
-        refuse(tmp_path / "model", forge(text.replace(old, twice, 1), arrays), "has a key more than once")
-    header, data = split(content)
-    name = next(name for name in header if name != "__metadata__")
-    doubled = json.dumps(header).replace("{", f"{{{json.dumps(name)}: {json.dumps(header[name])}, ", 1)
-    refuse(tmp_path / "model", seal(doubled.encode(), data))
-
-
-def test_the_digest_covers_every_byte(content, tmp_path):
+    n = 20_000
+    tree["fitted"] |= {
+        "view_names_": [f"view{v}" for v in range(n)],
+        "n_features_": tuple_of(*[2] * n),
+        "n_features_in_": 2 * n,
+        "means_": tree["fitted"]["means_"][:1] * n,
+        "projections_": tree["fitted"]["projections_"][:1] * n,
+    }
     path = tmp_path / "model"
-    for place in range(len(content)):
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << place % 8
-        refuse(path, damaged)
+    refuse(path, forge(tree, {name: X for name, X in arrays.items() if "[1]" not in name}), "view_names_")
+    assert_outcomes(tmp_path, {"refused": 1})
 
 
-def test_a_large_search_is_refused_when_it_is_saved(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(_files, "_LARGEST_HEADER", 100)
-        with pytest.raises(ValueError, match="save best_estimator_ of a large search"):
-            save(cv.MvHE(), tmp_path / "model")
-    with pytest.raises(ValueError, match="more than a million values: save best_estimator_ of a large search"):
-        save(cv.MvHE(beta=[0] * 10**6), tmp_path / "model")
+def test_ranges_in_unexpected_places_are_refused(tmp_path):
+    path, many = tmp_path / "model", {"$": "range", "items": [10**6]}
+    for model in (
+        cv.KMvHE(2).fit(ARRAYS, Y),
+        cv.Committee([cv.MvDA(2)]).fit(ARRAYS, Y),
+        clone(SEARCH).fit(SAME_SIZES, Y),
+        cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y),
+        make_pipeline(cv.ViewScaler()).fit(SAME_SIZES),
+    ):
+        tree, _ = unforge(encode(model))
+        for name in tree["fitted"]:
+            refuse(path, forged(model, "fitted", name, to=many))
+        for group in ("params", "fitted"):
+            refuse(path, forged(model, group, to=many))
+    refuse(path, forged(model, "params", "steps", to=many))
 
 
-CHECKED = ["view_names_", "n_features_", "n_features_in_", "feature_names_", "image_shape_"]
-
-
-@pytest.mark.parametrize("name", [*CHECKED, "projections_", "means_"])
-def test_models_that_lack_something_are_refused(name, content, tmp_path):
-    tree, arrays = unforge(content)
-    del tree["fitted"][name]
-    refuse(tmp_path / "model", forge(tree, arrays), rf"MvHE\.{name} is missing")
-
-
-@pytest.mark.parametrize("name", ["$", "params", "fitted"])
-def test_descriptions_that_lack_something_are_refused(name, content, tmp_path):
-    tree, arrays = unforge(content)
-    del tree[name]
-    refuse(tmp_path / "model", forge(tree, arrays))
+# Parts that are missing, or do not go together.
 
 
 def tuple_of(*items):
@@ -1183,9 +1081,21 @@ def changed(content, arrays=None, **fitted):
     return forge(tree, known | (arrays or {}))
 
 
-def test_models_whose_parts_do_not_go_together_are_refused(content, tmp_path):
-    path = tmp_path / "model"
-    for attributes in (
+def test_models_that_lack_something_are_refused(content, tmp_path):
+    names = ["view_names_", "n_features_", "n_features_in_", "feature_names_", "image_shape_", "projections_", "means_"]
+    for name in names:
+        tree, arrays = unforge(content)
+        del tree["fitted"][name]
+        refuse(tmp_path / "model", forge(tree, arrays), rf"MvHE\.{name} is missing")
+    for name in ("$", "params", "fitted"):
+        tree, arrays = unforge(content)
+        del tree[name]
+        refuse(tmp_path / "model", forge(tree, arrays))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
         {"n_features_": tuple_of(2, 10**15)},
         {"n_features_": tuple_of(2, 3)},
         {"n_features_": tuple_of(2)},
@@ -1212,73 +1122,68 @@ def test_models_whose_parts_do_not_go_together_are_refused(content, tmp_path):
         {"_output": "pandas"},
         {"projections_": []},
         {"means_": [1, "a"]},
+        {"coupling_": float("nan")},
+        {"coupling_": True},
         {"transform_view": "shadow"},
         {"__sklearn_is_fitted__": "shadow"},
         {"__class__": "shadow"},
-    ):
-        refuse(path, changed(content, **attributes))
-    for arrays in (
-        {"MvHE.projections_[0]": np.zeros((2, 2))},
-        {"MvHE.projections_[0]": np.zeros((3, 1))},
-        {"MvHE.projections_[0]": np.zeros(2)},
-        {"MvHE.projections_[0]": np.zeros((2, 1), np.float32)},
-        {"MvHE.projections_[0]": np.zeros((2, 1), np.int64)},
-        {"MvHE.means_[1]": np.zeros(1)},
-        {"MvHE.means_[1]": np.array(0.0)},
-        {"MvHE.eigenvalues_": np.zeros(2)},
-    ):
-        refuse(path, changed(content, arrays), "does not fit the rest of the model")
+    ],
+    ids=str,
+)
+def test_attributes_that_do_not_fit_are_refused(attributes, content, tmp_path):
+    refuse(tmp_path / "model", changed(content, **attributes))
 
 
-@confined
-def test_means_that_broadcast_to_many_features_are_refused(content, tmp_path):
-    arrays = {f"MvHE.means_[{v}]": np.zeros(1) for v in (0, 1)}
-    arrays |= {f"MvHE.projections_[{v}]": np.zeros((1, 1)) for v in (0, 1)}
-    attributes = {"n_features_": tuple_of(10**7, 10**7), "n_features_in_": 2 * 10**7}
-    refuse(tmp_path / "model", changed(content, arrays, **attributes), r"MvHE\.means_ .* does not fit")
-    assert (tmp_path / "model").stat().st_size < 2500
-    assert_outcomes(tmp_path, {"refused": 1})
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("projections_[0]", np.zeros((2, 2))),
+        ("projections_[0]", np.zeros((3, 1))),
+        ("projections_[0]", np.zeros((0, 10**8))),
+        ("projections_[0]", np.zeros(2)),
+        ("projections_[0]", np.zeros((2, 1), np.float32)),
+        ("projections_[0]", np.zeros((2, 1), np.int64)),
+        ("means_[1]", np.zeros(1)),
+        ("means_[1]", np.array(0.0)),
+        ("eigenvalues_", np.zeros(2)),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(name, array, content, tmp_path):
+    refuse(tmp_path / "model", changed(content, {f"MvHE.{name}": array}), "does not fit the rest of the model")
 
 
-def test_projections_without_rows_are_refused(content, tmp_path):
-    header, data = split(content)
-    shift = 0
-    for name in sorted(name for name in header if name != "__metadata__"):
-        first, last = header[name]["data_offsets"]
-        if "projections_" in name:
-            header[name] |= {"shape": [0, 10**8], "data_offsets": [first - shift, first - shift]}
-            data = data[: first - shift] + data[last - shift :]
-            shift += last - first
-        else:
-            header[name]["data_offsets"] = [first - shift, last - shift]
-    refuse(tmp_path / "model", seal(header, data), "has an invalid shape")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (cv.MvHE(2), ["projections_", "means_"]),
+        (cv.KMvHE(2), ["landmarks_", "offsets_"]),
+        (cv.ViewScaler(), ["scales_"]),
+        (cv.ViewPCA(3), ["components_"]),
+        (cv.SemanticMatching(), ["intercepts_"]),
+        (cv.CrossViewClassifier(cv.MvDA(2)), ["gallery_"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_arrays_of_models_are_finite(model, names, bad, tmp_path):
+    model = clone(model).fit(SAME_SIZES, Y)
+    for name in names:
+        tree, arrays = unforge(encode(model))
+        node = tree["fitted"][name]
+        arrays[(node[0] if isinstance(node, list) else node)["array"]].ravel()[-1] = bad
+        refuse(tmp_path / "model", forge(tree, arrays), rf"{name} is invalid")
 
 
-@confined
-def test_many_views_are_refused(content, tmp_path):
-    tree, arrays = unforge(content)
-    n = 20_000
-    tree["fitted"] |= {
-        "view_names_": [f"view{v}" for v in range(n)],
-        "n_features_": tuple_of(*[2] * n),
-        "n_features_in_": 2 * n,
-        "means_": tree["fitted"]["means_"][:1] * n,
-        "projections_": tree["fitted"]["projections_"][:1] * n,
-    }
-    path = tmp_path / "model"
-    refuse(path, forge(tree, {name: X for name, X in arrays.items() if "[1]" not in name}), "view_names_")
-    assert_outcomes(tmp_path, {"refused": 1})
-
-
-def forged(model, *way, to, arrays=None):
-    """The file of a model, with another value where the way leads to."""
-    tree, known = unforge(encode(model))
-    holder = tree
-    for key in way[:-1]:
-        holder = holder[key]
-    holder[way[-1]] = to
-    used = {name: X for name, X in (known | (arrays or {})).items() if json.dumps(name) in json.dumps(tree)}
-    return forge(tree, used)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, -1e-300, True, np.bool_(True), 10**400, "0.5", [0.5]], ids=repr)
+def test_thresholds_are_finite_and_not_negative(bad, tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
+    for good in (0, 0.0, 0.5, np.float32(2), None):
+        model.threshold_ = good
+        assert through_a_file(model, tmp_path).threshold_ == good
+    model.threshold_ = bad
+    refuse(tmp_path / "model", encode(model), r"threshold_ is invalid|contains no valid model")
+    with pytest.raises(ValueError, match="cannot be saved"):
+        save(model, tmp_path / "model")
 
 
 def test_steps_take_what_the_step_before_gives(tmp_path):
@@ -1293,19 +1198,38 @@ def test_steps_take_what_the_step_before_gives(tmp_path):
         refuse(path, encode(model), r"Pipeline\.steps .* does not fit the rest of the model")
 
 
-def test_members_of_committees_have_the_views_of_the_committee(tmp_path):
+def test_what_is_inside_others_is_a_model_that_fits(tmp_path):
     path = tmp_path / "model"
     one, other = cv.MvDA(2).fit(SAME_SIZES, Y), cv.MvDA(2).fit(ARRAYS, Y)
     for members in ([one, other], [other], [], [cv.MvDA(2)], [cv.ViewScaler().fit(SAME_SIZES)], one, [None]):
-        committee = cv.Committee([cv.MvDA(2)])._of(members, cv.Views(SAME_SIZES))
-        refuse(path, encode(committee))
+        refuse(path, encode(cv.Committee([cv.MvDA(2)])._of(members, cv.Views(SAME_SIZES))))
+    for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassSplit(2)):
+        refuse(path, encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
 
 
-def test_galleries_fit_their_embedding(tmp_path, monkeypatch):
+def test_references_to_objects_lead_to_complete_ones(tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
+    tree, arrays = unforge(encode(model))
+    assert tree["fitted"]["embedding_"] == {"$": "same", "object": 0}
+    for number in (1, -1, 10**6, "0", 0.0, True, None, [0]):
+        tree["fitted"]["embedding_"]["object"] = number
+        refuse(tmp_path / "model", forge(tree, arrays))
+    tree["fitted"]["embedding_"] = {"$": "same"}
+    refuse(tmp_path / "model", forge(tree, arrays))
+
+
+def with_state(model, state):
+    """The file of a matcher that claims to have other attributes."""
+    other = copy.copy(model)
+    other.__getstate__ = lambda: state
+    return encode(other)
+
+
+def test_galleries_fit_their_embedding(tmp_path):
     path = tmp_path / "model"
     model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
     state = model.__getstate__()
-    fitted = [name for name in state if name.endswith("_")]
+    fitted = {name for name in state if name.endswith("_")}
     assert len(fitted) == 11
     for name, value in (
         ("gallery_", np.zeros((60, 3))),
@@ -1333,24 +1257,25 @@ def test_galleries_fit_their_embedding(tmp_path, monkeypatch):
         ("embedding_", cv.ViewScaler(pooled=False).fit(ARRAYS)),
         ("embedding_", "MvDA"),
     ):
-        monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, forged={name: value}: state | forged)
-        refuse(path, encode(model), rf"{name[:7]}\w* .* does not fit|AttributeError|IndexError")
-    later = {"gallery_index_", "threshold_metric_", "threshold_view_", "temperature_metric_"}
-    for name in set(fitted) - later:
+        refuse(
+            path, with_state(model, state | {name: value}), rf"{name[:7]}\w* .* does not fit|AttributeError|IndexError"
+        )
+    for name in fitted - {"temperature_metric_"}:
         rest = {key: value for key, value in state.items() if key != name}
-        monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, rest=rest: rest)
-        refuse(path, encode(model), rf"CrossViewClassifier\.{name} is missing")
-    rest = {key: value for key, value in state.items() if key not in later} | {"threshold_": 0.5}
-    monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _: rest)
-    path.write_bytes(encode(model))  # as earlier versions wrote it
-    monkeypatch.undo()
-    again = load(path).set_params(metric="cosine")
-    assert (again.threshold_, again.threshold_view_, len(again.predict(ARRAYS))) == (0.5, None, 60)
-    assert again.predict_proba(ARRAYS).shape == (60, len(again.classes_))
+        refuse(path, with_state(model, rest), rf"CrossViewClassifier\.{name} is missing")
+
+
+def test_samples_of_a_view_have_their_own_ids(tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
+    model.enroll(ARRAYS[1], Y, 1)
+    assert_same(model, through_a_file(model, tmp_path))  # the same ids in another view
+    tree, arrays = unforge(encode(model))
+    ids = arrays[tree["fitted"]["gallery_ids_"]["array"]]
+    ids[-1] = ids[-2]
+    refuse(tmp_path / "model", forge(tree, arrays), "gallery_views_ is invalid")
 
 
 def test_results_of_searches_fit_each_other(tmp_path):
-    path = tmp_path / "model"
     search = clone(SEARCH).fit(SAME_SIZES, Y)
     for way, value in (
         (("best_index_",), 10**6),
@@ -1365,25 +1290,26 @@ def test_results_of_searches_fit_each_other(tmp_path):
         (("cv_results_", "params"), [1, 2, 3, 4]),
         (("best_estimator_",), None),
     ):
-        refuse(path, forged(search, "fitted", *way, to=value))
+        refuse(tmp_path / "model", forged(search, "fitted", *way, to=value))
 
 
-def test_ranges_in_unexpected_places_are_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(_models, "_LONGEST_RANGE", sys.maxsize)
-    endless, path = {"$": "range", "items": [sys.maxsize]}, tmp_path / "model"
-    for model in (
-        cv.KMvHE(2).fit(ARRAYS, Y),
-        cv.Committee([cv.MvDA(2)]).fit(ARRAYS, Y),
-        clone(SEARCH).fit(SAME_SIZES, Y),
-        cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y),
-        make_pipeline(cv.ViewScaler()).fit(SAME_SIZES),
+def test_searches_that_would_try_a_cache_are_refused(tmp_path):
+    path, cache = tmp_path / "model", tmp_path / "cache"
+    inner = cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), make_pipeline(cv.MvHE(2))), {})
+    found, tried = (clone(SEARCH).fit(SAME_SIZES, Y) for _ in range(2))
+    found.best_params_ = {"memory": str(cache)}
+    tried.cv_results_["params"][1] = {"memory": str(cache)}
+    for search, reason in (
+        (cv.EmbeddingSearchCV(PIPELINE, {"memory": [str(cache)]}), "a search for 'memory' of a pipeline"),
+        (cv.EmbeddingSearchCV(PIPELINE, [{}, {"mvhe": [cv.MvHE(2)]}]), "a search for 'mvhe' of a pipeline"),
+        (found, "a search for 'memory' of a pipeline"),
+        (tried, "a search for 'memory' of a pipeline"),
+        (inner, r"EmbeddingSearchCV\.estimator is invalid"),
+        (cv.EmbeddingSearchCV(None, {}), r"EmbeddingSearchCV\.estimator is invalid"),
     ):
-        tree, _ = unforge(encode(model))
-        for name in tree["fitted"]:
-            refuse(path, forged(model, "fitted", name, to=endless))
-        for group in ("params", "fitted"):
-            refuse(path, forged(model, group, to=endless))
-    refuse(path, forged(model, "params", "steps", to=endless))
+        with pytest.raises(ValueError, match=f"cannot be saved: {reason}"):
+            save(search, path)
+        refuse(path, encode(search), reason)  # as a file that somebody else has made
 
 
 SCRIPT = '"><img src=x onerror="alert(1)">'
@@ -1408,84 +1334,40 @@ def test_names_in_a_model_are_no_markup(tmp_path):
     assert SCRIPT not in through_a_file(model, tmp_path)._repr_html_()
 
 
-def test_searches_that_would_try_a_cache_are_refused(tmp_path):
-    path, cache = tmp_path / "model", tmp_path / "cache"
-    inner = cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), make_pipeline(cv.MvHE(2))), {})
-    found, tried = (clone(SEARCH).fit(SAME_SIZES, Y) for _ in range(2))
-    found.best_params_ = {"memory": str(cache)}
-    tried.cv_results_["params"][1] = {"memory": str(cache)}
-    for search, reason in (
-        (cv.EmbeddingSearchCV(PIPELINE, {"memory": [str(cache)]}), "a search for 'memory' of a pipeline"),
-        (cv.EmbeddingSearchCV(PIPELINE, [{}, {"mvhe": [cv.MvHE(2)]}]), "a search for 'mvhe' of a pipeline"),
-        (found, "a search for 'memory' of a pipeline"),
-        (tried, "a search for 'memory' of a pipeline"),
-        (inner, r"EmbeddingSearchCV\.estimator is invalid"),
-        (cv.EmbeddingSearchCV(None, {}), r"EmbeddingSearchCV\.estimator is invalid"),
-    ):
-        with pytest.raises(ValueError, match=f"cannot be saved: {reason}"):
-            save(search, path)
-        refuse(path, encode(search), reason)  # as a file that somebody else has made
-
-
 def test_kernels_that_do_not_exist_are_refused(tmp_path):
     path = tmp_path / "model"
     model = cv.KMvHE(2).fit(ARRAYS, Y)
-
-    def kernel(name, value):
-        return forged(model, "fitted", "kernels_", 0, "params", name, to=value)
-
-    for name, value in (
-        ("kernel", "no such kernel"),
-        ("kernel", None),
-        ("kernel", ["rbf"]),
-        ("kernel", "precomputed"),
-        ("gamma", "wide"),
-        ("degree", None),
-        ("coef0", []),
-        ("origin", None),
-        ("origin", {"$": "array", "array": "KMvHE.offsets_[0]"}),
+    offset = {"$": "array", "array": "KMvHE.offsets_[0]"}
+    for name, values in (
+        ("kernel", ["no such kernel", None, ["rbf"], "precomputed"]),
+        ("gamma", ["wide", np.nan, -np.inf, True]),
+        ("degree", [None]),
+        ("coef0", [[]]),
+        ("origin", [offset]),
+        ("kernel_params", [{"n_jobs": 10**9}]),
     ):
-        if (name, value) == ("origin", None):
-            path.write_bytes(kernel(name, value))
-            load(path)  # which a kernel may lack
-        else:
-            refuse(path, kernel(name, value))
-    refuse(path, kernel("kernel_params", {"n_jobs": 10**9}), "n_jobs")
+        for value in values:
+            refuse(path, forged(model, "fitted", "kernels_", 0, "params", name, to=value), "is invalid|n_jobs|Error")
+    for value in (np.nan, -np.inf, True):
+        refuse(path, forged(model, "fitted", "gamma_", 0, to=value), "gamma_ is invalid")
+    path.write_bytes(forged(model, "fitted", "kernels_", 0, "params", "origin", to=None))
+    load(path)  # which a kernel may lack
 
 
 def test_columns_of_precomputed_kernels_are_checked(tmp_path):
-    path = tmp_path / "model"
     model = cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit([X @ X.T for X in ARRAYS], Y)
     name = "KMvHE.landmarks_[0]"
-    known = unforge(encode(model))[1][name]
+    tree, arrays = unforge(encode(model))
+    known = arrays[name]
     for columns in (known + 60, known - 60, known.astype(float), known[:-1], known[None]):
-        tree, arrays = unforge(encode(model))
-        refuse(path, forge(tree, arrays | {name: columns}), "landmarks_|projections_")
+        refuse(tmp_path / "model", forge(tree, arrays | {name: columns}), "landmarks_|projections_")
 
 
 def test_random_states_are_checked(tmp_path):
     path = tmp_path / "model"
-    save(cv.KMvHE(random_state=np.random.RandomState(0)), path)
-    content = path.read_bytes()
+    tree, arrays = unforge(encode(cv.KMvHE(random_state=np.random.RandomState(0))))
+    for keys in (np.zeros(623, np.uint32), np.zeros(624), np.zeros((624, 1), np.uint32)):
+        refuse(path, forge(tree, {"KMvHE.random_state": keys}))
     for state in ([625, 0, 0.0], [10**6, 0, 0.0], [-5, 0, 0.0], [1.5, 0, 0.0], ["1", 0, 0.0], [1, 0], [1, "a", 0.0]):
-        tree, arrays = unforge(content)
         tree["params"]["random_state"]["state"] = state
         refuse(path, forge(tree, arrays))
-    for keys in (np.zeros(623, np.uint32), np.zeros(624), np.zeros((624, 1), np.uint32)):
-        tree, arrays = unforge(content)
-        refuse(path, forge(tree, {"KMvHE.random_state": keys}))
-
-
-def test_the_object_must_be_an_estimator(tmp_path):
-    for tree in (1, [], {}, {"$": "KFold", "params": {}, "fitted": {}}, {"$": "tuple", "items": []}):
-        refuse(tmp_path / "model", forge(tree, {}), "is not an estimator")
-
-
-def test_errors_are_one_short_line(content, tmp_path):
-    tree, arrays = unforge(content)
-    tree["params"]["x\n\x1b[2J" + "y" * 10**6] = 1
-    (tmp_path / "model").write_bytes(forge(tree, arrays))
-    with pytest.raises(ModelFileError) as caught:
-        load(tmp_path / "model")
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 1000

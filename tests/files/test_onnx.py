@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview._onnx import export_onnx
+from crossview.files import export_onnx
 from crossview.kernels import Kernel
 
 onnx = pytest.importorskip("onnx")
@@ -267,7 +267,7 @@ def test_without_onnx():
 import sys
 sys.modules["onnx"] = None
 import crossview as cv
-from crossview._onnx import export_onnx
+from crossview.files import export_onnx
 try:
     export_onnx(cv.MvHE(), 0, "model.onnx")
 except ImportError as error:

@@ -1,33 +1,59 @@
-"""Saving and loading: from a model to JSON and arrays, and back."""
+"""Models in safetensors files, which are read without executing anything that a file contains.
 
+A file holds arrays. Its metadata describe the model in JSON, with the format's number, the version of crossview that
+wrote it, and a digest of the whole file, which detects damage.
+
+A digest does not stop an attacker. What does: classes, their attributes and the attributes' shapes come from the
+package (`crossview._schema`), never from the file; sizes are compared with the file before memory is allocated, and
+with each other before a model is returned.
+"""
+
+import contextlib
+import hashlib
+import io
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
+import sklearn.model_selection as splitters
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics.pairwise import kernel_metrics
+from sklearn.pipeline import Pipeline
 
-from crossview.persistence._files import (
-    AGAIN,
-    MALFORMED,
-    WRITTEN_BY,
-    ModelFileError,
-    PathLike,
-    pack,
-    parse,
-    unpack,
-    write_atomically,
-)
-from crossview.persistence._table import TABLE, check
+from crossview._schema import KNOWN, Sizes, add_class, check_fitted
+from crossview._transformer import MultiViewTransformer, unwrap
+from crossview._version import __version__
+from crossview.files.atomic import Content, PathLike, write_atomically
 from crossview.recognition.matcher import CrossViewClassifier
+from crossview.recognition.search import EmbeddingSearchCV
 
-_UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What content of an unexpected form leads to."""
+
+_AGAIN = "Restore it from a copy, or save the model again with crossview.save."
+_WRITTEN_BY = "written by crossview.save or the commands fit, tune and enroll"
+_FORMAT = 3
+_MARK = re.compile(r"format=(\d{1,6}) version=((\d{1,6})[0-9A-Za-z.+!-]{0,40}) sha256=([0-9a-f]{64}) (.*)", re.DOTALL)
+_NO_DIGEST = b"0" * 64
+_LARGEST_HEADER = 16 * 2**20
+_MOST_VALUES = 10**6  # an empty list or dict takes 30 times the memory of its two characters
 _DEEPEST, _MOST_OBJECTS, _MOST_CHECKS, _LONGEST_RANGE = 60, 10_000, 10**6, 10**6
+_UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
 _SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
 _SCALARS += ["float16", "float32", "float64"]
+
+
+class ModelFileError(ValueError):
+    """A file is not a model, is damaged, was written by a newer crossview, or contains what no model has."""
 
 
 def save(model: BaseEstimator, path: PathLike) -> None:
@@ -39,7 +65,8 @@ def save(model: BaseEstimator, path: PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        Any estimator of crossview, a search, a matcher, or a scikit-learn pipeline of these.
+        Any estimator of crossview, a search, a matcher, or a scikit-learn pipeline of these. Classes of your own need
+        `register`.
     path : str or path
         The file.
 
@@ -68,9 +95,9 @@ def save(model: BaseEstimator, path: PathLike) -> None:
     if not isinstance(model, BaseEstimator):
         raise TypeError(f"save takes an estimator, got {type(model).__name__}: pass a model of crossview.")
     try:
-        text, arrays = _describe(model)
+        text, arrays = describe(model)
         parts = pack(text, arrays)
-        _decode(parse(text.encode()), arrays)  # what cannot be loaded must not be saved
+        _decode(_parse(text), arrays)  # what cannot be loaded must not be saved
     except MALFORMED as error:
         raise ValueError(f"this {type(model).__name__} cannot be saved: {error}") from error
     write_atomically(path, *parts)
@@ -114,19 +141,94 @@ def load(path: PathLike) -> Any:
     if not os.path.exists(path):
         raise FileNotFoundError(f"file {name} does not exist: check the name.")
     if not os.path.isfile(path):
-        raise ModelFileError(f"{name} is not a file: pass a file {WRITTEN_BY}.")
+        raise ModelFileError(f"{name} is not a file: pass a file {_WRITTEN_BY}.")
     try:
         with open(path, "rb") as file:
             return _decode(*unpack(file, name))
     except ModelFileError:
         raise
-    except MALFORMED as error:
+    except (*MALFORMED, SafetensorError) as error:
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         reason = "".join(letter if letter.isprintable() else " " for letter in reason[:300])
-        raise ModelFileError(f"{name} contains no valid model ({reason}). {AGAIN}") from error
+        raise ModelFileError(f"{name} contains no valid model ({reason}). {_AGAIN}") from error
 
 
-def _describe(model: BaseEstimator) -> tuple[str, dict[str, NDArray[Any]]]:
+def pack(model: str, arrays: Mapping[str, NDArray[Any]], version: str = __version__) -> list[Content]:
+    """The parts of the file with these arrays and a description of a model in JSON."""
+    mark = f"format={_FORMAT} version={version} sha256={_NO_DIGEST.decode()} "
+    content = memoryview(safetensors.numpy.save(dict(arrays), {"crossview": mark + model}))
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = bytes(content[8:end])
+    if end > _LARGEST_HEADER or _count(header) > _MOST_VALUES:
+        raise ValueError(
+            f"everything but its arrays takes more than {_LARGEST_HEADER // 2**20} MiB or more than a million values: "
+            "save best_estimator_ of a large search, and labels as arrays of strings or numbers"
+        )
+    place = 8 + header.index(_NO_DIGEST)
+    return [content[:place], hashlib.sha256(content).hexdigest().encode(), content[place + 64 :]]
+
+
+def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """The description of a model and its arrays, once all sizes, the digest and the version are known to be right."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    raw = file.read(length) if 2 <= length <= min(size - 8, _LARGEST_HEADER) else b""
+    mark = None
+    with contextlib.suppress(*MALFORMED):
+        header = _parse(raw.decode())
+        mark = _MARK.fullmatch(header.pop("__metadata__")["crossview"])
+    if mark is None:
+        raise ModelFileError(
+            f"{name} is not a model of crossview, or its beginning is damaged: load a file {_WRITTEN_BY}. "
+            "Pickles are never loaded."
+        )
+    number, version, major, stated, model = mark.groups()
+    newer = f"{name} was written by crossview {version}, this is {__version__}: upgrade crossview to load it."
+    if int(number) > _FORMAT:
+        raise ModelFileError(newer)
+    if int(number) < _FORMAT:
+        older = f"{name} was written by crossview {version}, in a format that is no longer read"
+        raise ModelFileError(f"{older}: fit the model again, and save it with crossview.save.")
+    expected = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    if size != expected:
+        problem = "cut short" if size < expected else "damaged"
+        raise ModelFileError(f"{name} is {problem}: it has {size} bytes instead of {expected}. {_AGAIN}")
+    file.seek(0)
+    content = file.read()  # and not a memory map: whoever cuts the file short would end this process
+    if hashlib.sha256(content.replace(stated.encode(), _NO_DIGEST, 1)).hexdigest() != stated:
+        raise ModelFileError(f"{name} is damaged: its content has changed since it was written. {_AGAIN}")
+    if int(major) > int(__version__.split(".")[0]):
+        raise ModelFileError(newer)
+    arrays = safetensors.numpy.load(content)
+    for key, array in arrays.items():
+        if array.dtype.name not in _SCALARS:
+            raise ValueError(f"the array {key!r} is of {array.dtype}")
+        if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
+            raise ValueError(f"the array {key!r} has truth values other than 0 and 1")
+    return _parse(model), arrays
+
+
+def _count(text: bytes) -> int:
+    """The most values that JSON can have."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _parse(text: str) -> Any:
+    """JSON, unless it would take much memory."""
+    if _count(text.encode()) > _MOST_VALUES:
+        raise ValueError("there are more than a million values")
+    return json.loads(text, object_pairs_hook=_unambiguous)
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without duplicate keys, of which some programs take the last and others the first."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("an object has a key more than once")
+    return found
+
+
+def describe(model: BaseEstimator) -> tuple[str, dict[str, NDArray[Any]]]:
     """JSON and arrays that a model consists of."""
     encoder = _Encoder()
     tree = encoder.node(model, type(model).__name__)
@@ -138,7 +240,7 @@ class _Encoder:
 
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
-        self.owners: dict[int, str] = {}
+        self.owners: dict[int, tuple[str, Any]] = {}  # which must not be freed, or another could get their number
         self.estimators: dict[int, int] = {}
 
     def node(self, value: Any, way: str, depth: int = 0) -> Any:
@@ -172,11 +274,12 @@ class _Encoder:
             if array.flags.f_contiguous and not array.flags.c_contiguous:
                 return self._add("transposed", value, way, array.T)
             return self._add("array", value, way, array)
-        if TABLE.get(kind.__name__, [None])[0] is not kind:
+        known_class = KNOWN.get(kind.__name__)
+        if known_class is None or known_class.cls is not kind:
             raise ValueError(_why_not(way, value))
         if id(value) in self.estimators:
             return {"$": "same", "object": self.estimators[id(value)]}
-        params = {name: getattr(value, name) for name in TABLE[kind.__name__][2]}
+        params = {name: getattr(value, name) for name in known_class.parameters}
         unfitted = vars(kind(**params))
         known = value.__getstate__() if isinstance(value, CrossViewClassifier) else vars(value)  # with its gallery
         fitted = {name: item for name, item in known.items() if name not in unfitted and name not in _UNSAVED}
@@ -190,7 +293,7 @@ class _Encoder:
 
     def _add(self, kind: str, owner: Any, way: str, array: NDArray[Any]) -> dict[str, Any]:
         """Keep an object's array. One object in several places has one array."""
-        name = self.owners.setdefault(id(owner), way)
+        name, _ = self.owners.setdefault(id(owner), (way, owner))
         self.arrays.setdefault(name, np.asarray(array, order="C"))
         return {"$": kind, "array": name}
 
@@ -199,6 +302,8 @@ def _why_not(way: str, value: Any) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, np.ndarray):
         return f"{way} is a {kind} of {value.dtype}, which cannot be saved: use numbers, strings or truth values"
+    if hasattr(value, "_schema"):
+        return f"{way} is a {kind}, which cannot be saved: register its class with crossview.register"
     if not callable(value) or isinstance(value, BaseEstimator):
         fix = "save a model of crossview, or a scikit-learn pipeline of these; of a search, save best_estimator_"
         return f"{way} is a {kind}, which cannot be saved: {fix}"
@@ -218,7 +323,7 @@ def _decode(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
 
 
 class _Decoder:
-    """Builds values from JSON and arrays. Classes come from the table, and are given what the table allows."""
+    """Builds values from JSON and arrays. Classes are registered, and are given what their schemas allow."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.arrays = arrays
@@ -255,21 +360,20 @@ class _Decoder:
             model, size = self.complete[node["object"]]
             self.size += size
             return model
-        if kind not in TABLE:
-            raise ValueError(f"models are not made of {kind!r}")
+        if kind not in KNOWN:
+            raise ValueError(f"models are not made of {kind!r}: register a class of your own with crossview.register")
         if len(self.complete) >= _MOST_OBJECTS:
             raise ValueError(f"there are more than {_MOST_OBJECTS} estimators and kernels")
-        (cls, _, names), before = TABLE[kind], self.size
+        (cls, _, parameters), before = KNOWN[kind], self.size
         params, fitted = (self.value(node[group], depth) for group in ("params", "fitted"))
-        params.pop("progress", None)  # files of earlier versions have it
-        for unknown in params.keys() - names:
+        for unknown in params.keys() - parameters:
             raise ValueError(f"{kind} has no parameter {unknown!r}")
         self.size += 1 + len(fitted.get("n_features_", ()))
         self.n_checks += self.size - before  # as an estimator is checked together with all that is in it
         if self.n_checks > _MOST_CHECKS:
             raise ValueError("the same estimators are in too many others")
         model = cls(**params)
-        check(model, fitted, self.infinite)
+        check_fitted(model, fitted, self.infinite)
         model.__setstate__(fitted) if isinstance(model, CrossViewClassifier) else vars(model).update(fitted)
         self.complete.append((model, self.size - before))
         return model
@@ -308,3 +412,35 @@ _FROM_ARRAY: dict[str, Callable[..., Any]] = {
     "text": _text,
     "random": _random,
 }
+
+
+def _steps(value: Any, sizes: Sizes) -> bool:
+    """Steps of a pipeline, each of which takes what the one before gives."""
+    for name, step in value:
+        if type(name) is not str or not (isinstance(step, _STEPS) or step in (None, "passthrough")):
+            return False
+    try:
+        pairs = pairwise(unwrap(Pipeline(value)))
+    except NotFittedError:
+        return True
+    return all(
+        a.view_names_ == b.view_names_ and tuple(map(a._n_outputs, range(len(b.n_features_)))) == b.n_features_
+        for a, b in pairs
+        if hasattr(a, "n_features_") and hasattr(b, "n_features_")
+    )
+
+
+def _no_cache(value: Any, sizes: Sizes) -> bool:
+    if value is not None:
+        raise ValueError("memory is a cache, a folder of pickles, which models must not have: set it to None first")
+    return True
+
+
+# Classes of scikit-learn, which have no schema of their own.
+_STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier, FrozenEstimator)
+add_class(Pipeline, {"steps": _steps, "memory": _no_cache})
+add_class(FrozenEstimator, {"estimator": _STEPS})
+for _name in ("GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "ShuffleSplit"):
+    add_class(getattr(splitters, _name), {})
+for _name in ("StratifiedGroupKFold", "StratifiedKFold", "StratifiedShuffleSplit"):
+    add_class(getattr(splitters, _name), {})

@@ -1,0 +1,98 @@
+"""What model files may hold of searches, committees and matchers; see `crossview._schema`."""
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from crossview._schema import Sizes, has_shape
+from crossview._transformer import MultiViewTransformer, unwrap
+from crossview.embeddings._base import Embedding
+from crossview.graphs.approximate import check_state
+from crossview.recognition.arrays import batches
+from crossview.recognition.engines import MOST_LISTS
+
+_OF_INDEX = {"centroids", "origin", "scale", "lists", "metric", "n_probes", "recall", "n_measured"}
+
+
+def embedding(value: Any, sizes: Sizes) -> bool:
+    """What maps all views into a space of d dimensions."""
+    steps = unwrap(value)
+    if not isinstance(steps[-1], Embedding) or not all(hasattr(step, "n_features_") for step in steps):
+        return False
+    d = steps[-1]._n_outputs(0)  # which is that of all views, by the schemas of embeddings
+    sizes["names"] = steps[0].view_names_
+    return bool(sizes.setdefault("d", d) == d)
+
+
+def members(value: Any, sizes: Sizes) -> bool:
+    """Embeddings of the committee's views, and at least one."""
+    views = {(*sizes["names"], *sizes["widths"])}
+    return all(embedding(member, {}) for member in value) and views == {
+        (*first.view_names_, *first.n_features_) for first in (unwrap(member)[0] for member in value)
+    }
+
+
+def searchable(value: Any, sizes: Sizes) -> bool:
+    """A transformer, or a pipeline of these."""
+    sizes["pipeline"] = isinstance(value, Pipeline)
+    steps = [step for _, step in value.steps if step is not None] if isinstance(value, Pipeline) else [value]
+    return all(isinstance(step, MultiViewTransformer) or step == "passthrough" for step in steps)
+
+
+def settings(value: Any, sizes: Sizes) -> bool:
+    """Parameters of what is searched for, or a list of these."""
+    given = value if isinstance(value, list | tuple) else [value]
+    for name in (name for setting in given for name in setting if "__" not in name and sizes["pipeline"]):
+        raise ValueError(f"a search for {name!r} of a pipeline itself could bring in a cache, or other steps")
+    return all(type(setting) is dict for setting in given)
+
+
+def results(value: Any, sizes: Sizes) -> bool:
+    """Columns with a row per setting."""
+    sizes["rows"] = range(len(value["params"]))
+    return settings(value["params"], sizes) and all(len(column) == len(sizes["rows"]) for column in value.values())
+
+
+def rows(value: Any, sizes: Sizes) -> bool:
+    """A row of the results, or a list of these."""
+    return all(type(row) is int and row in sizes["rows"] for row in (value if type(value) is list else [value]))
+
+
+def labels(value: Any, sizes: Sizes, kinds: str = "biufU") -> bool:
+    """One label per sample of the gallery."""
+    finite = id(value) not in sizes["infinite"]
+    return finite and value.dtype.kind in kinds and bool(value.shape == (sizes["g"],))
+
+
+def ids(value: Any, sizes: Sizes) -> bool:
+    """One text per sample of the gallery."""
+    return labels(sizes.setdefault("ids", value), sizes, "U")
+
+
+def views(value: Any, sizes: Sizes) -> bool:
+    """Views of the samples of the gallery, each of which has its own id in its view."""
+    names, parts = set(sizes["names"]), [*batches(len(value), 1 << 16)]
+    if not labels(value, sizes, "U") or not all(names.issuperset(value[part].tolist()) for part in parts):
+        return False
+    pairs = (zip(value[part].tolist(), sizes["ids"][part].tolist(), strict=True) for part in parts)
+    # Hashes take less memory than pairs, and those of different pairs are never the same in practice.
+    return len(np.unique(np.fromiter(map(hash, chain.from_iterable(pairs)), np.int64))) == len(value)
+
+
+def index(value: Any, sizes: Sizes) -> bool:
+    """An approximate index of the samples of the gallery, or None."""
+    if value is None:
+        return True
+    if type(value) is not dict or set(value) != _OF_INDEX or value["metric"] not in ("euclidean", "cosine"):
+        return False
+    arrays = [has_shape(value["centroids"], "l d", sizes, np.float32), has_shape(value["origin"], "d", sizes)]
+    arrays.append(has_shape(value["lists"], "g", sizes, np.int32))
+    numbers = [type(value[name]) is float and 0.0 <= value[name] < np.inf for name in ("scale", "recall")]
+    for name, most in (("n_probes", MOST_LISTS), ("n_measured", sizes["g"])):
+        numbers.append(type(value[name]) is int and 1 <= value[name] <= most)
+    if not all(arrays + numbers):
+        return False
+    check_state(value, (sizes["g"], sizes["d"]))
+    return True
