@@ -14,7 +14,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -75,10 +75,6 @@ def save(model: BaseEstimator, path: PathLike) -> None:
     ValueError
         If the model holds what a file cannot, such as a function given as its kernel.
 
-    See Also
-    --------
-    load : Read it again.
-
     Examples
     --------
     >>> import tempfile
@@ -124,18 +120,9 @@ def load(path: PathLike) -> Any:
     ModelFileError
         If the file is not a model, is damaged, was written by a newer crossview, or contains what no model has.
 
-    See Also
-    --------
-    save : Write one.
-
     Examples
     --------
-    >>> import tempfile
-    >>> import crossview as cv
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     cv.save(cv.MvHE(n_components=5), f"{folder}/new.model")
-    ...     cv.load(f"{folder}/new.model")
-    MvHE(n_components=5)
+    See `save`.
     """
     name = os.fspath(path)
     if not os.path.exists(path):
@@ -169,7 +156,7 @@ def pack(model: str, arrays: Mapping[str, NDArray[Any]], version: str = __versio
 
 
 def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """The description of a model and its arrays, once all sizes, the digest and the version are known to be right."""
+    """The description of a model and its arrays, once the version, all sizes and the digest are known to be right."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")
@@ -184,13 +171,13 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
             "Pickles are never loaded."
         )
     number, version, major, stated, model = mark.groups()
-    newer = f"{name} was written by crossview {version}, this is {__version__}: upgrade crossview to load it."
-    if int(number) > _FORMAT:
-        raise ModelFileError(newer)
+    written = f"{name} was written by crossview {version}"
+    if int(number) > _FORMAT or int(major) > int(__version__.split(".")[0]):
+        raise ModelFileError(f"{written}, this is {__version__}: upgrade crossview to load it.")
     if int(number) < _FORMAT:
-        older = f"{name} was written by crossview {version}, in a format that is no longer read"
-        raise ModelFileError(f"{older}: fit the model again, and save it with crossview.save.")
-    expected = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        fix = "fit the model again, and save it with crossview.save"
+        raise ModelFileError(f"{written}, in a format that is no longer read: {fix}.")
+    expected = min(8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0), 2**63)
     if size != expected:
         problem = "cut short" if size < expected else "damaged"
         raise ModelFileError(f"{name} is {problem}: it has {size} bytes instead of {expected}. {_AGAIN}")
@@ -198,8 +185,6 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
     content = file.read()  # and not a memory map: whoever cuts the file short would end this process
     if hashlib.sha256(content.replace(stated.encode(), _NO_DIGEST, 1)).hexdigest() != stated:
         raise ModelFileError(f"{name} is damaged: its content has changed since it was written. {_AGAIN}")
-    if int(major) > int(__version__.split(".")[0]):
-        raise ModelFileError(newer)
     arrays = safetensors.numpy.load(content)
     for key, array in arrays.items():
         if array.dtype.name not in _SCALARS:
@@ -274,15 +259,14 @@ class _Encoder:
             if array.flags.f_contiguous and not array.flags.c_contiguous:
                 return self._add("transposed", value, way, array.T)
             return self._add("array", value, way, array)
-        known_class = KNOWN.get(kind.__name__)
-        if known_class is None or known_class.cls is not kind:
+        if kind.__name__ not in KNOWN or KNOWN[kind.__name__].cls is not kind:
             raise ValueError(_why_not(way, value))
         if id(value) in self.estimators:
             return {"$": "same", "object": self.estimators[id(value)]}
-        params = {name: getattr(value, name) for name in known_class.parameters}
+        params = {name: getattr(value, name) for name in KNOWN[kind.__name__].parameters}
         unfitted = vars(kind(**params))
-        known = value.__getstate__() if isinstance(value, CrossViewClassifier) else vars(value)  # with its gallery
-        fitted = {name: item for name, item in known.items() if name not in unfitted and name not in _UNSAVED}
+        state = value.__getstate__() if isinstance(value, CrossViewClassifier) else vars(value)  # with its gallery
+        fitted = {name: item for name, item in state.items() if name not in unfitted and name not in _UNSAVED}
         described = {
             group: {name: self.node(item, f"{way}.{name}", depth + 1) for name, item in attributes.items()}
             for group, attributes in (("params", params), ("fitted", fitted))
@@ -340,26 +324,55 @@ class _Decoder:
             return [self.value(item, depth + 1) for item in node]
         if not isinstance(node, dict):
             return node
-        kind = node.get("$")
-        if kind is None:
-            return {key: self.value(item, depth + 1) for key, item in node.items()}
-        if kind in _SCALARS and isinstance(node["value"], bool | int | float | str):
-            return np.array(node["value"], dtype=kind)[()]
-        if kind in _FROM_ITEMS:
-            return _FROM_ITEMS[kind]([self.value(item, depth + 1) for item in node["items"]])
-        if kind in _FROM_ARRAY:
-            key, array = (kind, node["array"]), self.arrays[node["array"]]
-            if key not in self.shared:
-                self.shared[key] = _FROM_ARRAY[kind](array, *node.get("state", ()))
-                if array.dtype.kind == "f" and not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
-                    self.infinite.add(id(self.shared[key]))
-            elif array.dtype.kind != "f":
+        match node.get("$"):
+            case None:
+                return {key: self.value(item, depth + 1) for key, item in node.items()}
+            case "tuple":
+                return tuple(self.value(list(node["items"]), depth))
+            case "ndarray":
+                return np.fromiter(self.value(list(node["items"]), depth), dtype=object)
+            case "range":
+                if len(numbers := range(*node["items"])) > _LONGEST_RANGE:
+                    raise ValueError(f"a range has more than {_LONGEST_RANGE} numbers")
+                return numbers
+            case "array" | "transposed" | "text" | "random" as kind:
+                return self._from_array(kind, node["array"], node.get("state"))
+            case "same" if type(node["object"]) is int and node["object"] >= 0:
+                model, size = self.complete[node["object"]]
+                self.size += size
+                return model
+            case str(kind) if kind in _SCALARS and isinstance(node["value"], bool | int | float | str):
+                return np.array(node["value"], dtype=kind)[()]
+        return self._object(node, depth)
+
+    def _from_array(self, kind: str, name: str, state: Any) -> Any:
+        """Build what an array stands for, once."""
+        array = self.arrays[name]
+        if (kind, name) in self.shared:
+            if array.dtype.kind != "f":
                 self.size += array.size // 64  # values, to be checked again in the time that one estimator takes
-            return self.shared[key]
-        if kind == "same" and type(node["object"]) is int and node["object"] >= 0:
-            model, size = self.complete[node["object"]]
-            self.size += size
-            return model
+            return self.shared[kind, name]
+        made: Any = array.T if kind == "transposed" else array
+        if kind == "text":
+            if array.dtype != np.uint32 or array.max() > 0x10FFFF:
+                raise ValueError("an array is not text")
+            made = array.view(f"U{array.shape[-1]}").reshape(array.shape[:-1])
+        elif kind == "random":
+            position, has_gauss, gauss = state
+            # numpy takes any position, and would read numbers from outside its 624.
+            inside = type(position) is int and 0 <= position <= 624
+            if array.dtype != np.uint32 or array.shape != (624,) or not inside:
+                raise ValueError("the state of a random generator is damaged")
+            made = np.random.RandomState()
+            made.set_state(("MT19937", array, position, has_gauss, gauss))
+        elif array.dtype.kind == "f" and not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
+            self.infinite.add(id(made))
+        self.shared[kind, name] = made
+        return made
+
+    def _object(self, node: dict[str, Any], depth: int) -> Any:
+        """Build an instance of a registered class."""
+        kind = node["$"]
         if kind not in KNOWN:
             raise ValueError(f"models are not made of {kind!r}: register a class of your own with crossview.register")
         if len(self.complete) >= _MOST_OBJECTS:
@@ -377,41 +390,6 @@ class _Decoder:
         model.__setstate__(fitted) if isinstance(model, CrossViewClassifier) else vars(model).update(fitted)
         self.complete.append((model, self.size - before))
         return model
-
-
-def _range(items: list[int]) -> range:
-    if len(range(*items)) > _LONGEST_RANGE:
-        raise ValueError(f"a range has more than {_LONGEST_RANGE} numbers")
-    return range(*items)
-
-
-def _text(codes: NDArray[Any]) -> NDArray[Any]:
-    if codes.dtype != np.uint32 or codes.max() > 0x10FFFF:
-        raise ValueError("an array is not text")
-    return codes.view(f"U{codes.shape[-1]}").reshape(codes.shape[:-1])
-
-
-def _random(keys: NDArray[Any], position: int, has_gauss: int, gauss: float) -> np.random.RandomState:
-    # numpy takes any position, and would read numbers from outside its 624.
-    inside = type(position) is int and 0 <= position <= 624
-    if keys.dtype != np.uint32 or keys.shape != (624,) or not inside:
-        raise ValueError("the state of a random generator is damaged")
-    random = np.random.RandomState()
-    random.set_state(("MT19937", keys, position, has_gauss, gauss))
-    return random
-
-
-_FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
-    "tuple": tuple,
-    "range": _range,
-    "ndarray": lambda items: np.fromiter(items, dtype=object),
-}
-_FROM_ARRAY: dict[str, Callable[..., Any]] = {
-    "array": lambda array: array,
-    "transposed": lambda array: array.T,
-    "text": _text,
-    "random": _random,
-}
 
 
 def _steps(value: Any, sizes: Sizes) -> bool:
@@ -438,9 +416,9 @@ def _no_cache(value: Any, sizes: Sizes) -> bool:
 
 # Classes of scikit-learn, which have no schema of their own.
 _STEPS = (MultiViewTransformer, Pipeline, EmbeddingSearchCV, CrossViewClassifier, FrozenEstimator)
+_SPLITTERS = ["GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "ShuffleSplit"]
+_SPLITTERS += ["StratifiedGroupKFold", "StratifiedKFold", "StratifiedShuffleSplit"]
 add_class(Pipeline, {"steps": _steps, "memory": _no_cache})
 add_class(FrozenEstimator, {"estimator": _STEPS})
-for _name in ("GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "ShuffleSplit"):
-    add_class(getattr(splitters, _name), {})
-for _name in ("StratifiedGroupKFold", "StratifiedKFold", "StratifiedShuffleSplit"):
+for _name in _SPLITTERS:
     add_class(getattr(splitters, _name), {})

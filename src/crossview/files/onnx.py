@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -176,21 +175,25 @@ def _projected(graph: _Graph, steps: list[Any], W: Array, v: int) -> str:
         step, offset = before.pop(), embedding.means_[v] @ W
         kernel, landmarks = step.kernels_[v], step.landmarks_[v]
         W = KernelMap.coefficients(step.factors_[v], W)
+    # The steps before map samples to (x - origin) @ matrix. What later steps subtract is carried back to the origin, so
+    # that it is gone before anything is multiplied: in single precision, a difference of large products would have few
+    # digits left.
     D = steps[0].n_features_[v]
-    affine = _Affine(np.zeros((1, D)), np.ones(D), np.ones(D))
+    origin, matrix, inverse = np.zeros((1, D)), np.ones(D), np.ones(D)
     for step in before:
-        if isinstance(step, ViewScaler):
-            matrix, inverse = 1.0 / step.scales_[v], step.scales_[v]
-        else:
-            matrix, inverse = step.components_[v].T, step.components_[v]
-        affine = affine.then(step.means_[v], matrix, inverse)
-    if kernel is None:
-        latent = graph.affine(affine.then(embedding.means_[v], W))
-    elif kernel.kernel == "linear":
-        origin = np.zeros(landmarks.shape[1]) if kernel.origin is None else kernel.origin
-        latent = graph.affine(affine.then(origin, (landmarks - origin).T @ W))
+        back = step.scales_[v] if isinstance(step, ViewScaler) else step.components_[v]
+        origin = origin + _times(step.means_[v][None], inverse)
+        matrix = _times(matrix, 1.0 / back if back.ndim == 1 else back.T)
+        inverse = _times(back, inverse)
+    if kernel is not None and kernel.kernel != "linear":
+        latent = graph.node("MatMul", graph.kernel(graph.affine(origin, matrix), kernel, landmarks), W)
     else:
-        latent = graph.node("MatMul", graph.kernel(graph.affine(affine), kernel, landmarks), W)
+        if kernel is None:
+            mean = embedding.means_[v]
+        else:
+            mean = np.zeros(landmarks.shape[1]) if kernel.origin is None else kernel.origin
+            W = (landmarks - mean).T @ W
+        latent = graph.affine(origin + _times(mean[None], inverse), _times(matrix, W))
     return graph.node("Sub", latent, offset) if offset.any() else latent
 
 
@@ -199,25 +202,6 @@ def _times(a: Array, b: Array) -> Array:
     if a.ndim == b.ndim == 2:
         return np.asarray(a @ b)
     return a * b if b.ndim == 1 else a[:, None] * b
-
-
-@dataclass(frozen=True)
-class _Affine:
-    """The map ``(x - origin) @ matrix``.
-
-    What later steps subtract is carried back to the origin, so that it is gone before anything is multiplied: in single
-    precision, a difference of large products would have few digits left.
-    """
-
-    origin: Array  # (1, D)
-    matrix: Array  # (D, k), or (D,) for a diagonal one
-    inverse: Array | None  # ``inverse @ matrix`` is the identity; None for a map that nothing comes after
-
-    def then(self, origin: Array, matrix: Array, inverse: Array | None = None) -> _Affine:
-        """Both maps, one after the other."""
-        assert self.inverse is not None
-        back = None if inverse is None else _times(inverse, self.inverse)
-        return _Affine(self.origin + _times(origin[None], self.inverse), _times(self.matrix, matrix), back)
 
 
 class _Graph:
@@ -244,16 +228,17 @@ class _Graph:
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
-    def affine(self, affine: _Affine) -> str:
+    def affine(self, origin: Array, matrix: Array) -> str:
+        """Add the map ``(x - origin) @ matrix``. A vector stands for a diagonal matrix."""
         # What is subtracted is rounded to the graph's precision; what rounding leaves of it is subtracted then.
         # Otherwise features far from zero would lose as many digits as their mean is larger than their spread.
-        x, rounded = self.input, affine.origin.astype(self.dtype)
-        for part in (rounded, affine.origin - rounded):
+        x, rounded = self.input, origin.astype(self.dtype)
+        for part in (rounded, origin - rounded):
             if part.any():
                 x = self.node("Sub", x, part)
-        if affine.matrix.ndim == 2:
-            return self.node("MatMul", x, affine.matrix)
-        return x if (affine.matrix == 1.0).all() else self.node("Mul", x, affine.matrix)
+        if matrix.ndim == 2:
+            return self.node("MatMul", x, matrix)
+        return x if (matrix == 1.0).all() else self.node("Mul", x, matrix)
 
     def kernel(self, x: str, kernel: Kernel, landmarks: Array) -> str:
         """Kernel values of samples against landmarks."""
