@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from crossview._schema import Sizes, has_shape
+from crossview._schema import Sizes
 from crossview._transformer import MultiViewTransformer, unwrap
 from crossview.embeddings._base import Embedding
 from crossview.graphs.approximate import check_state
 from crossview.recognition.arrays import batches
 from crossview.recognition.engines import MOST_LISTS
 
-_OF_INDEX = {"centroids", "origin", "scale", "lists", "metric", "n_probes", "recall", "n_measured"}
+_ARRAYS_OF_INDEX = {"centroids": np.float32, "origin": np.float64, "lists": np.int32}
+_OF_INDEX = {*_ARRAYS_OF_INDEX, "scale", "metric", "n_probes", "recall", "n_measured"}
 
 
 def embedding(value: Any, sizes: Sizes) -> bool:
@@ -87,12 +88,14 @@ def index(value: Any, sizes: Sizes) -> bool:
         return True
     if type(value) is not dict or set(value) != _OF_INDEX or value["metric"] not in ("euclidean", "cosine"):
         return False
-    arrays = [has_shape(value["centroids"], "l d", sizes, np.float32), has_shape(value["origin"], "d", sizes)]
-    arrays.append(has_shape(value["lists"], "g", sizes, np.int32))
-    numbers = [type(value[name]) is float and 0.0 <= value[name] < np.inf for name in ("scale", "recall")]
+    for name, dtype in _ARRAYS_OF_INDEX.items():
+        if not isinstance(value[name], np.ndarray) or value[name].dtype != dtype:
+            return False
+    for name in ("scale", "recall"):
+        if type(value[name]) is not float or not 0.0 <= value[name] < np.inf:
+            return False
     for name, most in (("n_probes", MOST_LISTS), ("n_measured", sizes["g"])):
-        numbers.append(type(value[name]) is int and 1 <= value[name] <= most)
-    if not all(arrays + numbers):
-        return False
+        if type(value[name]) is not int or not 1 <= value[name] <= most:
+            return False
     check_state(value, (sizes["g"], sizes["d"]))
     return True
