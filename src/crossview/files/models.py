@@ -183,7 +183,10 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
         raise ModelFileError(f"{name} is {problem}: it has {size} bytes instead of {expected}. {_AGAIN}")
     file.seek(0)
     content = file.read()  # and not a memory map: whoever cuts the file short would end this process
-    if hashlib.sha256(content.replace(stated.encode(), _NO_DIGEST, 1)).hexdigest() != stated:
+    start = 8 + length
+    digest = hashlib.sha256(content[:start].replace(stated.encode(), _NO_DIGEST, 1))
+    digest.update(memoryview(content)[start:])
+    if digest.hexdigest() != stated:
         raise ModelFileError(f"{name} is damaged: its content has changed since it was written. {_AGAIN}")
     arrays = safetensors.numpy.load(content)
     for key, array in arrays.items():

@@ -127,7 +127,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     """
 
     temperature_: float | None
-    temperature_metric_: str | None = None  # None in files of earlier versions
+    temperature_metric_: str | None = None  # until there is a temperature
     _gallery: Gallery
     _schema: ClassVar[Schema] = {
         "embedding_": stored.embedding,

@@ -1,6 +1,5 @@
 """What model files may hold of searches, committees and matchers; see `crossview._schema`."""
 
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -74,12 +73,16 @@ def ids(value: Any, sizes: Sizes) -> bool:
 
 def views(value: Any, sizes: Sizes) -> bool:
     """Views of the samples of the gallery, each of which has its own id in its view."""
-    names, parts = set(sizes["names"]), [*batches(len(value), 1 << 16)]
-    if not labels(value, sizes, "U") or not all(names.issuperset(value[part].tolist()) for part in parts):
+    if not labels(value, sizes, "U"):
         return False
-    pairs = (zip(value[part].tolist(), sizes["ids"][part].tolist(), strict=True) for part in parts)
-    # Hashes take less memory than pairs, and those of different pairs are never the same in practice.
-    return len(np.unique(np.fromiter(map(hash, chain.from_iterable(pairs)), np.int64))) == len(value)
+    hashes = []  # which take less memory than pairs; those of different pairs are never the same in practice
+    for part in batches(len(value), 1 << 16):
+        names = value[part].tolist()
+        if not set(sizes["names"]).issuperset(names):
+            return False
+        hashes.append(np.fromiter(map(hash, zip(names, sizes["ids"][part].tolist(), strict=True)), np.int64))
+    ordered = np.sort(np.concatenate(hashes))
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def index(value: Any, sizes: Sizes) -> bool:
