@@ -17,8 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
+from crossview.model_selection.tuning import search_space
 from crossview.paper.protocols import Effort
-from crossview.recognition.tuning import search_space
 
 REPEATS = 10
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 import crossview as cv
 from crossview.datasets.registry import open_dataset
 from crossview.exceptions import NotApplicableError
-from crossview.recognition.tuning import search_space
+from crossview.model_selection.tuning import search_space
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 
 import crossview as cv
 from crossview.datasets.registry import open_dataset
-from crossview.recognition.tuning import standard_pipeline
+from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.model_selection.tuning import standard_pipeline
 
 SETS = {
     "digits": {},
@@ -82,7 +83,7 @@ def _some(y: np.ndarray, rows: np.ndarray, most: int, random: np.random.Generato
 def scores(method: str, data: cv.datasets.Dataset, draws: int) -> dict[str, float]:
     """Accuracy by setting."""
     name = cv.METHODS[method].__name__.lower()
-    space = {f"{name}__{key}": values for key, values in cv.SEARCH_SPACES[method].items()}
+    space = {f"{name}__{key}": values for key, values in SEARCH_SPACES[method].items()}
     fixed = [{f"{name}__{key}": [value] for key, value in PAPER[method].items()}] if method in PAPER else []
     fixed = [{**one, f"{name}__n_components": space[f"{name}__n_components"]} for one in fixed]
     found: dict[str, float] = {}
@@ -113,7 +114,7 @@ def report(method: str, sets: dict[str, cv.datasets.Dataset], draws: int) -> Non
     losses = values.max(axis=1, keepdims=True) - values
     mean = losses.mean(axis=0)
     model = cv.METHODS[method]()
-    own = {key: getattr(model, key) for key in cv.SEARCH_SPACES[method] if key != "n_components"}
+    own = {key: getattr(model, key) for key in SEARCH_SPACES[method] if key != "n_components"}
     rows = [("smallest mean loss", k) for k in np.argsort(mean)[:3]]
     for what, params in (("defaults", own), ("the paper's", PAPER.get(method))):
         if params is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview.recognition.tuning import search_space
+from crossview.model_selection.tuning import search_space
 
 N_TEST = 1000
 SAMPLES_PER_CLASS = 4  # of turntable and captions; captions-15 has 15 large classes

@@ -23,7 +23,8 @@ import numpy as np
 import crossview as cv
 from crossview import metrics
 from crossview.exceptions import NotApplicableError
-from crossview.recognition.tuning import search_space
+from crossview.model_selection.rounds import held_out_score
+from crossview.model_selection.tuning import search_space
 from crossview.report.recommendation import recommended_row
 
 METHODS = ("RawFeatures", "PCA", "LDA", "DLA", "MCCA", "GMA", "MvDA", "MvDA-VC", "MvHE", "KMvHE")
@@ -123,7 +124,7 @@ def rows(
     seconds = time.process_time() - start
     (single,) = search.fit_rows([search.best_index_], data.views[train], y[train])
     metric = str(search.cv_results_["metric"][search.best_index_])
-    models = {method: (single, metric, search._held_out_score())}
+    models = {method: (single, metric, held_out_score(search.cv_results_, search.n_splits_))}
     if members > 1:
         models[f"{method} × {members}"] = search.best_estimator_, search.best_metric_, search.held_out_score_
     found = {}

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import crossview as cv
-from crossview.recognition.tuning import max_samples, search_space, standard_pipeline
+from crossview.model_selection.tuning import max_samples, search_space, standard_pipeline
 from recommendation import DRAWS, load, problems
 
 METHODS = ("MvDA", "MvHE", "KMvHE")

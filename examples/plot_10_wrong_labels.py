@@ -11,14 +11,15 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import crossview as cv
+from crossview.experiments.outliers import permute_labels
 
 # %%
-# :func:`~crossview.permute_labels` exchanges the labels of a share of the samples among themselves. Classes keep their
+# ``permute_labels`` exchanges the labels of a share of the samples among themselves. Classes keep their
 # sizes, and a sample has the same wrong label in both views. A tenth of the exchanged labels stay right by accident, as
 # there are ten classes.
 data = cv.datasets.load_digits()
 shares = np.linspace(0.0, 0.6, 7)
-permuted = cv.permute_labels(data.y, 0.5, random_state=0)
+permuted = permute_labels(data.y, 0.5, random_state=0)
 print(f"With a share of 50 %, {np.mean(permuted != data.y):.0%} of the labels are wrong.")
 
 # %%
@@ -31,7 +32,7 @@ for seed in range(3):
         data.views, data.y, train_size=300, test_size=600, stratify=data.y, random_state=seed
     )
     for k, share in enumerate(shares):
-        wrong = cv.permute_labels(y_train, share, random_state=seed)
+        wrong = permute_labels(y_train, share, random_state=seed)
         for name, method in methods.items():
             accuracies[name][seed, k] = method.fit(train, wrong).score(test, y_test)
 

@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.cli.app import jsonable, out
-from crossview.recognition.candidates import SCORERS
+from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.metrics.scoring import SCORERS
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 
@@ -130,12 +131,12 @@ def test_tune_names_the_class_that_has_no_folds_and_the_option(tmp_path):
 
 
 def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", ())
+    monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", ())
     (photo, sketch), y = make_noisy()
     np.savez(tmp_path / "noisy.npz", photo=photo, sketch=sketch, y=y)
     command = ("tune", tmp_path / "noisy.npz", "-o", tmp_path / "t.model", "--method", "MvDA", "--folds", 3)
     for regs, expected in (([0.001, 0.01], True), ([0.001, 0.01, 0.1, 1.0, 10.0], False)):
-        monkeypatch.setitem(cv.SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": regs})
+        monkeypatch.setitem(SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": regs})
         told = run(*command).stdout
         search = cv.load(tmp_path / "t.model")
         assert bool(search.extended_) == expected
@@ -145,7 +146,7 @@ def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
         found = json.loads(run(*command, "--json").stdout)
         assert found["extended"] == search.extended_
         assert found["extended"].items() <= found["parameters"].items()
-    monkeypatch.setitem(cv.SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": [0.001, 0.01]})
+    monkeypatch.setitem(SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": [0.001, 0.01]})
     assert "Beyond" not in run(*command, "--draws", 0).stdout  # tries what is listed, nothing else
 
 
@@ -203,7 +204,7 @@ def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
     assert len(resumed) == 1
     restored, total = map(int, resumed[0])
     assert 18 <= restored < 120
-    drawn = 40 * len(cv.SEARCH_SPACES["KMvHE"]["whitening"])
+    drawn = 40 * len(SEARCH_SPACES["KMvHE"]["whitening"])
     assert total == drawn + round(drawn / 3) + round(drawn / 9) + 3 * 2 + 2  # one in three stays after a fold
     assert not scores.exists()
     subprocess.run(command(tmp_path / "calm.model"), env=environment, check=True, capture_output=True)
@@ -226,8 +227,8 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
 
 
 def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 40)
-    monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 5)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 40)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 5)
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--draws", 2, "--folds", 3)
     assert " n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")

@@ -289,19 +289,12 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
 @pytest.mark.filterwarnings("always:a false match rate")
 def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled, data):
     calibrate = ("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate")
-    for rate, told in (
-        (
-            0.01,
-            "warning: a false match rate of 1 % needs 300 probes or more, got 90: the threshold "
-            "is 0, so every probe is unknown; choose a higher rate, or calibrate with more samples",
-        ),
-        (0.03, "a false match rate of 3 % needs 100 probes or more"),
-    ):
-        assert told in run(*calibrate, rate).stderr
+    told = "warning: a false match rate of 1 % needs 300 probes or more, got 90: the threshold is 0, so every probe is"
+    assert told in run(*calibrate, 0.01).stderr
     assert "warning" not in run(*calibrate, 1 / 30).stderr
-    other = cv.load(enrolled).kneighbors(ARRAYS[1], "sketch", 90)
-    strangers = np.where(Y[other[1]] == Y[:, None], np.inf, other[0]).min(axis=1)
     run(*calibrate, 0.03)
+    distances, rows = cv.load(enrolled).kneighbors(ARRAYS[1], "sketch", 90)
+    strangers = np.where(Y[rows] == Y[:, None], np.inf, distances).min(axis=1)
     assert np.sum(strangers <= cv.load(enrolled).threshold_) == 1
 
 

@@ -16,20 +16,20 @@ from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
 from crossview.embeddings.locality import DLA, LPP, MvDLA
-from crossview.embeddings.methods import METHODS, SEARCH_SPACES
+from crossview.embeddings.methods import METHODS
 from crossview.embeddings.neighbourhood import NCA
 from crossview.embeddings.projection import PCA
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
 from crossview.files import export_onnx, load, register, save
+from crossview.matching.classifier import CrossViewClassifier
+from crossview.matching.evaluation import Evaluation, evaluate, evaluate_probes
+from crossview.model_selection.committee import Committee
+from crossview.model_selection.search import EmbeddingSearchCV
+from crossview.model_selection.splits import ClassSplit, SampleSplit
+from crossview.model_selection.tuning import tune
 from crossview.preprocessing import ViewPCA, ViewScaler
-from crossview.recognition.committee import Committee
-from crossview.recognition.evaluation import Evaluation, evaluate, evaluate_probes
-from crossview.recognition.matcher import CrossViewClassifier
-from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import ClassSplit, SampleSplit, permute_labels
-from crossview.recognition.tuning import tune
 from crossview.views import Views
 
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "NCA",
     "PCA",
     "PLS",
-    "SEARCH_SPACES",
     "ClassSplit",
     "Committee",
     "Contrastive",
@@ -74,7 +73,6 @@ __all__ = [
     "export_onnx",
     "load",
     "metrics",
-    "permute_labels",
     "plot",
     "register",
     "save",

@@ -24,7 +24,7 @@ def hfb(tmp_path, draw):
     return root
 
 
-def test_cufsf_pairs_by_name(cufsf, pack):
+def test_cufsf_pairs_by_name_and_keeps_people_without_a_sketch(cufsf, pack, draw):
     data = cv.datasets.load_cufsf(cufsf, size=(6, 4))
     assert data.view_names == ["photo", "sketch"]
     assert data.class_names == ["00001fa", "00002fb", "00010fa"]
@@ -34,9 +34,6 @@ def test_cufsf_pairs_by_name(cufsf, pack):
     assert cv.datasets.load_cufsf(cufsf).image_shape == (80, 64)
     packed = cv.datasets.load_cufsf(pack(cufsf), size=None)
     np.testing.assert_array_equal(packed.views["sketch"], data.views["sketch"])
-
-
-def test_cufsf_keeps_people_without_a_sketch(cufsf, draw):
     draw(cufsf / "photo" / "00003fa.png", 50)
     data = cv.datasets.load_cufsf(cufsf, size=4)
     np.testing.assert_array_equal(data.views.mask[:, 1], [True, True, False, True])
@@ -56,12 +53,6 @@ def test_cufsf_says_what_is_wrong(cufsf, tmp_path, draw):
         cv.datasets.load_cufsf(cufsf, views=("photo", "other"))
     draw(cufsf / "photo" / "00001fa.bmp")
     with pytest.raises(ValueError, match=r"photo/00001fa\.png.* names must differ"):
-        cv.datasets.load_cufsf(cufsf)
-
-
-def test_corrupt_faces_are_named(cufsf):
-    (cufsf / "sketch" / "cropped" / "00010fa.bmp").write_bytes(b"BM")
-    with pytest.raises(ValueError, match=r"sketch/cropped/00010fa\.bmp \(.*\) is not a readable image"):
         cv.datasets.load_cufsf(cufsf)
 
 

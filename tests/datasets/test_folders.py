@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 
@@ -35,50 +33,30 @@ def test_pairs_by_class_and_name_and_leaves_gaps(tree):
 
 
 @pytest.mark.filterwarnings("ignore:1 of 3 samples")
-def test_links_to_folders_are_followed(tree, tmp_path):
-    data = cv.datasets.load_folder(tree)
+def test_an_archive_and_links_to_folders_give_the_same(tree, tmp_path, pack):
+    data, packed = cv.datasets.load_folder(tree), cv.datasets.load_folder(pack(tree))
     (tree / "photo" / "10").rename(tmp_path / "elsewhere")
     (tree / "photo" / "10").symlink_to(tmp_path / "elsewhere")
     (tree / "sketch").rename(tmp_path / "drawings")
     (tree / "sketch").symlink_to(tmp_path / "drawings")
-    linked = cv.datasets.load_folder(tree)
-    assert linked.ids.tolist() == data.ids.tolist()
-    for X, Y in zip(linked.views.arrays, data.views.arrays, strict=True):
-        np.testing.assert_array_equal(X, Y)
+    for other in (packed, cv.datasets.load_folder(tree)):
+        assert (other.ids.tolist(), other.y.tolist()) == (data.ids.tolist(), data.y.tolist())
+        for X, Y in zip(other.views.arrays, data.views.arrays, strict=True):
+            np.testing.assert_array_equal(X, Y)
 
 
 def test_links_that_never_end_are_refused(tree):
     (tree / "photo" / ".hidden").symlink_to(tree)  # which is never read
     (tree / "photo" / "again").symlink_to(tree)
     (tree / "sketch" / "again").symlink_to(tree)
-    with pytest.raises(
-        ValueError, match=r"again.* is too deep, perhaps because of a link to a folder above it: remove"
-    ):
+    with pytest.raises(ValueError, match=r"again.* is too deep, perhaps because of a link to a folder above it: re"):
         cv.datasets.load_folder(tree)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_what_is_no_file_is_refused_rather_than_skipped(tree):
-    path = tree / "sketch" / "10" / "b.png"
-    path.symlink_to("/dev/zero")
-    with pytest.raises(ValueError, match=r"b\.png is a device, a pipe or a socket: replace it by a file, or remove it"):
-        cv.datasets.load_folder(tree)
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(ValueError, match=r"b\.png is a device, a pipe or a socket"):
-        cv.datasets.load_folder(tree)
-    path.unlink()
-    path.symlink_to(tree / "nowhere")
+def test_what_cannot_be_read_is_refused_rather_than_skipped(tree):
+    (tree / "sketch" / "10" / "b.png").symlink_to(tree / "nowhere")
     with pytest.raises(OSError, match=r"b\.png cannot be read \(No such file or directory\): check that it is a file"):
         cv.datasets.load_folder(tree)
-
-
-@pytest.mark.filterwarnings("ignore:1 of 3 samples")
-def test_an_archive_gives_the_same(tree, pack):
-    data, packed = cv.datasets.load_folder(tree), cv.datasets.load_folder(pack(tree))
-    np.testing.assert_array_equal(packed.y, data.y)
-    for X, Y in zip(packed.views.arrays, data.views.arrays, strict=True):
-        np.testing.assert_array_equal(X, Y)
 
 
 @pytest.mark.filterwarnings("ignore:1 of 3 samples")
@@ -99,19 +77,13 @@ def test_mixed_sizes_want_a_size(tree, draw):
     assert data.views.mask.all()
 
 
-def test_classes_by_name(tmp_path, draw):
-    for name in ("a/cup/1", "a/dog/1", "b/cup/1", "b/dog/1"):
-        draw(tmp_path / f"{name}.png")
-    data = cv.datasets.load_folder(tmp_path)
-    assert data.y.tolist() == data.class_names == ["cup", "dog"]
-
-
 def test_a_class_folder_with_a_single_sample_may_be_a_typing_error(tmp_path, draw):
     for view in ("photo", "sketch"):
         for name in ("ada/1", "ada/2", "ada/3", "bob/1", "bob/2", "bob/3", "bbo/4"):
             draw(tmp_path / view / f"{name}.png")
     with pytest.warns(UserWarning, match="a class with a single sample: 'bbo'"):
-        cv.datasets.load_folder(tmp_path)
+        data = cv.datasets.load_folder(tmp_path)
+    assert data.class_names == ["ada", "bbo", "bob"]
 
 
 def test_says_what_is_wrong(tree, tmp_path, draw):
@@ -126,15 +98,6 @@ def test_says_what_is_wrong(tree, tmp_path, draw):
     (tree / "photo" / "2" / "a.bmp").unlink()
     draw(tree / "photo" / "stray.png")
     with pytest.raises(ValueError, match=r"wrong place, photo/stray\.png"):
-        cv.datasets.load_folder(tree)
-
-
-@pytest.mark.filterwarnings("ignore:1 of 3 samples")
-@pytest.mark.parametrize("content", [b"", b"not an image", None])
-def test_corrupt_images_are_named_not_skipped(tree, content):
-    path = tree / "photo" / "10" / "b.png"
-    path.write_bytes(path.read_bytes()[:50] if content is None else content)
-    with pytest.raises(ValueError, match=r"photo/10/b\.png \(.*\) is not a readable image"):
         cv.datasets.load_folder(tree)
 
 
@@ -236,9 +199,6 @@ def test_class_folders_that_do_not_match(mismatched):
 def test_patterns_that_are_wrong(mismatched, pattern, message):
     with pytest.raises(ValueError, match=message):
         cv.datasets.load_folder(mismatched, pair_by=pattern)
-
-
-def test_names_that_are_too_long_to_search_are_refused():
     with pytest.raises(ValueError, match="has more than 1000 characters, too many for pair_by"):
         keys_by_pattern("(a)", ["a" * 1001])
 

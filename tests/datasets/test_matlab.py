@@ -7,9 +7,21 @@ import pytest
 import scipy.io
 import scipy.sparse
 
+import crossview as cv
+from crossview.datasets import _matlab
 from crossview.datasets._matlab import read_matlab
+from crossview.datasets.registry import open_dataset, open_probes
 
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool")
+RNG = np.random.default_rng(0)
+A, B, Y = RNG.normal(size=(6, 4)), RNG.normal(size=(6, 3)), np.repeat([3, 1, 2], 2)
+
+
+def cells(*values):
+    """What MATLAB calls {a, b, c}."""
+    array = np.empty((1, len(values)), dtype=object)
+    array[0, :] = values
+    return array
 
 
 def saved(compressed=False, **arrays):
@@ -18,19 +30,34 @@ def saved(compressed=False, **arrays):
     return stream.getvalue()
 
 
+@pytest.fixture
+def save(tmp_path):
+    def write(**variables):
+        (tmp_path / "data.mat").write_bytes(saved(len(variables) % 2 == 0, **variables))
+        return tmp_path / "data.mat"
+
+    return write
+
+
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_reads_what_scipy_reads(dtype, compressed):
-    random = np.random.default_rng(0)
-    for shape in ((3, 16), (1, 1), (2, 3, 4), (5, 1), (0, 3)):
-        array = (50 * random.normal(size=shape)).astype(dtype)
-        others = {"cells": np.array(["a", "bc"], dtype=object), "sparse": scipy.sparse.eye(3), "text": "text"}
-        content = saved(compressed, **others, fea=array, a={"b": 1}, gnd=np.arange(3))
-        expected, found = scipy.io.loadmat(io.BytesIO(content)), read_matlab(content, "x.mat", ("fea", "gnd"))
-        assert set(found) == {"fea", "gnd"}
-        for name, values in found.items():
-            assert values.dtype == expected[name].dtype
-            np.testing.assert_array_equal(values, expected[name])
+def test_reads_what_scipy_reads(compressed):
+    shapes = (3, 16), (1, 1), (2, 3, 4), (5, 1), (0, 3)
+    arrays = {f"{d}_{k}": (50 * RNG.normal(size=shape)).astype(d) for d in DTYPES for k, shape in enumerate(shapes)}
+    others = {"c": cells(A, "ü", B.astype("i2")), "text": "text", "sparse": scipy.sparse.eye(3), "s": {"b": 1}}
+    content = saved(compressed, **others, **arrays)
+    expected, found = scipy.io.loadmat(io.BytesIO(content)), read_matlab(content, "x.mat", list(arrays))
+    assert found.keys() == arrays.keys()
+    for name, values in found.items():
+        assert values.dtype == expected[name].dtype
+        np.testing.assert_array_equal(values, expected[name])
+    with pytest.raises(ValueError, match=r"x\.mat: sparse is a sparse matrix: save it as a full array of real numbers"):
+        read_matlab(content, "x.mat")
+    del others["sparse"]
+    found = read_matlab(saved(compressed, **others), "x.mat")
+    assert list(found) == ["c", "text"]  # structures are ignored
+    assert found["text"].item() == "text"
+    for mine, theirs in zip(found["c"], expected["c"][0], strict=True):
+        np.testing.assert_array_equal(np.ravel(mine), np.ravel(theirs))
 
 
 def test_big_endian_files():
@@ -41,44 +68,72 @@ def test_big_endian_files():
     name = struct.pack(">HH4s", 3, 1, b"fea\0")
     body = flags + shape + name + struct.pack(">II", 9, 48) + values.tobytes()
     content = b"MATLAB 5.0".ljust(124) + b"\x01\x00MI" + struct.pack(">II", 14, len(body)) + body
-    expected = scipy.io.loadmat(io.BytesIO(content))["fea"]
-    np.testing.assert_array_equal(read_matlab(content, "x.mat", ("fea",))["fea"], expected)
+    np.testing.assert_array_equal(read_matlab(content, "x.mat", ("fea",))["fea"], values.reshape(2, 3, order="F"))
 
 
-def declared(shape):
-    """A compressed array of zeros whose shape and sizes are declared, whatever the data."""
+def declared(shape, name=b"fea"):
+    """An array of zeros whose shape and sizes are declared, whatever the data."""
     count = int(np.prod([float(side) for side in shape]))
     body = struct.pack("<IIII", 6, 8, 9, 0) + struct.pack(f"<II{len(shape)}i", 5, 4 * len(shape), *shape)
-    body += struct.pack("<HH4s", 1, 3, b"fea\0") + struct.pack("<II", 2, count & 0xFFFFFFFF)
+    body += struct.pack("<HH4s", 1, len(name), name.ljust(4, b"\0")) + struct.pack("<II", 2, count & 0xFFFFFFFF)
     return body, count
 
 
-def packed(body, size):
-    stream = zlib.compress(struct.pack("<II", 14, size & 0xFFFFFFFF) + body)
-    return b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + struct.pack("<II", 15, len(stream)) + stream
+def packed(*elements):
+    """A file of compressed elements, with the sizes that they declare."""
+    content = b"MATLAB 5.0".ljust(124) + b"\x00\x01IM"
+    for body, size in elements:
+        stream = zlib.compress(struct.pack("<II", 14, size & 0xFFFFFFFF) + body, 1)
+        content += struct.pack("<II", 15, len(stream)) + stream
+    return content
 
 
-def test_what_inflates_beyond_bounds_is_refused():
-    body, count = declared((2**13, 2**13))
-    with pytest.raises(ValueError, match=r"x\.mat: fea has more than 16,777,216 values: split the file"):
-        read_matlab(packed(body + bytes(count), len(body) + count), "x.mat", ("fea",))
+def test_sizes_that_do_not_fit_give_an_error_or_what_is_there():
     body, count = declared((2, 4))
-    assert read_matlab(packed(body + bytes(count), len(body) + count), "x.mat", ("fea",))["fea"].shape == (2, 4)
     for content, size in (
         (body + bytes(2**20), len(body) + count),  # more data than declared
         (body + bytes(count), len(body) + 2**31),  # a larger element than there could be
         (body + bytes(count - 1), len(body) + count),  # less data than declared
         (body + bytes(count), 10),  # a smaller element than its array
     ):
-        with pytest.raises(ValueError, match=r"x\.mat is not a readable MATLAB file"):
-            read_matlab(packed(content, size), "x.mat", ("fea",))
+        try:
+            assert read_matlab(packed((content, size)), "x.mat", ("fea",))["fea"].tolist() == [[0] * 4] * 2
+        except ValueError as error:
+            assert str(error).startswith("x.mat is not a readable MATLAB file (")  # noqa: PT017
+    for shape in ((-1, 4), (2, -4), (3, 4)):
+        body, _ = declared(shape)
+        with pytest.raises(ValueError, match=r"^x\.mat is not a readable MATLAB file \(.*\): replace it\.$"):
+            read_matlab(packed((body + bytes(8), len(body) + 8)), "x.mat", ("fea",))
 
 
-@pytest.mark.parametrize("shape", [(-1, 4), (2, -4), (0x7FFFFFFF, 0x7FFFFFFF), (3, 4)])
-def test_shapes_that_do_not_fit_their_data(shape):
-    body, _ = declared(shape)
-    with pytest.raises(ValueError, match=r"^x\.mat"):
-        read_matlab(packed(body + bytes(8), len(body) + 8), "x.mat", ("fea",))
+def test_what_is_too_large_is_refused():
+    for shape in ((2**13, 2**13), (0x7FFFFFFF, 0x7FFFFFFF)):
+        body, count = declared(shape)
+        with pytest.raises(ValueError, match=r"x\.mat: fea has more than 16,777,216 values: split the file"):
+            read_matlab(packed((body + bytes(min(count, 2**26)), len(body) + count)), "x.mat", ("fea",))
+    elements = []
+    for k in range(17):
+        body, count = declared((2**12, 2**12), b"%d" % k)
+        elements.append((body + bytes(count), len(body) + count))
+    with pytest.raises(ValueError, match=r"x\.mat: its arrays have more than 256 MB: save them as \.npz"):
+        read_matlab(packed(*elements), "x.mat")
+    with pytest.raises(ValueError, match=r"c has more than 65,536 cells: save it as a full array"):
+        read_matlab(saved(c=cells(*[1] * (2**16 + 1))), "x.mat")
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "error", "message"),
+    [
+        ("import os; os.abort()", 60, ValueError, r"x\.mat is not a readable MATLAB file \(SciPy crashes on it\): rep"),
+        ("while True: pass", 1, ValueError, r"x\.mat is not a readable MATLAB file \(it takes too long\): replace it"),
+        ("import absent", 60, RuntimeError, r"SciPy cannot be started to read x\.mat: .*'absent'"),
+    ],
+)
+def test_the_caller_survives_the_end_of_the_reader(monkeypatch, program, seconds, error, message):
+    monkeypatch.setattr(_matlab, "_START", program)
+    monkeypatch.setattr(_matlab, "_MAX_SECONDS", seconds)
+    with pytest.raises(error, match=f"(?s){message}"):
+        read_matlab(saved(a=A), "x.mat")
 
 
 def test_other_versions_are_named():
@@ -89,3 +144,67 @@ def test_other_versions_are_named():
     scipy.io.savemat(stream, {"fea": np.eye(9)}, format="4")
     with pytest.raises(ValueError, match=r"x\.mat is not a MATLAB file of version 5 to 7: save it"):
         read_matlab(stream.getvalue(), "x.mat", ("fea",))
+
+
+@pytest.mark.parametrize("labels", ["y", "Y", "gnd", "gt", "label", "labels"])
+def test_a_matrix_per_view(save, labels):
+    data = cv.datasets.load_arrays(save(X2=B, X1=A, **{labels: Y.astype(float)[:, None]}))
+    assert data.view_names == ["X1", "X2"]
+    np.testing.assert_array_equal(data.views["X1"], A)
+    np.testing.assert_array_equal(data.views["X2"], B)
+    np.testing.assert_array_equal(data.y, Y)
+    assert data.class_names == ["1", "2", "3"]
+
+
+def test_a_cell_array_of_views_with_samples_in_columns(save):
+    data = open_dataset(save(X=cells(A.T, B.T), gnd=Y, note="text", k=7, options={"a": 1}))
+    assert data.view_names == ["X1", "X2"]
+    np.testing.assert_array_equal(data.views["X1"], A)
+    np.testing.assert_array_equal(data.views["X2"], B)
+
+
+def test_a_square_view_is_read_as_the_others_are(save):
+    square = RNG.normal(size=(6, 6))
+    for other, expected in ((B, square), (B.T, square.T)):
+        data = cv.datasets.load_arrays(save(photo=square, sketch=other, y=Y))
+        np.testing.assert_array_equal(data.views["photo"], expected)
+        np.testing.assert_array_equal(data.views["sketch"], B)
+
+
+@pytest.mark.parametrize("labels", [cells("a", "b", "ç", "ab", "a", "b"), np.array(["a", "b", "c", "ab", "a", "b"])])
+def test_labels_and_identities_as_text(save, labels):
+    data = cv.datasets.load_arrays(save(photo=A, sketch=B, y=labels, id=np.arange(6)))
+    assert data.y.tolist() == ["a", "b", str(labels.ravel()[2]), "ab", "a", "b"]
+    assert data.ids.tolist() == list(range(6))
+
+
+def test_probes_need_neither_labels_nor_a_second_view(save):
+    data = open_probes(save(X=A), "photo")
+    np.testing.assert_array_equal(data.views["photo"], A)
+    assert data.y.tolist() == [""] * 6
+    np.testing.assert_array_equal(open_probes(save(photo=A.T, sketch=B.T, y=Y), "sketch").views["sketch"], B)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"X": A, "y": Y}, r"has one view, X, but matching needs two or more: .*X1 and X2.*X = \{X1, X2\}"),
+        ({"X": cells(A), "y": Y}, r"has one view, X1, but matching needs two"),
+        ({"y": Y}, r"has no view, but matching needs two"),
+        ({"X1": A, "X2": B}, r"has no variable of labels, y, .*gnd.*only X1, X2: add it.*y_name"),
+        ({"X1": A, "X2": B, "y": np.eye(6)}, r"has no variable of labels"),
+        ({"X1": A, "X2": B, "y": Y, "gnd": Y}, r"several variables of labels, y, gnd: keep one"),
+        ({"X1": A, "X2": B, "W": np.eye(5), "y": Y}, r"W is 5 × 5, but y has 6 labels: rows or columns .* Remove what"),
+        ({"X1": A, "X2": np.ones((6, 2, 2)), "y": Y}, r"X2 is 6 × 2 × 2, but y has 6 labels"),
+        ({"X": cells(A, B), "Z": A, "y": Y}, r"views in a cell array and elsewhere, X, Z: keep one"),
+        ({"X": cells(A, "text"), "y": Y}, r"X2 is text: all cells of X must be matrices"),
+        ({"X": cells(A, scipy.sparse.csc_matrix(B)), "y": Y}, r"a cell of X is a sparse matrix: save it as a full"),
+        ({"X": cells(A, cells(B)), "y": Y}, r"a cell of X is a cell array"),
+        ({"X1": scipy.sparse.csc_matrix(A), "X2": B, "y": Y}, r"X1 is a sparse matrix: save it as a full array"),
+        ({"X1": A * 1j, "X2": B, "y": Y}, r"X1 is not an array of real numbers"),
+        ({"X1": A, "X2": B, "y": np.where(Y == 1, np.nan, Y)}, r"y must be one label per sample"),
+    ],
+)
+def test_files_that_are_wrong(save, variables, message):
+    with pytest.raises(ValueError, match=rf"data\.mat.*{message}"):
+        cv.datasets.load_arrays(save(**variables))

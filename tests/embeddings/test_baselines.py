@@ -24,6 +24,7 @@ from sklearn.utils import get_tags
 import crossview as cv
 from crossview._progress import silent
 from crossview.embeddings import neighbourhood
+from crossview.embeddings.methods import SEARCH_SPACES
 
 torch = pytest.importorskip("torch")
 training = pytest.importorskip("crossview.embeddings._contrastive")
@@ -314,6 +315,7 @@ def test_torch_is_imported_only_to_train(tmp_path):
 import sys
 import numpy as np
 import crossview as cv
+from crossview.embeddings.methods import SEARCH_SPACES
 model, X = cv.load({str(tmp_path / "model")!r}), np.load({str(tmp_path / "X.npy")!r})
 np.save({str(tmp_path / "Z.npy")!r}, model.transform_view(X, 1))
 assert "torch" not in sys.modules
@@ -430,7 +432,7 @@ def test_names():
 
 
 def test_compare_and_reproduce(tmp_path, monkeypatch):
-    monkeypatch.setitem(cv.SEARCH_SPACES, "Contrastive", {"learning_rate": [0.05], "max_epochs": [20]})
+    monkeypatch.setitem(SEARCH_SPACES, "Contrastive", {"learning_rate": [0.05], "max_epochs": [20]})
     np.savez(tmp_path / "data.npz", photo=ARRAYS[0], sketch=ARRAYS[1], y=Y)
     options = ["--repeats", 1, "--draws", 2, "--train", 5, "--workers", 1, "--no-static", "--json"]
     names = "MvHE,contrastive,SemanticMatching,NCA"

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.recognition.tuning import search_space
+from crossview.model_selection.tuning import search_space
 
 ARRAYS, Y = make(sizes=(5, 5, 5))
 MASK = np.random.default_rng(0).random((60, 3)) < 0.8

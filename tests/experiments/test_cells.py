@@ -12,11 +12,13 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import crossview as cv
+from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run, run_cell
 from crossview.experiments.cells import training_size
+from crossview.experiments.outliers import permute_labels
 from crossview.experiments.runner import _task
 from crossview.experiments.tasks import _mean_cmc, sample_scores
-from crossview.recognition.tuning import search_space, standard_pipeline
+from crossview.model_selection.tuning import search_space, standard_pipeline
 
 CELL = Cell(
     data="coil100",
@@ -110,14 +112,14 @@ def test_what_is_equal_in_python_but_not_in_json_is_not_equal():
 
 def test_the_search_space_of_a_method_changes_the_key(monkeypatch):
     before = key(CELL, "f", WIDE)
-    monkeypatch.setitem(cv.SEARCH_SPACES, "GMA", cv.SEARCH_SPACES["GMA"] | {"n_components": [7]})
+    monkeypatch.setitem(SEARCH_SPACES, "GMA", SEARCH_SPACES["GMA"] | {"n_components": [7]})
     assert key(CELL, "f", WIDE) != before
 
 
 def test_the_standard_numbers_of_components_are_part_of_the_key(monkeypatch):
     standard = dataclasses.replace(CELL, search=Search())
     before = key(standard, "f", WIDE), key(CELL, "f", WIDE)
-    monkeypatch.setattr("crossview.recognition.tuning._PCA_DIMENSIONS", (20, 50))
+    monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", (20, 50))
     assert key(standard, "f", WIDE) != before[0]
     assert key(CELL, "f", WIDE) == before[1]  # which lists its own
 
@@ -138,8 +140,8 @@ def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     small = key(cell, "f", WIDE)
     assert key(cell, "f", WIDE, (2000, 5)) == key(cell, "f", WIDE, (4000, 51)) == small
     assert key(cell, "f", WIDE, (2001, 5)) != small
-    monkeypatch.setattr("crossview.recognition.tuning._LANDMARKS_LARGE", 20)
-    monkeypatch.setattr("crossview.recognition.tuning._LARGE_CLASS", 4)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 20)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 4)
     found = _task(cell, turntable, "f")
     assert found.key == key(cell, "f", WIDE, (32, 8)) != small
     assert run_cell(cell, turntable)["best_params"]["kmvhe__n_landmarks"] == 20
@@ -151,6 +153,8 @@ def test_keys_are_the_same_in_another_process(turntable):
     code = """
 import json, sys
 import crossview as cv
+from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.experiments.outliers import permute_labels
 from crossview.experiments import Cell, fingerprint, key
 cell = Cell.from_dict(json.loads(sys.argv[1]))
 print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), [64, 64]))
@@ -181,7 +185,7 @@ def test_infinity_is_a_value_of_parameters_and_grids():
     assert dict(Cell.from_dict(coupled.to_dict()).parameters) == {"coupling": np.inf}
     assert dict(grid.grid)["coupling"] == dict(Search.from_dict(grid.to_dict()).grid)["coupling"] == (0.0, np.inf)
     standard = dataclasses.replace(CELL, method="MvHE", parameters={}, search=Search())
-    assert np.inf in cv.SEARCH_SPACES["MvHE"]["coupling"]
+    assert np.inf in SEARCH_SPACES["MvHE"]["coupling"]
     assert len(key(standard, "f", WIDE)) == 64
 
 
@@ -313,7 +317,7 @@ def test_the_euclidean_result_is_that_of_a_search_without_the_other_distance(tur
 
 def test_outliers_are_among_training_labels_only(turntable, monkeypatch):
     seen = []
-    permute = cv.permute_labels
+    permute = permute_labels
 
     def watched(y, ratio, random_state):
         seen.append((y, permute(y, ratio, random_state)))

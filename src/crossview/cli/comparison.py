@@ -19,7 +19,7 @@ from crossview.experiments.applicability import not_applicable_record
 from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import TEST_DATA, concatenated
 from crossview.experiments.plans import Panel
-from crossview.recognition.splits import folds, matching_folds
+from crossview.model_selection.splits import folds, matching_folds
 
 _MANY_CLASSES = 20  # from which on a split is one of classes, by default
 _FEW_SAMPLES = 20  # per class to train on, by default

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,41 +82,30 @@ class DataOptions:
         return parts[0][1] if len(parts) == 1 else _joined(parts, view), damaged
 
     def _as_in_fit(self, data: Dataset, first: MultiViewTransformer) -> Dataset:
-        """Data with their columns in the order of fit; `first` knows it."""
-        views = data.views
-        self._check_image_size(views, first)
+        """Data of the model's image size, with their columns in the order of fit; `first` knows both."""
+        views, shape = data.views, first.image_shape_
+        if shape is not None and (
+            views.image_shape not in (None, shape) or {*views.n_features} != {shape[0] * shape[1]}
+        ):
+            found = f"{views.n_features[0]} features" if views.image_shape is None else _size(views.image_shape)
+            fix = "resize the images" if self.size is None else "leave out --size"
+            raise ValueError(f"the model takes images of {_size(shape)} pixels (height × width), got {found}: {fix}.")
         known = dict(zip(first.view_names_, first.feature_names_, strict=True))
-        orders = [_order(*pair, known.get(pair[0])) for pair in zip(views.names, views.feature_names, strict=True)]
-        if all(order is None for order in orders):
-            return data
-        arrays = [X if order is None else X[:, order] for X, order in zip(views.arrays, orders, strict=True)]
-        names = [
-            columns if order is None else known[name]
-            for name, columns, order in zip(views.names, views.feature_names, orders, strict=True)
-        ]
+        arrays, names = list(views.arrays), list(views.feature_names)
+        for v, view in enumerate(views.names):
+            if (order := _order(view, names[v], known.get(view))) is not None:
+                arrays[v], names[v] = arrays[v][:, order], known[view]
         return replace(data, views=Views(arrays, views.names, feature_names=names, image_shape=views.image_shape))
-
-    def _check_image_size(self, views: Views, first: MultiViewTransformer) -> None:
-        """Refuse features that cannot be images of the model's size, or images of another size."""
-        shape = first.image_shape_
-        if shape is None or (views.image_shape in (None, shape) and {*views.n_features} == {shape[0] * shape[1]}):
-            return
-        found = f"{views.n_features[0]} features" if views.image_shape is None else _size(views.image_shape)
-        fix = "resize the images" if self.size is None else "leave out --size"
-        raise ValueError(f"the model takes images of {_size(shape)} pixels (height × width), got {found}: {fix}.")
 
 
 def _joined(parts: Sequence[tuple[str, Dataset]], view: str) -> Dataset:
     """Samples from several sources, which tell them apart if their ids do not."""
     sources, data = zip(*parts, strict=True)
-    named = [range(len(part.y)) if part.ids is None else part.ids for part in data]
-    ids = [str(name) for names in named for name in names]
+    named = [[str(name) for name in (range(len(part.y)) if part.ids is None else part.ids)] for part in data]
+    ids = [*chain.from_iterable(named)]
     if len(set(ids)) < len(ids):
-        ids = [
-            source if len(names) == 1 else f"{source}/{name}"
-            for source, names in zip(sources, named, strict=True)
-            for name in names
-        ]
+        pairs = [(source, name, len(names)) for source, names in zip(sources, named, strict=True) for name in names]
+        ids = [source if count == 1 else f"{source}/{name}" for source, name, count in pairs]
     text = len({part.y.dtype.kind for part in data}) > 1  # int64 and uint64 would become floating-point numbers
     y = np.concatenate([part.y.astype(str) if text else part.y for part in data])
     X = np.concatenate([part.views[view] for part in data])

@@ -33,8 +33,8 @@ from crossview.experiments import Cell, Record, Search, Store, fingerprint, run
 from crossview.experiments.comparisons import Comparison
 from crossview.experiments.loading import Loader
 from crossview.experiments.plans import Panel
+from crossview.model_selection.tuning import FACTOR, REFINE
 from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, reproduction_report, run_paper_cell
-from crossview.recognition.tuning import FACTOR, REFINE
 from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import listed

@@ -19,7 +19,7 @@ from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import as_labels
 from crossview.files import write_atomically
-from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
+from crossview.matching.classifier import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 
 _MATCHES = 5
@@ -71,7 +71,7 @@ def calibrate(
     data: SamplesArgument,
     view: ViewOption,
     false_match_rate: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be taken for someone in the gallery.")
+        float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be accepted.")
     ] = 0.01,
     output: UpdateOption = None,
     folder: opt.Folder = None,

@@ -26,7 +26,7 @@ from crossview.cli.reports import confirm_replacing
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS
 from crossview.files import OF_SESSION, ModelFileError, write_atomically
-from crossview.recognition.matcher import chosen_metric
+from crossview.matching.classifier import chosen_metric
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 _TITLES = {

@@ -8,7 +8,8 @@ from crossview.datasets.digits import load_descriptors, load_digits
 from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import load_folder
 from crossview.datasets.overlap import shared_rows, warn_about_shared_rows
-from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable
+from crossview.datasets.procedural import make_captions, make_manifolds
+from crossview.datasets.turntable import make_turntable
 
 __all__ = [
     "Dataset",

@@ -1,21 +1,18 @@
-"""The data set that every loader returns, and how samples of several views become one."""
+"""The data set that every loader returns."""
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossview._text import counted, first_few, html_table
-from crossview._types import Array
 from crossview.views import Views
 
-Key = TypeVar("Key", bound=Hashable)
-
-_SEVERAL = 3  # samples of a class
+MADE_HERE = "Made by crossview.datasets."  # instead of a citation
 
 
 @dataclass(frozen=True)
@@ -66,17 +63,6 @@ class Dataset:
         return self.views.image_shape
 
 
-def paired(
-    samples: Mapping[str, Mapping[Key, Array]], keys: Sequence[Key], image_shape: tuple[int, int] | None = None
-) -> Views:
-    """Views whose row k is the sample with key k; a row of NaN where a view has none."""
-    arrays = {}
-    for view, rows in samples.items():
-        missing = np.full(len(next(iter(rows.values()))), np.nan)
-        arrays[view] = np.array([rows.get(key, missing) for key in keys])
-    return Views(arrays, image_shape=image_shape)
-
-
 def described(views: Views, y: NDArray[Any], ids: NDArray[Any] | None, source: str | Path) -> Dataset:
     """A data set of files, described by its size."""
     names, what = class_names(y), "Features" if views.image_shape is None else "Images"
@@ -88,7 +74,7 @@ def warn_of_single_samples(data: Dataset) -> None:
     """Warn of the few classes with one sample where others have several: mistyped labels, which change the folds."""
     classes, sizes = np.unique(data.y, return_counts=True)
     single = [repr(str(label)) for label in classes[sizes == 1]]
-    if len(data.view_names) > 1 and single and are_few_single(sizes) and np.median(sizes) >= _SEVERAL:
+    if len(data.view_names) > 1 and single and are_few_single(sizes) and np.median(sizes) >= 3:
         which = "a class" if len(single) == 1 else "classes"
         warnings.warn(f"{which} with a single sample: {first_few(single)} (check for typing errors).", stacklevel=3)
 

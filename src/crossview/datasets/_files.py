@@ -6,14 +6,22 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-
-File = tuple[tuple[str, ...], Callable[[], bytes]]
-"""Parts of a file's path below the root, and a function that reads it."""
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 MAX_BYTES = 2**28  # an image or a MATLAB file; the largest that the other limits admit
 MAX_RATIO = 200  # of what a larger file unpacks to: more is a bomb
 _MAX_DEPTH = 16  # of folders: links to a folder above themselves have no end
+
+
+class File(NamedTuple):
+    """A file by its path below the root, and a function that reads it."""
+
+    path: PurePosixPath
+    read: Callable[[], bytes]
+
+    def __str__(self) -> str:
+        return str(self.path)
 
 
 @contextmanager
@@ -21,7 +29,9 @@ def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
     """All files below a folder or in a zip archive in natural order, without hidden ones; errors end in the help."""
     root = check_name(Path(source))
     if root.is_dir():
-        yield _tidy([(path.relative_to(root).parts, partial(read_file, path)) for path in _walk(root)])
+        yield _tidy(
+            [File(PurePosixPath(*path.relative_to(root).parts), partial(read_file, path)) for path in _walk(root)]
+        )
     elif not root.exists():
         raise FileNotFoundError(f"{root} does not exist. {help_text}")
     elif not root.is_file() or not zipfile.is_zipfile(root):
@@ -33,31 +43,36 @@ def open_files(source: str | Path, help_text: str) -> Iterator[list[File]]:
             raise ValueError(f"{root} is a damaged zip archive ({one_line(error)}): replace it. {help_text}") from error
         with archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            yield _tidy([(tuple(e.filename.split("/")), partial(_read_entry, archive, e)) for e in entries])
+            yield _tidy([File(PurePosixPath(e.filename), partial(_read_entry, archive, e)) for e in entries])
 
 
 def read_file(path: Path) -> bytes:
     """The content of a file; an error names the file and the fix."""
-    try:
-        if check_regular(path) > MAX_BYTES:
-            raise ValueError(f"{path} is larger than {MAX_BYTES >> 20} MB: split it or make it smaller.")
+    if check_regular(path) > MAX_BYTES:
+        raise ValueError(f"{path} is larger than {MAX_BYTES >> 20} MB: split it or make it smaller.")
+    with reading(path):
         return path.read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def check_regular(path: Path) -> int:
     """The size of a file; pipes and devices, which may never end, are refused."""
-    size = path.stat().st_size
+    with reading(path):
+        size = path.stat().st_size
     if not path.is_file() and not path.is_dir():
         raise ValueError(f"{path} is a device, a pipe or a socket: replace it by a file, or remove it.")
     return size
 
 
-def unreadable(path: Path, error: OSError) -> OSError:
-    """The error to raise for a file or folder that the system does not let us read."""
-    reason = error.strerror or one_line(error)
-    return OSError(f"{path} cannot be read ({reason}): check that it is a file and that you may read it.")
+@contextmanager
+def reading(path: str | Path, what: str = "file", fix: str = ": replace it.") -> Iterator[None]:
+    """Name the file and the fix in errors: of the system, and of a decoder, which raises any kind on damaged data."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.strerror:
+            advice = "check that it is a file and that you may read it"
+            raise OSError(f"{path} cannot be read ({error.strerror}): {advice}.") from error
+        raise ValueError(f"{path} is not a readable {what} ({one_line(error)}){fix}") from error
 
 
 def one_line(error: Exception) -> str:
@@ -89,7 +104,8 @@ def _walk(root: Path) -> Iterator[Path]:
     """The files below a folder; a subfolder that cannot be listed is an error."""
 
     def fail(error: OSError) -> None:
-        raise unreadable(Path(error.filename), error) from error
+        with reading(error.filename):
+            raise error
 
     for folder, subfolders, names in os.walk(root, onerror=fail, followlinks=True):
         subfolders[:] = [name for name in subfolders if not is_hidden(name)]
@@ -112,5 +128,5 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _tidy(files: list[File]) -> list[File]:
-    kept = [file for file in files if not any(map(is_hidden, file[0]))]
-    return sorted(kept, key=lambda file: [natural(part) for part in file[0]])
+    kept = [file for file in files if not any(map(is_hidden, file.path.parts))]
+    return sorted(kept, key=lambda file: [natural(part) for part in file.path.parts])

@@ -2,9 +2,9 @@
 
 import io
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from crossview.datasets._files import File, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
 OnError: TypeAlias = Callable[[str], object] | None
+Key = TypeVar("Key", bound=Hashable)
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 # Other formats are never tried: that of EPS would start Ghostscript.
@@ -48,34 +49,36 @@ def check_size(size: Size) -> tuple[int, int] | None:
 
 
 def read_images(
-    files: Iterable[File], source: str | Path, size: tuple[int, int] | None, fix: str = "", onerror: OnError = None
-) -> tuple[dict[tuple[str, ...], Array], tuple[int, int]]:
-    """Grey values from 0 to 1, row by row, by path, and their height and width.
+    files: Mapping[Key, File], source: str | Path, size: tuple[int, int] | None, fix: str = "", onerror: OnError = None
+) -> tuple[dict[Key, Array], tuple[int, int]]:
+    """Grey values from 0 to 1, row by row, and height and width of all images.
 
     Without a size, all must have the same; otherwise the error ends in the fix, by default to choose a size. Damaged
     images are an error, too; if there are others, `onerror` may be called with its message instead.
     """
-    images: dict[tuple[str, ...], Array] = {}
+    pillow = _pillow()
+    images: dict[Key, Array] = {}
     first: dict[tuple[int, int], str] = {}
-    found = list(files)
     damaged: list[str] = []
-    for path, read in found:
-        label = f"{source}: {'/'.join(path)}"
+    for key, file in files.items():
+        content = file.read()
         try:
-            image = _grey(read(), size)
-        except _UnreadableError as error:
-            damaged.append(f"{'/'.join(path)} ({error})")
+            image = _grey(pillow, content, size)
+        except Exception as error:  # a decoder raises any kind on damaged data
+            unknown = isinstance(error, pillow.UnidentifiedImageError)
+            reason = f"it is not one of {', '.join(_FORMATS)}" if unknown else one_line(error)
+            damaged.append(f"{file} ({reason})")
             continue
         height, width = image.shape
-        if len(found) * image.size > _MAX_VALUES:
-            need = f"{len(found)} images of {height} × {width} pixels need {len(found) * image.nbytes >> 30} GB"
+        if len(files) * image.size > _MAX_VALUES:
+            need = f"{len(files)} images of {height} × {width} pixels need {len(files) * image.nbytes >> 30} GB"
             raise ValueError(f"{source}: {need} of memory: choose a smaller size.")
-        first.setdefault((height, width), f"{label} is {height} × {width}")
-        images[path] = image.ravel()
+        first.setdefault((height, width), f"{source}: {file} is {height} × {width}")
+        images[key] = image.ravel()
     if damaged:
         what = "is not a readable image: replace or remove it"
         if len(damaged) > 1:
-            what = f"are not readable images ({len(damaged)} of {len(found)}): replace or remove them"
+            what = f"are not readable images ({len(damaged)} of {len(files)}): replace or remove them"
         message = f"{source}: {first_few(damaged)} {what}."
         if onerror is None or not images:
             raise DamagedImagesError(message)
@@ -125,39 +128,28 @@ class DamagedImagesError(ValueError):
     """Names images that cannot be read."""
 
 
-class _UnreadableError(ValueError):
-    """Says why an image cannot be read."""
-
-
-def _grey(content: bytes, size: tuple[int, int] | None) -> Array:
+def _grey(pillow: Any, content: bytes, size: tuple[int, int] | None) -> Array:
     """Grey values of one image, (height, width)."""
-    pillow = _pillow()
-    try:
-        with pillow.Image.open(io.BytesIO(content), formats=_FORMATS) as image:
-            # Opening reads the header; what follows decodes.
-            most = _MAX_PIXELS if size is None else _MAX_DECODED
-            if image.width * image.height > most or max(image.size) > _MAX_SIDE:
-                raise ValueError(f"it has {image.width} × {image.height} pixels, over {most:,} or {_MAX_SIDE:,} a side")
-            tags = getattr(image, "tag_v2", {})
-            bits = tags.get(_BITS, (16,))[0]
-            if image.mode == "F" or bits > 16 or tags.get(_SAMPLE_FORMAT, (1,))[0] != 1:
-                raise ValueError("its pixels are floating-point, signed or 32-bit numbers of unknown range")
-            # Cameras note which way up they were held rather than turn the picture.
-            pillow.ImageOps.exif_transpose(image, in_place=True)
-            if not image.mode.startswith("I"):
-                return _values(pillow, _on_white(pillow, image), size)
-            # More than eight bits, which a conversion to eight would cut off at 255.
-            deep, top = image.convert("F"), float(2**bits - 1)
-            if tags.get(_PHOTOMETRIC) == 0:
-                deep = deep.point(lambda value: value * -1.0 + top)
-            if (clear := image.info.get("transparency")) is not None:
-                deep = pillow.Image.fromarray(np.where(np.asarray(deep) == clear, np.float32(top), deep))
-            return _values(pillow, deep, size, top)
-    except Exception as error:
-        # A decoder raises any kind of error on damaged data.
-        unknown = isinstance(error, pillow.UnidentifiedImageError)
-        reason = f"it is not one of {', '.join(_FORMATS)}" if unknown else one_line(error)
-        raise _UnreadableError(reason) from error
+    with pillow.Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+        # Opening reads the header; what follows decodes.
+        most = _MAX_PIXELS if size is None else _MAX_DECODED
+        if image.width * image.height > most or max(image.size) > _MAX_SIDE:
+            raise ValueError(f"it has {image.width} × {image.height} pixels, over {most:,} or {_MAX_SIDE:,} a side")
+        tags = getattr(image, "tag_v2", {})
+        bits = tags.get(_BITS, (16,))[0]
+        if image.mode == "F" or bits > 16 or tags.get(_SAMPLE_FORMAT, (1,))[0] != 1:
+            raise ValueError("its pixels are floating-point, signed or 32-bit numbers of unknown range")
+        # Cameras note which way up they were held rather than turn the picture.
+        pillow.ImageOps.exif_transpose(image, in_place=True)
+        if not image.mode.startswith("I"):
+            return _values(pillow, _on_white(pillow, image), size)
+        # More than eight bits, which a conversion to eight would cut off at 255.
+        deep, top = image.convert("F"), float(2**bits - 1)
+        if tags.get(_PHOTOMETRIC) == 0:
+            deep = deep.point(lambda value: value * -1.0 + top)
+        if (clear := image.info.get("transparency")) is not None:
+            deep = pillow.Image.fromarray(np.where(np.asarray(deep) == clear, np.float32(top), deep))
+        return _values(pillow, deep, size, top)
 
 
 def _on_white(pillow: Any, image: Any) -> Any:

@@ -1,177 +1,138 @@
-"""Arrays from MATLAB files (versions 5 to 7), by bounds-checked slices alone.
+"""Variables of MATLAB files (versions 5 to 7), read by SciPy in a process that a hostile file may crash or fill.
 
-SciPy's reader is compiled and crashes the interpreter on a single changed byte. A validator in front of it would have
-to parse all of what is parsed here, and agree with it on every damaged file.
+Views, labels and identities have the names that are usual for them.
 """
 
-import math
-import struct
-import zlib
-from collections.abc import Collection
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-_HEADER = 128
-_INT32, _UINT32, _MATRIX, _COMPRESSED = 5, 6, 14, 15
-_DTYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-_ENCODINGS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16"}
-_CELL, _TEXT = 1, 4
-_OTHER_CLASSES = {_CELL: "a cell array", 2: "a structure", 3: "an object", _TEXT: "text", 5: "a sparse matrix"}
-_NUMERIC_CLASSES = range(6, 16)
-_MORE = (_CELL, _TEXT)
-_IGNORED_CLASSES = (2, 3, 16, 17)  # structures, objects, functions: hardly features
-_COMPLEX = 0x800
-_HEAD = 4096  # bytes that hold the flags, shape and name of every array that MATLAB writes
-_MAX_VALUES = 2**24  # of an array: more than all images of a pose, 64 × 64, and 128 MB
-_MAX_CELLS = 2**16
-_MAX_CHARACTERS = 2**20
-_MAX_BYTES = 2**28  # of all arrays that are read
+from crossview._text import first_few
+from crossview.datasets._files import natural, read_file
 
-Value: TypeAlias = "NDArray[Any] | list[Value]"
-"""Numbers; a text (of no dimension) or one per row (of one); or what is in a cell array."""
+_LABELS = ("y", "Y", "gnd", "gt", "label", "labels")
+_MAX_SECONDS = 120
+# The process has this one's path, so that it finds the same SciPy, and nothing else of its surroundings.
+_START = "import json, runpy, sys; sys.path[:] = json.loads(sys.argv[2]); runpy.run_path(sys.argv[1], None, '__main__')"
+
+Value: TypeAlias = "NDArray[Any] | list[NDArray[Any]]"
+"""Numbers; a text (of no dimension) or one per row (of one); or a list of those from a cell array."""
 
 
-def read_matlab(content: bytes, label: str, names: Collection[str] | None = None) -> dict[str, Value]:
+def read_matlab(content: bytes, label: str, names: Sequence[str] | None = None) -> dict[str, Value]:
     """All variables that are numbers, text, or cell arrays of them, or else the arrays of numbers with given names.
 
     Arrays have the type in which they are stored. Errors start with the label.
     """
-    order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(content[124:_HEADER])
-    if order is None:
-        what = "in format 7.3" if content[124:_HEADER] == b"\x00\x02IM" else "not a MATLAB file of version 5 to 7"
+    version = content[124:128]
+    if version not in (b"\x00\x01IM", b"\x01\x00MI"):
+        what = "in format 7.3" if version == b"\x00\x02IM" else "not a MATLAB file of version 5 to 7"
         raise ValueError(f"{label} is {what}: save it in MATLAB with -v7.")
+    reader, path = Path(__file__).with_name("_matlab_reader.py"), [str(entry) for entry in sys.path]
     try:
-        return _read_variables(memoryview(content), names, order)
-    except _UnsupportedError as error:
-        raise ValueError(f"{label}: {error}") from error
-    except (ValueError, zlib.error) as error:
-        raise ValueError(f"{label} is not a readable MATLAB file ({error}): replace it.") from error
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _START, str(reader), json.dumps(path), json.dumps(names)],
+            input=content,
+            capture_output=True,
+            check=True,
+            timeout=_MAX_SECONDS,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # each further thread reserves memory
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+        with np.load(io.BytesIO(done.stdout)) as answer:
+            layout, *arrays = answer.values()
+    except subprocess.SubprocessError as error:
+        if isinstance(error, subprocess.CalledProcessError) and error.returncode == 1:  # an error at the start
+            raise RuntimeError(f"SciPy cannot be started to read {label}: {error.stderr.decode()[-500:]}") from error
+        reason = "it takes too long" if isinstance(error, subprocess.TimeoutExpired) else "SciPy crashes on it"
+        raise ValueError(f"{label} is not a readable MATLAB file ({reason}): replace it.") from error
+    found = json.loads(layout.item())
+    if isinstance(found, str):
+        raise ValueError(label + found)
+    left = iter(arrays)
+    return {name: next(left) if n is None else [next(left) for _ in range(n)] for name, n in found.items()}
 
 
-class _UnsupportedError(ValueError):
-    """An array that is intact but of a kind that is not read."""
+def read_views(source: Path, y_name: str, id_name: str, labelled: bool) -> dict[str, NDArray[Any]]:
+    """The arrays of a MATLAB file, as in an ``.npz`` file: views, samples in rows; labels; identities, if any."""
+    variables = read_matlab(read_file(source), str(source))
+    columns = {name: column for name, value in variables.items() if (column := _column(value)) is not None}
+    labels = [name for name in dict.fromkeys((y_name, *_LABELS)) if name in columns]
+    if len(labels) > 1:
+        raise ValueError(f"{source} has several variables of labels, {', '.join(labels)}: keep one.")
+    if labelled and not labels:
+        raise ValueError(
+            f"{source} has no variable of labels, {', '.join(_LABELS)}, with one value per sample, only "
+            f"{first_few(list(variables), 10) or 'structures'}: add it, or, in Python, pass its name as y_name."
+        )
+    roles = dict(zip([y_name], labels, strict=False))
+    if id_name in columns:
+        roles[id_name] = id_name
+    views = _views({name: value for name, value in variables.items() if name not in roles.values()}, source)
+    if labelled and len(views) < 2:
+        only = f"has one view, {next(iter(views))}" if views else "has no view"
+        raise ValueError(
+            f"{source} {only}, but matching needs two or more: save a matrix per view, X1 and X2, or a cell array, "
+            f"X = {{X1, X2}}, with the labels y."
+        )
+    if labels:
+        views = _samples_in_rows(views, len(columns[labels[0]]), labels[0], source)
+    return views | {role: columns[name] for role, name in roles.items()}
 
 
-def _read_variables(content: memoryview, names: Collection[str] | None, order: str) -> dict[str, Value]:
-    """The arrays of numbers with the given names, or else all variables but structures and objects."""
-    found: dict[str, Value] = {}
-    at, n_bytes = _HEADER, 0
-    while at < len(content):
-        kind, data, at = _element(content, at, order)
-        packed = data if kind == _COMPRESSED else None
-        if packed is not None:
-            kind, size, data = _inflated_head(packed, order)
-        if kind != _MATRIX or not len(data):
-            continue
-        flags, shape, name, start = _describe(data, order)
-        array_class = flags & 0xFF
-        if name not in names if names is not None else array_class in _IGNORED_CLASSES:
-            continue
-        _check_supported(flags, shape, name, _NUMERIC_CLASSES if names is not None else (*_NUMERIC_CLASSES, *_MORE))
-        if packed is not None:
-            data = _inflate(packed, size)
-        n_bytes += len(data)
-        if n_bytes > _MAX_BYTES:
-            raise _UnsupportedError(f"its arrays have more than {_MAX_BYTES >> 20} MB: save them as .npz.")
-        found[name] = _value(data, array_class, shape, start, name, order)
-    return found
+def _column(value: Value) -> NDArray[Any] | None:
+    """One value per sample; None if there are more."""
+    if isinstance(value, list):
+        one_each = bool(value) and all(cell.size == 1 for cell in value)
+        return np.array([str(_whole(cell.ravel())[0]) for cell in value]) if one_each else None
+    is_column = value.ndim == 1 or (value.ndim == 2 and value.size > 0 and 1 in value.shape)
+    return _whole(value.ravel()) if is_column else None
 
 
-def _check_supported(flags: int, shape: tuple[int, ...], name: str, classes: Collection[int]) -> None:
-    if flags & 0xFF not in classes or flags & _COMPLEX:
-        is_what = _OTHER_CLASSES.get(flags & 0xFF, "not an array of real numbers")
-        raise _UnsupportedError(f"{name} is {is_what}: save it as a full array of real numbers.")
-    if math.prod(shape) > _MAX_VALUES:
-        raise _UnsupportedError(f"{name} has more than {_MAX_VALUES:,} values: split the file, or save it as .npz.")
+def _whole(flat: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers where all values are, because MATLAB stores them as floating-point ones."""
+    # NaN and infinity fail the comparison.
+    is_whole = flat.dtype.kind == "f" and (np.abs(flat) < 2**53).all() and (flat == np.floor(flat)).all()
+    return flat.astype(np.int64) if is_whole else flat
 
 
-def _value(data: memoryview, array_class: int, shape: tuple[int, ...], start: int, name: str, order: str) -> Value:
-    """What an array that begins at an offset holds."""
-    if array_class == _CELL:
-        return _cells(data, shape, start, name, order)
-    kind, values, _ = _element(data, start, order)
-    if array_class == _TEXT:
-        return _text(values, kind, shape, name, order)
-    dtype = np.dtype(order + _DTYPES.get(kind, "V1"))
-    if dtype.kind == "V" or len(values) != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name} does not have the size that its shape {shape} needs")
-    return np.frombuffer(values, dtype).reshape(shape, order="F")
+def _views(variables: Mapping[str, Value], source: Path) -> dict[str, NDArray[Any]]:
+    """The matrices of a cell array, or all matrices; single numbers and text are no views."""
+    cells = {name: value for name, value in variables.items() if isinstance(value, list)}
+    matrices = {
+        name: value
+        for name, value in variables.items()
+        if not isinstance(value, list) and value.dtype.kind in "biuf" and value.size > 1
+    }
+    if not cells:
+        return {name: matrices[name] for name in sorted(matrices, key=natural)}
+    if len(cells) > 1 or matrices:
+        both = first_few([*cells, *matrices])
+        raise ValueError(f"{source} has views in a cell array and elsewhere, {both}: keep one cell array, or matrices.")
+    ((name, values),) = cells.items()
+    for k, value in enumerate(values, start=1):
+        if value.dtype.kind not in "biuf":
+            raise ValueError(f"{source}: {name}{k} is text: all cells of {name} must be matrices of numbers.")
+    return {f"{name}{k}": value for k, value in enumerate(values, start=1)}
 
 
-def _cells(data: memoryview, shape: tuple[int, ...], at: int, name: str, order: str) -> list[Value]:
-    """The arrays in a cell array that has none but numbers and text."""
-    if math.prod(shape) > _MAX_CELLS:
-        raise _UnsupportedError(f"{name} has more than {_MAX_CELLS:,} cells: save it as a full array.")
-    cells: list[Value] = []
-    for _ in range(math.prod(shape)):
-        kind, cell, at = _element(data, at, order)
-        if kind != _MATRIX or not len(cell):
-            raise ValueError(f"a cell of {name} is no array")
-        flags, sides, _, start = _describe(cell, order)
-        _check_supported(flags, sides, f"a cell of {name}", (_TEXT, *_NUMERIC_CLASSES))
-        cells.append(_value(cell, flags & 0xFF, sides, start, name, order))
-    return cells
-
-
-def _text(values: memoryview, kind: int, shape: tuple[int, ...], name: str, order: str) -> NDArray[np.str_]:
-    """One text, or as many as an array of characters has rows, without the blanks at their end."""
-    if len(values) > _MAX_CHARACTERS:
-        raise _UnsupportedError(f"{name} has more than {_MAX_CHARACTERS:,} bytes of text: save it as numbers.")
-    encoding = _ENCODINGS.get(kind, "")
-    if encoding == "utf-16":
-        encoding += "-le" if order == "<" else "-be"
-    text = bytes(values).decode(encoding or "ascii")
-    if shape[0] <= 1:
-        return np.array(text)
-    if len(shape) != 2 or len(text) != math.prod(shape):
-        raise ValueError(f"{name} does not have the size that its shape {shape} needs")
-    return np.array([text[row :: shape[0]].rstrip() for row in range(shape[0])])
-
-
-def _element(data: memoryview, at: int, order: str) -> tuple[int, memoryview, int]:
-    """Type and content of the element at an offset, and the offset of the next."""
-    if at + 8 > len(data):
-        raise ValueError("it is cut off")
-    kind, size = struct.unpack_from(order + "II", data, at)
-    start, padding = at + 8, 0 if kind == _COMPRESSED else -size % 8
-    if kind >> 16:  # four bytes or fewer lie within the tag
-        kind, size, start, padding = kind & 0xFFFF, kind >> 16, at + 4, 4 - (kind >> 16)
-    if padding < 0 or start + size > len(data):
-        raise ValueError("an element is larger than what contains it")
-    return kind, data[start : start + size], start + size + padding
-
-
-def _describe(data: memoryview, order: str) -> tuple[int, tuple[int, ...], str, int]:
-    """Flags, shape and name of an array, and the offset of its values."""
-    flags_kind, flags, at = _element(data, 0, order)
-    shape_kind, shape, at = _element(data, at, order)
-    _, name, at = _element(data, at, order)
-    valid = (flags_kind, shape_kind, len(flags)) == (_UINT32, _INT32, 8)
-    if not valid or len(shape) % 4 or not 8 <= len(shape) <= 128:
-        raise ValueError("an array has no valid description")
-    sides = struct.unpack(f"{order}{len(shape) // 4}i", shape)
-    if min(sides) < 0:
-        raise ValueError(f"an array has the shape {sides}")
-    return struct.unpack_from(order + "I", flags)[0], sides, bytes(name).decode("latin-1"), at
-
-
-def _inflated_head(packed: memoryview, order: str) -> tuple[int, int, memoryview]:
-    """Type and size of a compressed element, and its first bytes."""
-    head = memoryview(zlib.decompressobj().decompress(packed, _HEAD))
-    if len(head) < 8:
-        raise ValueError("it is cut off")
-    kind, size = struct.unpack_from(order + "II", head)
-    return kind, size, head[8 : 8 + size]
-
-
-def _inflate(packed: memoryview, size: int) -> memoryview:
-    """The content of a compressed element, which must have exactly the size that it declares."""
-    if size > 8 * _MAX_VALUES + _HEAD:
-        raise ValueError("an element is larger than its array")
-    stream = zlib.decompressobj()
-    content = stream.decompress(packed, size + 9)
-    if len(content) != size + 8 or not stream.eof:
-        raise ValueError("compressed data are cut off or longer than declared")
-    return memoryview(content)[8:]
+def _samples_in_rows(views: Mapping[str, NDArray[Any]], m: int, y_name: str, source: Path) -> dict[str, NDArray[Any]]:
+    """Views transposed where columns are the samples: where there are as many as labels."""
+    for name, X in views.items():
+        if X.ndim != 2 or m not in X.shape:
+            size = " × ".join(map(str, X.shape))
+            raise ValueError(
+                f"{source}: {name} is {size}, but {y_name} has {m} labels: rows or columns of a view must be the "
+                "samples. Remove what is no view."
+            )
+    # A square view does not say; the others do.
+    in_columns = any(X.shape[0] != m for X in views.values()) and all(X.shape[1] == m for X in views.values())
+    return {name: X.T if in_columns or X.shape[0] != m else X for name, X in views.items()}

@@ -1,8 +1,8 @@
-"""Arrays in numpy's format, once their declared sizes are known to be plausible; pickles are never read."""
+"""Arrays in numpy's formats, once their declared sizes are known to be plausible; pickles are never read."""
 
 import io
 import math
-from collections.abc import Callable
+import zipfile
 from pathlib import Path
 from typing import IO, Any
 
@@ -10,10 +10,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview._types import Array
-from crossview.datasets._files import check_regular, one_line, unreadable
+from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, reading
+
+_NPY = ".npy file", ": save it with numpy.save."
 
 
-def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
+def read_npy_file(file: Path) -> NDArray[Any]:
+    """The array in a ``.npy`` file."""
+    size = check_regular(file)
+    with reading(file, *_NPY), file.open("rb") as stream:
+        return _read_npy(stream, size, file.name)
+
+
+def read_vector(content: bytes, label: str) -> Array:
+    """The features of one sample, from the content of a ``.npy`` file."""
+    with reading(label, *_NPY):
+        vector = _read_npy(io.BytesIO(content), len(content), Path(label).name)
+    if vector.dtype.kind not in "biuf" or vector.size != max(vector.shape, default=0) or not vector.size:
+        got = f"{vector.dtype} of shape {vector.shape}"
+        raise ValueError(f"{label} must be one vector of numbers, the features of a sample, got {got}.")
+    return vector.astype(np.float64).ravel()
+
+
+def read_npz(source: Path, help_text: str) -> dict[str, NDArray[Any]]:
+    """The arrays in an ``.npz`` file, unless they unpack to far more than its size; errors end in the help."""
+    with reading(source, ".npz file of numbers and text", f". {help_text}"), zipfile.ZipFile(source) as archive:
+        entries = archive.infolist()
+        if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+            raise ValueError("it is compressed in a way that numpy never uses")
+        if sum(entry.file_size for entry in entries) > max(MAX_BYTES, MAX_RATIO * source.stat().st_size):
+            raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size: save it with numpy.savez")
+        arrays = {}
+        for entry in entries:
+            with archive.open(entry) as stream:
+                arrays[entry.filename.removesuffix(".npy")] = _read_npy(stream, entry.file_size, entry.filename)
+        return arrays
+
+
+def _read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     """The array in a stream of `size` bytes; numpy raises any kind of error on damaged data."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
@@ -34,35 +68,3 @@ def read_npy(stream: IO[bytes], size: int, name: str) -> NDArray[Any]:
     stream.seek(0)
     array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array
-
-
-def read_npy_file(file: Path) -> NDArray[Any]:
-    """The array in a ``.npy`` file; errors name the file and the fix."""
-    try:
-        size = check_regular(file)
-        with file.open("rb") as stream:
-            return _checked(stream, size, str(file))
-    except OSError as error:
-        raise unreadable(file, error) from error
-
-
-def read_vector(read: Callable[[], bytes], label: str) -> Array:
-    """The features of one sample, from the content of a ``.npy`` file."""
-    content = read()
-    vector = _checked(io.BytesIO(content), len(content), label)
-    if vector.dtype.kind not in "biuf" or vector.size != max(vector.shape, default=0) or not vector.size:
-        got = f"{vector.dtype} of shape {vector.shape}"
-        raise ValueError(f"{label} must be one vector of numbers, the features of a sample, got {got}.")
-    return vector.astype(np.float64).ravel()
-
-
-def _checked(stream: IO[bytes], size: int, label: str) -> NDArray[Any]:
-    try:
-        return read_npy(stream, size, Path(label).name)
-    except OSError:
-        raise
-    except Exception as error:
-        # A decoder raises any kind of error on damaged data; the user needs the file's name.
-        raise ValueError(
-            f"{label} is not a readable .npy file ({one_line(error)}): save it with numpy.save."
-        ) from error

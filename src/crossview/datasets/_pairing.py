@@ -2,16 +2,55 @@
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from crossview._text import first_few
+import numpy as np
 
-Key = TypeVar("Key")
+from crossview._text import first_few
+from crossview._types import Array
+from crossview.views import Views
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 _MAX_NAME = 1000  # characters: a search may take time that is a power of it
-# Fewer matches than this share of what could match come from names that happen to agree.
-_FEW = 0.1
+_LEAST_MATCHED = 0.1  # of what could match; fewer match by chance
+
+
+def unique(items: Iterable[tuple[Key, Value]], clash: Callable[[Key, Value, Value], str]) -> dict[Key, Value]:
+    """A dictionary of items; where two have the same key, `clash` says what is wrong."""
+    found: dict[Key, Value] = {}
+    for key, value in items:
+        if key in found:
+            raise ValueError(clash(key, found[key], value))
+        found[key] = value
+    return found
+
+
+def ranks(groups: Iterable[Hashable]) -> list[int]:
+    """The position of every item among those of its group, from 1."""
+    seen: Counter[Hashable] = Counter()
+    found = []
+    for group in groups:
+        seen[group] += 1
+        found.append(seen[group])
+    return found
+
+
+def paired(
+    samples: Mapping[tuple[str, Key], Array],
+    views: Iterable[str],
+    keys: Sequence[Key],
+    image_shape: tuple[int, int] | None = None,
+) -> Views:
+    """Views whose row k is the sample with key k; a row of NaN where a view has none."""
+    arrays = {}
+    for view in views:
+        missing = np.full(next(len(row) for (name, _), row in samples.items() if name == view), np.nan)
+        arrays[view] = np.array([samples.get((view, key), missing) for key in keys])
+    return Views(arrays, image_shape=image_shape)
 
 
 def keys_by_pattern(pattern: str, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -35,43 +74,32 @@ def keys_by_pattern(pattern: str, names: Sequence[str]) -> list[tuple[str, str]]
 
 
 def check_pairs(
-    keys: Mapping[str, Set[Key]], label: Callable[[str, Key], str], place: str, fix: str, by_pattern: bool
+    views: Sequence[str], labels: Mapping[tuple[str, Key], str], ending: str, fix: str, by_pattern: bool
 ) -> None:
-    """Refuse views whose names do not match, and warn of samples that are in one view only.
+    """Refuse views whose samples do not match, and warn of samples that are in one view only.
 
-    Parameters
-    ----------
-    keys : dict of set
-        The samples of each view.
-    label : callable
-        What to call a sample of a view.
-    place : str
-        What to call a view, with braces for its name.
-    fix : str
-        What to do about names that do not match.
-    by_pattern : bool
-        Whether a pattern has found the names already.
+    `labels` has what to call each sample, by view and key; `ending` follows the names of views; `fix` says what to do
+    about names that do not match, unless a pattern has found them already.
     """
-    if len(keys) < 2:
+    if len(views) < 2:
         return
-    alone: dict[str, Set[Key]] = {}
-    for view, samples in keys.items():
-        others = [other for name, other in keys.items() if name != view]
-        alone[view] = samples - set().union(*others)
+    keys = {view: {key for name, key in labels if name == view} for view in views}
+    alone: dict[str, list[str]] = {}
+    for view, own in keys.items():
+        others = {name: other for name, other in keys.items() if name != view}
+        alone[view] = sorted(labels[view, key] for key in own.difference(*others.values()))
         # A large gallery with few partners is fine as long as the smaller view finds its own.
-        possible = min(len(samples), max(map(len, others)))
-        if len(samples) - len(alone[view]) < _FEW * possible:
-            first = min(label(view, key) for key in alone[view])
-            elsewhere = " or ".join(place.format(name) for name in keys if name != view)
+        if len(own) - len(alone[view]) < _LEAST_MATCHED * min(len(own), max(map(len, others.values()))):
+            elsewhere = " or ".join(f"{name}{ending}" for name in others)
             raise ValueError(
-                f"{first} has no counterpart in {elsewhere}; {len(alone[view])} of {len(samples)} unmatched. {fix}"
+                f"{alone[view][0]} has no counterpart in {elsewhere}; {len(alone[view])} of {len(own)} unmatched. {fix}"
             )
     if n_alone := sum(map(len, alone.values())):
-        view, verb = next(name for name in alone if alone[name]), "is" if n_alone == 1 else "are"
-        hint = " If another view has them under other names, use --pair-by (pair_by= in Python)."
+        first = next(labels[0] for labels in alone.values() if labels)
+        verb, them = ("is", "it") if n_alone == 1 else ("are", "them")
+        hint = "" if by_pattern else " If another view has them under other names, use --pair-by (pair_by= in Python)."
         warnings.warn(
-            f"{n_alone} of {len(set().union(*keys.values()))} samples {verb} in one view only (first: "
-            f"{min(label(view, key) for key in alone[view])}); training leaves {'it' if n_alone == 1 else 'them'} out."
-            f"{'' if by_pattern else hint}",
+            f"{n_alone} of {len(set().union(*keys.values()))} samples {verb} in one view only (first: {first}); "
+            f"training leaves {them} out.{hint}",
             stacklevel=4,
         )

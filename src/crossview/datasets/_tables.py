@@ -1,4 +1,4 @@
-"""Tables of one view's features, with the identity and the label of every row."""
+"""Tables with a view's features and the identity and the label of every row, joined by the identities."""
 
 import csv
 import math
@@ -12,7 +12,9 @@ import numpy as np
 
 from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, one_line, unreadable
+from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, reading
+from crossview.datasets._pairing import check_pairs, keys_by_pattern, paired, unique
+from crossview.views import Views
 
 _OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
 _MAX_BATCH = 1024  # rows that are unpacked at a time
@@ -29,14 +31,79 @@ class Table(NamedTuple):
     labels: dict[str, str]
 
 
-def read_table(file: Path, id_column: str, label_column: str) -> Table:
+def join_tables(
+    files: Sequence[Path], id_column: str, label_column: str, labelled: bool, pair_by: str | None
+) -> tuple[Views, dict[str, str]]:
+    """Join one table per view by the identities of their rows, or by what a pattern finds in them.
+
+    Returns the views and, by identity, the labels, in the order in which samples first appear; a label is empty text if
+    there is none.
+    """
+    by_view = unique(
+        ((file.stem, file) for file in files),
+        lambda view, file, _: f"{file.parent} has two tables of the view {view!r}, as .csv and .parquet: remove one.",
+    )
+    tables = {view: _read_table(file, id_column, label_column) for view, file in by_view.items()}
+    if pair_by is not None:
+        tables = {view: _by_key(table, pair_by) for view, table in tables.items()}
+    labels = _labels(tables.values(), id_column, label_column, labelled)
+    rows = {(view, key): row for view, table in tables.items() for key, row in table.rows.items()}
+    if labelled:
+        seen = {
+            (view, key): f"{id_column} {key!r} of {tables[view].file}"
+            for (view, key), row in rows.items()
+            if not np.isnan(row[0])
+        }
+        fix = f"The column {id_column!r} must match: correct it, or give a pattern for what ids share, such as "
+        fix += r"--pair-by '(\d+)$' (pair_by=…)."
+        check_pairs(list(tables), seen, "", fix, pair_by is not None)
+    columns = [table.columns for table in tables.values()]
+    return Views(paired(rows, tables, list(labels)), feature_names=columns), labels
+
+
+def _by_key(table: Table, pattern: str) -> Table:
+    """The same table, its rows named after what a pattern finds in their identities."""
+    keys = ["-".join(filter(None, found)) for found in keys_by_pattern(pattern, list(table.rows))]
+    identities = unique(
+        zip(keys, table.rows, strict=True),
+        lambda key, one, other: (
+            f"pair_by finds {key!r} in {one!r} and {other!r} of {table.file}: write a pattern that tells them apart."
+        ),
+    )
+    rows = {key: table.rows[identity] for key, identity in identities.items()}
+    labels = {key: table.labels[identity] for key, identity in identities.items() if table.labels}
+    return table._replace(rows=rows, labels=labels)
+
+
+def _labels(tables: Collection[Table], id_column: str, label_column: str, labelled: bool) -> dict[str, str]:
+    """The label of every identity; empty text if no table has one, which is an error if `labelled`."""
+    known: dict[str, tuple[str, Path]] = {}
+    for table in tables:
+        for identity, label in table.labels.items():
+            first, file = known.setdefault(identity, (label, table.file)) if label else ("", table.file)
+            if label != first:
+                raise ValueError(
+                    f"{id_column} {identity!r} has the label {first!r} in {file}, but {label!r} in {table.file}: "
+                    "correct one of them."
+                )
+    for table in tables if labelled else ():
+        missing = [identity for identity in table.rows if identity not in known]
+        if missing and not table.labels:
+            there = first_few([repr(name) for name in (id_column, *table.columns)], 10)
+            raise ValueError(
+                f"{table.file} has no column {label_column!r}, only {there}: add it to one of the tables, "
+                "or rename the column that has the classes (in Python, pass its name as label_column)."
+            )
+        if missing:
+            raise ValueError(f"{table.file} has no {label_column} for {id_column} {missing[0]!r}: fill it in.")
+    return {identity: known.get(identity, ("",))[0] for table in tables for identity in table.rows}
+
+
+def _read_table(file: Path, id_column: str, label_column: str) -> Table:
     """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
-    try:
-        check_regular(file)
-        is_parquet = file.suffix.lower() == ".parquet"
-        columns = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
-    except OSError as error:
-        raise unreadable(file, error) from error
+    check_regular(file)
+    is_parquet = file.suffix.lower() == ".parquet"
+    columns = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
     if id_column not in columns:
         there = first_few([repr(name) for name in columns], 10)
         raise ValueError(
@@ -55,7 +122,7 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
     if "" in identities:
         raise ValueError(f"{file} has no {id_column} in row {identities.index('') + 1}: fill it in.")
     if repeated := _repeated(identities):
-        raise ValueError(f"{file} has {id_column} {repeated[0]!r} more than once: keep one of the rows.")
+        raise ValueError(f"{file} has {id_column} {repeated!r} more than once: keep one of the rows.")
     X = np.column_stack([_numbers(values, name, file, hint) for name, values in columns.items()])
     unknown = np.isnan(X)
     for k in np.flatnonzero(unknown.any(axis=1) & ~unknown.all(axis=1)):
@@ -68,20 +135,21 @@ def read_table(file: Path, id_column: str, label_column: str) -> Table:
     return Table(file, list(columns), rows, known)
 
 
-def _repeated(names: Sequence[str]) -> list[str]:
-    return [name for name, count in Counter(names).items() if count > 1]
+def _repeated(names: Sequence[str]) -> str | None:
+    """The first of the names that occur more than once."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def _read_csv(file: Path, names: Collection[str]) -> dict[str, list[str]]:
     """The cells of a table; the given columns hold names rather than numbers."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            first = next((line for line in stream if line.strip()), "")
-            stream.seek(0)
-            mark = ";" if ";" in first and "," not in first else ","
-            lines = [line for line in csv.reader(stream, strict=True, delimiter=mark) if line]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{file} is not a readable table ({error}): save it as CSV in UTF-8.") from error
+    with (
+        reading(file, "table", ": save it as CSV in UTF-8."),
+        file.open(newline="", encoding="utf-8-sig") as stream,
+    ):
+        first = next((line for line in stream if line.strip()), "")
+        stream.seek(0)
+        mark = ";" if ";" in first and "," not in first else ","
+        lines = [line for line in csv.reader(stream, strict=True, delimiter=mark) if line]
     if not lines:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
     header, *rows = [name.strip() for name in lines[0]], *lines[1:]
@@ -112,13 +180,9 @@ def _read_parquet(file: Path) -> dict[str, list[Any]]:
     version, upgrade = pyarrow.__version__, "pip install --upgrade 'crossview[parquet]'"
     if int(version.split(".")[0]) < _OLDEST_PYARROW:
         raise ImportError(f"pyarrow {version} is too old to read parquet safely: {upgrade}.")
-    with file.open("rb") as stream:
-        try:
-            most = max(MAX_BYTES, MAX_RATIO * file.stat().st_size)
-            names, columns = _unpacked(pyarrow, pyarrow.parquet.ParquetFile(stream), most)
-        except Exception as error:
-            # A decoder raises any kind of error on damaged data; the user needs the file's name.
-            raise ValueError(f"{file} is not a readable parquet file ({one_line(error)}): replace it.") from error
+    with reading(file, "parquet file"), file.open("rb") as stream:
+        most = max(MAX_BYTES, MAX_RATIO * file.stat().st_size)
+        names, columns = _unpacked(pyarrow, pyarrow.parquet.ParquetFile(stream), most)
     _check_header(names, file)
     return dict(zip(names, columns, strict=True))
 
@@ -148,7 +212,7 @@ def _check_header(header: Sequence[str], file: Path) -> None:
             "index=False."
         )
     if repeated := _repeated(header):
-        raise ValueError(f"{file} has two columns called {repeated[0]!r}: rename one.")
+        raise ValueError(f"{file} has two columns called {repeated!r}: rename one.")
 
 
 def _text(value: Any) -> str:

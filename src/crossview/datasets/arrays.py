@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview.datasets._dataset import Dataset, as_labels, described, warn_of_single_samples
-from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_name, is_hidden, natural, one_line, unreadable
+from crossview.datasets._files import check_name, is_hidden, natural, reading
 from crossview.datasets._images import IMAGE_SUFFIXES
-from crossview.datasets._joined_tables import join_tables
-from crossview.datasets._matlab_views import read_views
-from crossview.datasets._npy import read_npy, read_npy_file
+from crossview.datasets._matlab import read_views
+from crossview.datasets._npy import read_npy_file, read_npz
+from crossview.datasets._tables import join_tables
 from crossview.views import Views
 
 __all__ = ["ARRAY_SUFFIXES", "load_arrays"]
@@ -40,18 +40,15 @@ def load_arrays(
     Parameters
     ----------
     path : str or Path
-        One of
-
-        - an ``.npz`` file with one array of shape (m, D_v) per view, row k of each the same sample, the labels of shape
-          (m,), and optionally identities of shape (m,);
-        - a folder with the same arrays as ``.npy`` files, such as ``photo.npy``, ``sketch.npy`` and ``y.npy``;
-        - a ``.mat`` file (up to version 7) with a matrix per view, such as ``X1`` and ``X2``, or a cell array of them,
+        - An ``.npz`` file, or a folder of ``.npy`` files, with one array of shape (m, D_v) per view, row k of each the
+          same sample, the labels of shape (m,), and optionally identities of shape (m,).
+        - A ``.mat`` file (up to version 7) with a matrix per view, such as ``X1`` and ``X2``, or a cell array of them,
           and the labels as ``y``, ``Y``, ``gnd``, ``gt``, ``label`` or ``labels``. Samples are the rows, or else the
-          columns, of which there are as many as labels;
-        - a folder with one ``.csv`` (commas or semicolons, a line of names first, UTF-8) or ``.parquet`` file per view.
+          columns, of which there are as many as labels.
+        - A folder with one ``.csv`` (commas or semicolons, a line of names first, UTF-8) or ``.parquet`` file per view.
           Rows are matched by their identity: where a view lacks one, or has no value for it, its row is NaN. A label in
-          one of the tables suffices. Parquet needs pyarrow;
-        - one ``.csv``, ``.parquet`` or ``.npy`` file, which gives one view.
+          one of the tables suffices. Parquet needs pyarrow.
+        - One ``.csv``, ``.parquet`` or ``.npy`` file, which gives one view.
     y_name : str
         Name of the array of labels.
     id_column : str
@@ -62,8 +59,8 @@ def load_arrays(
         Whether every sample must have a label, as fitting requires, and tables must have samples in common. Otherwise
         missing labels are empty text.
     pair_by : str, optional
-        A regular expression that says which rows of tables are the same sample if their identities differ: those in
-        which its groups find the same text. ``r"(\d+)$"`` takes the number at the end.
+        For tables whose identities differ, a regular expression: rows in whose identity its groups find the same text
+        are the same sample. ``r"(\d+)$"`` takes the number at the end.
 
     Returns
     -------
@@ -97,7 +94,7 @@ def load_arrays(
         elif suffixes == {".mat"}:
             arrays = read_views(source, y_name, id_column, labelled)
         elif suffixes == {".npz"} or zipfile.is_zipfile(source):
-            arrays = _read_npz(source)
+            arrays = read_npz(source, _HELP)
         else:
             raise ValueError(
                 f"{source} is of no kind that is read: pass a .npz, .npy, .mat, .csv or .parquet file, an image "
@@ -145,39 +142,11 @@ def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> N
     return np.char.strip(values, " ") if values.dtype.kind == "U" else values
 
 
-def _read_npz(source: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return _read_entries(archive, source)
-    except OSError as error:
-        raise unreadable(source, error) from error
-    except Exception as error:
-        # A decoder raises any kind of error on damaged data; the user needs the file's name.
-        raise ValueError(
-            f"{source} is not a readable .npz file of numbers and text ({one_line(error)}). {_HELP}"
-        ) from error
-
-
-def _read_entries(archive: zipfile.ZipFile, source: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive, unless they unpack to far more than its size."""
-    entries = archive.infolist()
-    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
-        raise ValueError("it is compressed in a way that numpy never uses")
-    if sum(entry.file_size for entry in entries) > max(MAX_BYTES, MAX_RATIO * source.stat().st_size):
-        raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size: save it with numpy.savez")
-    arrays = {}
-    for entry in entries:
-        with archive.open(entry) as stream:
-            arrays[entry.filename.removesuffix(".npy")] = read_npy(stream, entry.file_size, entry.filename)
-    return arrays
-
-
 def _files_in(folder: Path) -> list[Path]:
     """The tables, or otherwise the .npy files, of a folder."""
-    try:
-        entries = [check_name(file) for file in folder.iterdir() if not is_hidden(file.name)]
-    except OSError as error:
-        raise unreadable(folder, error) from error
+    with reading(folder):
+        found = list(folder.iterdir())
+    entries = [check_name(file) for file in found if not is_hidden(file.name)]
     tables = [file for file in entries if file.suffix.lower() in TABLE_SUFFIXES]
     arrays = [file for file in entries if file.suffix.lower() == ".npy"]
     if not tables and not arrays:

@@ -2,21 +2,21 @@
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset, class_names, paired
+from crossview.datasets._dataset import Dataset, class_names
 from crossview.datasets._files import File, open_files
 from crossview.datasets._images import Size, check_size, is_image, read_images, resize_images
 from crossview.datasets._matlab import read_matlab
+from crossview.datasets._pairing import Value, paired, ranks, unique
 
 __all__ = ["CASES", "load_cmu_pie"]
 
@@ -42,13 +42,10 @@ _HELP = (
 class _Pose(NamedTuple):
     """Images of a pose by person and condition; conditions are given, or count a person's images."""
 
+    label: str
     images: dict[tuple[int, int], Array]
     shape: tuple[int, int]
     has_conditions: bool
-    label: str
-
-
-_PoseReader: TypeAlias = Callable[[tuple[int, int] | None], _Pose]
 
 
 def load_cmu_pie(
@@ -76,8 +73,7 @@ def load_cmu_pie(
         The conditions to keep, by default four as in the paper: 1 to 3, the expressions, and 12, a flash.
         None keeps all.
     size : int or (int, int), optional
-        Height and width to which images are resized, with antialiasing; None leaves them as they are. The paper has
-        64 × 64.
+        As in `load_cufsf`. The paper has 64 × 64.
 
     Returns
     -------
@@ -87,15 +83,9 @@ def load_cmu_pie(
 
     Examples
     --------
-    >>> import tempfile
-    >>> import scipy.io
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for pose in ("C27", "C29"):
-    ...         faces = {"fea": np.zeros((4, 64)), "gnd": [1, 1, 2, 2], "condition": [1, 2, 1, 2]}
-    ...         scipy.io.savemat(Path(folder, pose + ".mat"), faces)
-    ...     data = load_cmu_pie(folder, case=1, conditions=None)
-    >>> data.views, data.y, data.image_shape
-    (Views(4 samples; C27: 64 features, C29: 64 features), array([1, 1, 2, 2]), (8, 8))
+    >>> load_cmu_pie("not/copied/yet", case=1)
+    Traceback (most recent call last):
+    FileNotFoundError: not/copied/yet does not exist. CMU PIE is distributed by Carnegie Mellon University ...
     """
     if case not in CASES:
         raise ValueError(f"case must be one of {', '.join(map(str, CASES))}, got {case!r}.")
@@ -104,14 +94,15 @@ def load_cmu_pie(
     wanted = check_size(size)
     with open_files(folder, _HELP) as files:
         found = _find_poses(files, folder)
-        missing = [pose for pose in CASES[case] if pose not in found]
-        if missing:
+        if missing := [pose for pose in CASES[case] if pose not in found]:
             possible = ", ".join(str(number) for number, poses in CASES.items() if set(poses) <= set(found)) or "none"
             lacks = f"{folder} lacks {', '.join(missing)} of case {case}"
             raise FileNotFoundError(f"{lacks}. Possible cases: {possible}. {_HELP}")
-        poses = {pose: found[pose](wanted) for pose in CASES[case]}
-    _check_alike(list(poses.values()))
-    keys = sorted({sample for pose in poses.values() for sample in pose.images})
+        poses = {pose: _read_pose(*found[pose], folder, wanted) for pose in CASES[case]}
+    for one, other in pairwise(poses.values()):
+        _check_alike(one, other)
+    samples = {(name, key): image for name, pose in poses.items() for key, image in pose.images.items()}
+    keys = sorted({key for _, key in samples})
     if conditions is not None:
         absent = sorted(set(conditions) - {condition for _, condition in keys})
         if absent:
@@ -121,7 +112,7 @@ def load_cmu_pie(
         keys = [(person, condition) for person, condition in keys if condition in conditions]
     y = np.array([person for person, _ in keys])
     return Dataset(
-        views=paired({name: pose.images for name, pose in poses.items()}, keys, next(iter(poses.values())).shape),
+        views=paired(samples, poses, keys, next(iter(poses.values())).shape),
         y=y,
         class_names=class_names(y),
         description=f"CMU PIE, case {case}: {len(np.unique(y))} faces in the poses {', '.join(poses)}.",
@@ -130,42 +121,49 @@ def load_cmu_pie(
     )
 
 
-def _check_alike(poses: Sequence[_Pose]) -> None:
+def _check_alike(one: _Pose, other: _Pose) -> None:
     """Refuse poses whose images cannot be paired."""
-    one = poses[0]
-    for other in poses[1:]:
-        if other.shape != one.shape:
-            first, second = (f"{pose.label} are {pose.shape[0]} × {pose.shape[1]}" for pose in (one, other))
-            raise ValueError(f"images differ in size: those of {first}, those of {second}. Choose a size for all.")
-        if other.has_conditions != one.has_conditions:
-            first, second = (pose.label for pose in (one, other)[:: 1 if one.has_conditions else -1])
-            problem = f"{first} has conditions, {second} has none, so that their images cannot be paired"
-            raise ValueError(f"{problem}: take both from one distribution.")
+    if other.shape != one.shape:
+        first, second = (f"{pose.label} are {pose.shape[0]} × {pose.shape[1]}" for pose in (one, other))
+        raise ValueError(f"images differ in size: those of {first}, those of {second}. Choose a size for all.")
+    if other.has_conditions != one.has_conditions:
+        first, second = (pose.label for pose in (one, other)[:: 1 if one.has_conditions else -1])
+        problem = f"{first} has conditions, {second} has none, so that their images cannot be paired"
+        raise ValueError(f"{problem}: take both from one distribution.")
 
 
-def _find_poses(files: Iterable[File], folder: str | Path) -> dict[str, _PoseReader]:
-    """For every pose, such as C05, the function that reads it in a given size; errors start with the folder."""
-    found: dict[str, tuple[str, _PoseReader]] = {}
-    folders: dict[tuple[str, ...], list[File]] = {}
-    sources: list[tuple[tuple[str, ...], Callable[..., _Pose]]] = []
-    for path, read in files:
-        if path[-1].lower().endswith(".mat"):
-            sources.append((path, partial(_from_mat, read)))
-        elif is_image(path[-1]) and len(path) >= 3:
-            folders.setdefault(path[:-2], []).append((path, read))
-    sources += [(path, partial(_from_images, images, folder)) for path, images in folders.items()]
-    for path, reader in sources:
-        label = f"{folder}: {'/'.join(path)}"
-        if number := re.search(r"[0-9]{1,9}", path[-1]):
-            pose = f"C{int(number.group()):02d}"
-            if pose in found:
-                raise ValueError(f"{found[pose][0]} and {label} are both of pose {pose}: remove one.")
-            found[pose] = label, partial(reader, label)
-    return {pose: reader for pose, (_, reader) in found.items()}
+def _find_poses(files: Iterable[File], folder: str | Path) -> dict[str, tuple[str, list[File]]]:
+    """The file or folder of every pose, such as C05, as messages name it, and the files to read."""
+    sources: dict[PurePosixPath, list[File]] = {}
+    for file in files:
+        if file.path.suffix.lower() == ".mat":
+            sources[file.path] = [file]
+        elif is_image(file.path.name) and len(file.path.parts) >= 3:
+            sources.setdefault(file.path.parent.parent, []).append(file)
+    return unique(
+        (
+            (f"C{int(number.group()):02d}", (f"{folder}: {path}", found))
+            for path, found in sources.items()
+            if (number := re.search(r"[0-9]{1,9}", path.name))
+        ),
+        lambda pose, one, other: f"{one[0]} and {other[0]} are both of pose {pose}: remove one.",
+    )
 
 
-def _from_mat(read: Callable[[], bytes], label: str, size: tuple[int, int] | None) -> _Pose:
-    content: dict[str, Any] = read_matlab(read(), label, ("fea", "gnd", "condition"))
+def _read_pose(label: str, files: Sequence[File], folder: str | Path, size: tuple[int, int] | None) -> _Pose:
+    if not is_image(files[0].path.name):
+        return _read_mat(files[0], label, size)
+    for file in files:
+        if not file.path.parent.name.isdecimal():
+            raise ValueError(f"{label} has a folder {file.path.parent.name!r}, but people must be numbers. {_HELP}")
+    people = [int(file.path.parent.name) for file in files]
+    named = all(file.path.stem.isdecimal() for file in files)
+    samples = _by_sample(people, [int(file.path.stem) for file in files] if named else None, files, label)
+    return _Pose(label, *read_images(samples, folder, size), named)
+
+
+def _read_mat(file: File, label: str, size: tuple[int, int] | None) -> _Pose:
+    content: dict[str, Any] = read_matlab(file.read(), label, ("fea", "gnd", "condition"))
     for name in ("fea", "gnd"):
         if name not in content:
             raise ValueError(f"{label} has no variable {name}. {_HELP}")
@@ -177,7 +175,19 @@ def _from_mat(read: Callable[[], bytes], label: str, size: tuple[int, int] | Non
     conditions = _whole(content["condition"], "condition", len(fea), label) if "condition" in content else None
     grey = _unit(fea, label).reshape(len(fea), side, side)
     grey = resize_images(grey.transpose(0, 2, 1) if conditions is None else grey, size)
-    return _pose(people, conditions, [image.ravel() for image in grey], (grey.shape[1], grey.shape[2]), label)
+    samples = _by_sample(people, conditions, grey.reshape(len(fea), -1), label)
+    return _Pose(label, samples, (grey.shape[1], grey.shape[2]), conditions is not None)
+
+
+def _by_sample(
+    people: list[int], conditions: list[int] | None, images: Iterable[Value], label: str
+) -> dict[tuple[int, int], Value]:
+    """Images by person and condition; without conditions, the images of a person are numbered from 1."""
+    samples = zip(people, ranks(people) if conditions is None else conditions, strict=True)
+    return unique(
+        zip(samples, images, strict=True),
+        lambda key, *_: f"{label} has two images of person {key[0]} in condition {key[1]}: remove one.",
+    )
 
 
 def _unit(fea: NDArray[Any], label: str) -> Array:
@@ -199,28 +209,3 @@ def _whole(values: NDArray[Any], name: str, m: int, label: str) -> list[int]:
         got = f"{values.dtype} of shape {values.shape}"
         raise ValueError(f"{label}: {name} must be {m} finite whole numbers, one per row of fea, got {got}.")
     return [int(value) for value in flat]
-
-
-def _from_images(files: Sequence[File], folder: str | Path, label: str, size: tuple[int, int] | None) -> _Pose:
-    pixels, shape = read_images(files, folder, size)
-    names, stems = [path[-2] for path in pixels], [PurePosixPath(path[-1]).stem for path in pixels]
-    for name in names:
-        if not name.isdecimal():
-            raise ValueError(f"{label} has a folder {name!r}, but people must be numbers. {_HELP}")
-    conditions = list(map(int, stems)) if all(stem.isdecimal() for stem in stems) else None
-    return _pose(list(map(int, names)), conditions, list(pixels.values()), shape, label)
-
-
-def _pose(
-    people: list[int], conditions: list[int] | None, images: Sequence[Array], shape: tuple[int, int], label: str
-) -> _Pose:
-    """Images by person and condition; without conditions, the images of a person are numbered from 1."""
-    seen: Counter[int] = Counter()
-    samples: dict[tuple[int, int], Array] = {}
-    for k, (person, image) in enumerate(zip(people, images, strict=True)):
-        seen[person] += 1
-        sample = person, seen[person] if conditions is None else conditions[k]
-        if sample in samples:
-            raise ValueError(f"{label} has two images of person {person} in condition {sample[1]}: remove one.")
-        samples[sample] = image
-    return _Pose(samples, shape, conditions is not None, label)

@@ -38,7 +38,7 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
         The paper's case: views V1 and V2 (0° to 15°, 40° to 55°), and one more in each further case, V3 (105° to
         120°), V4 (160° to 175°), V5 (215° to 230°).
     size : int or (int, int), optional
-        Height and width to which images are reduced, with antialiasing; None leaves them as they are.
+        As in `load_cufsf`.
 
     Returns
     -------
@@ -57,15 +57,14 @@ def load_coil100(folder: str | Path, case: int = 2, size: Size = 48) -> Dataset:
     names = {view: [f"obj{o}__{a}.png" for o in objects for a in _ANGLES[view]] for view in CASES[case]}
     wanted = set().union(*names.values())
     with open_files(folder, _HELP) as files:
-        found = {path[-1]: ((path[-1],), read) for path, read in files if path[-1] in wanted}
-        missing = sorted(wanted - set(found))
-        if missing:
+        found = {file.path.name: file for file in files if file.path.name in wanted}
+        if missing := sorted(wanted - set(found)):
             raise FileNotFoundError(
                 f"{folder} lacks {len(missing)} of {len(wanted)} images, among them {', '.join(missing[:3])}. {_HELP}"
             )
-        images, shape = read_images(found.values(), folder, shape)
+        images, shape = read_images(found, folder, shape)
     return Dataset(
-        views=Views({view: np.array([images[(name,)] for name in names[view]]) for view in names}, image_shape=shape),
+        views=Views({view: np.array([images[name] for name in names[view]]) for view in names}, image_shape=shape),
         y=np.repeat(np.arange(1, 101), 4),
         class_names=[f"object {o}" for o in objects],
         description=f"COIL-100, case {case}: a hundred objects seen from {len(names)} ranges of angles.",

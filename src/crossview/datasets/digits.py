@@ -40,8 +40,8 @@ def load_digits() -> Dataset:
 def load_descriptors() -> Dataset:
     """Handwritten digits, each image described in four ways.
 
-    The views differ in kind, in width and in scale. Features keep their natural units, so standardise each view before
-    fitting: ``ViewScaler(pooled=False)``.
+    Features keep their natural units, so standardise each view before fitting: ``ViewScaler(pooled=False)``. The views
+    resemble those of the UCI data set *Multiple Features* [2]_, which describes other handwritten digits.
 
     Returns
     -------
@@ -49,17 +49,12 @@ def load_descriptors() -> Dataset:
         1 797 samples of 10 classes, 8 × 8 images of ink from 0 to 16, in four views:
 
         - ``pixels``, 64 features: the ink of every pixel, row by row.
-        - ``profiles``, 48 features: the ink in every row and in every column; then the number of blank pixels before
-          the first ink from the left and from the right in every row, and from the top and from the bottom in every
-          column (8 if there is no ink).
+        - ``profiles``, 48 features: the ink in every row and column; then the number of blank pixels before the first
+          ink from the left and right in every row, and from the top and bottom in every column (8 if there is no ink).
         - ``fourier``, 34 features: magnitudes of the two-dimensional Fourier coefficients, without those that repeat
           another because the image is real.
         - ``moments``, 8 features: total ink, row and column of its centroid, the second central moments (vertical,
           mixed and horizontal), and Hu's first two invariants [1]_.
-
-    Notes
-    -----
-    The views resemble those of the UCI data set *Multiple Features* [2]_, which describes other handwritten digits.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """Data made from a seed, so that examples, tests and protocols run anywhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.special
@@ -9,122 +9,13 @@ from sklearn.utils import check_random_state
 
 from crossview._types import Array
 from crossview._validation import check_count, check_weight
-from crossview.datasets._dataset import Dataset
-from crossview.datasets._solids import draw_solid, render
+from crossview.datasets._dataset import MADE_HERE, Dataset
 from crossview.views import Views
 
-__all__ = ["make_captions", "make_manifolds", "make_turntable"]
+__all__ = ["make_captions", "make_manifolds"]
 
-_ANGLES: dict[str, Sequence[float]] = {"V1": (0, 5, 10, 15), "V2": (40, 45, 50, 55), "V3": (105, 110, 115, 120)}
-_CITATION = "Made by crossview.datasets."
-_LIGHT = (-0.5, 0.6, 0.8)
 _SHARED, _PRIVATE = 8, 4  # latent factors that image and text have in common, and that each has to itself
 _WITHIN = 0.3  # spread of the shared factors within a class; the class means have a spread of 1
-
-
-def make_turntable(
-    n_objects: int = 60,
-    views: Mapping[str, Sequence[float]] | None = None,
-    *,
-    size: int = 32,
-    light: Sequence[float] | Mapping[str, Sequence[float]] = _LIGHT,
-    noise: float = 0.02,
-    random_state: int | RandomState | None = 0,
-) -> Dataset:
-    """Shaded images of random solid objects, each a class, on a turntable, seen from several ranges of angles.
-
-    Parameters
-    ----------
-    n_objects : int
-        Number of objects. An object does not depend on how many there are.
-    views : mapping of str to sequence of float, optional
-        Name of every view and the angles in degrees from which it sees an object, equally many in every view: the k-th
-        images of all views are one sample. By default ``V1`` (0° to 15°), ``V2`` (40° to 55°) and ``V3`` (105° to
-        120°), in steps of 5°.
-    size : int
-        Height and width of an image.
-    light : sequence of 3 float, or mapping of str to sequence of 3 float
-        Direction of the lamp as seen from the camera: to the right, up, and from the object towards the camera. One
-        for all views, or one for each.
-    noise : float
-        Standard deviation of the noise on the grey values.
-    random_state : int, RandomState or None
-        Seed.
-
-    Returns
-    -------
-    data : Dataset
-        Grey values between 0 and 1, with a black background; the classes are 1, 2, ….
-
-    Notes
-    -----
-    The surface of an object has the radius exp(f(d)) in direction d from its centre, where f is a sum of smooth bumps;
-    it is then stretched along the axes. Its normal is d less the slope of f along the sphere. Points all over it are
-    turned, projected without perspective, and shaded by Lambert's law; the nearest to the camera is seen.
-
-    Examples
-    --------
-    >>> data = make_turntable(n_objects=5, size=16)
-    >>> data.views
-    Views(20 samples; V1: 256 features, V2: 256 features, V3: 256 features)
-    >>> data.views["V1"][0].reshape(data.image_shape).shape
-    (16, 16)
-    """
-    check_count(n_objects, "n_objects", least=1)
-    check_count(size, "size", least=4)
-    check_weight(noise, "noise")
-    angles = _check_angles(_ANGLES if views is None else views)
-    lamps = _check_lamps(light, angles)
-    seed = check_random_state(random_state).randint(2**31 - 1)
-    drawn = [_photographs(np.random.default_rng([seed, o]), angles, lamps, size, noise) for o in range(n_objects)]
-    return Dataset(
-        views=Views(
-            {view: np.concatenate([images[view] for images in drawn]) for view in angles}, image_shape=(size, size)
-        ),
-        y=np.repeat(np.arange(1, n_objects + 1), len(next(iter(angles.values())))),
-        class_names=[f"object {o}" for o in range(1, n_objects + 1)],
-        description=f"{n_objects} random solid objects on a turntable, seen from {len(angles)} ranges of angles.",
-        citation=_CITATION,
-    )
-
-
-def _check_angles(views: Mapping[str, Sequence[float]]) -> dict[str, Array]:
-    """Angles of every view as an array."""
-    if not isinstance(views, Mapping) or not views:
-        raise ValueError(f"views must map the names of views to angles, for example {_ANGLES!r}, got {views!r}.")
-    angles = {view: np.atleast_1d(np.asarray(degrees, dtype=np.float64)) for view, degrees in views.items()}
-    for view, degrees in angles.items():
-        if degrees.ndim != 1 or not degrees.size or not np.isfinite(degrees).all():
-            raise ValueError(f"the angles of view {view!r} must be a sequence of numbers, got {views[view]!r}.")
-    if len({len(degrees) for degrees in angles.values()}) > 1:
-        counts = ", ".join(f"{view!r} has {len(degrees)}" for view, degrees in angles.items())
-        raise ValueError(f"views need equal numbers of angles, as the k-th of all are one sample: {counts}.")
-    return angles
-
-
-def _check_lamps(
-    light: Sequence[float] | Mapping[str, Sequence[float]], angles: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Direction of the lamp in every view, of unit length."""
-    given = light if isinstance(light, Mapping) else dict.fromkeys(angles, light)
-    if set(given) != set(angles):
-        raise ValueError(f"light must have a direction for each of {', '.join(map(repr, angles))}, got {given!r}.")
-    lamps = {view: np.asarray(given[view], dtype=np.float64) for view in angles}
-    for view, lamp in lamps.items():
-        if lamp.shape != (3,) or not np.isfinite(lamp).all() or not lamp.any():
-            raise ValueError(f"light must be three numbers that are not all 0, got {given[view]!r} for view {view!r}.")
-    return {view: lamp / np.linalg.norm(lamp) for view, lamp in lamps.items()}
-
-
-def _photographs(
-    random: Generator, angles: Mapping[str, Array], lamps: Mapping[str, Array], size: int, noise: float
-) -> dict[str, Array]:
-    """One object, from all angles of all views."""
-    solid, images = draw_solid(random, size), {}
-    for view, degrees in angles.items():
-        X = np.array([render(solid, angle, lamps[view], size).ravel() for angle in degrees])
-        images[view] = np.clip(X + noise * random.normal(size=X.shape), 0.0, 1.0)
-    return images
 
 
 def make_manifolds(
@@ -142,7 +33,7 @@ def make_manifolds(
     Parameters
     ----------
     n_samples, n_classes, n_views : int
-        Numbers of samples, of classes, which are strips of the sheet and of equal size, and of views.
+        Numbers of samples, of classes (strips of the sheet, of equal size), and of views.
     n_features : int or sequence of int
         Features per view, 3 or more; one number for all views, or one for each.
     turns : float
@@ -150,7 +41,7 @@ def make_manifolds(
     noise : float
         Standard deviation of the noise on every feature; the rolls have a radius of 1.
     random_state : int, RandomState or None
-        Seed. A view does not depend on how many there are.
+        Seed. A view does not depend on the others.
 
     Returns
     -------
@@ -159,9 +50,9 @@ def make_manifolds(
 
     Notes
     -----
-    A sample has two latent factors, a position t along the sheet, which gives its class, and one across, s, which does
-    not matter. A view winds t up into a spiral, every second view from the other end, some more tightly than others,
-    and turns the roll (of three dimensions) at random into the space of its features.
+    A sample has a position along the sheet, which gives its class, and one across. A view winds the sheet up into a
+    spiral, every second view from the other end, and turns the roll (of three dimensions) into the space of its
+    features.
 
     Examples
     --------
@@ -196,7 +87,7 @@ def make_manifolds(
         for v, width in enumerate(widths)
     ]
     description = f"{n_classes} strips of a sheet that {n_views} views roll up, each in its own way."
-    return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], description, _CITATION)
+    return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], description, MADE_HERE)
 
 
 def _rolled(random: Generator, along: Array, across: Array, turns: float, n_features: int, noise: float) -> Array:
@@ -219,10 +110,10 @@ def make_captions(
     noise: float = 0.2,
     random_state: int | RandomState | None = 0,
 ) -> Dataset:
-    """Synthetic image features and the topics of their captions: two views of unlike kind and width.
+    """Synthetic image features and the topics of their captions, of many classes with few samples each.
 
-    There are many classes with few samples each, for tests on classes that are not in the training data. Image features
-    differ in scale by orders of magnitude; standardise each view before fitting: ``ViewScaler(pooled=False)``.
+    Image features differ in scale by orders of magnitude; standardise each view before fitting:
+    ``ViewScaler(pooled=False)``.
 
     Parameters
     ----------
@@ -234,7 +125,7 @@ def make_captions(
         Standard deviation of the noise on image features before scaling, and on the logits of topics. Without noise,
         both have a spread of about 1.
     random_state : int, RandomState or None
-        Seed. A view does not depend on the width of the other.
+        Seed. A view does not depend on the other's width.
 
     Returns
     -------
@@ -243,12 +134,12 @@ def make_captions(
 
     Notes
     -----
-    A sample has latent factors f, which both views share and which vary around the mean of the sample's class. Each
-    view adds private factors, g and h. With random A, B and b, and scales s from a log-normal distribution,
+    With factors f of a sample, which vary around the mean of its class, private factors g and h of the views, random
+    A, B and b, and scales s from a log-normal distribution,
 
         image = s · (max(0, A [f, g] + b) + noise),  text = softmax(B [f, h] + noise).
 
-    The default widths are those of the Wikipedia articles of [1]_, which have 128 visual words and 10 topics.
+    The default widths are those of the Wikipedia articles of [1]_.
 
     References
     ----------
@@ -276,7 +167,7 @@ def make_captions(
     text = _topic_proportions(np.random.default_rng([seed, 1]), shared, n_topics, noise)
     views, names = Views({"image": image, "text": text}), [f"scene {c}" for c in range(n_classes)]
     description = f"Image features and caption topics of {n_classes} synthetic scenes."
-    return Dataset(views, y, names, description, _CITATION)
+    return Dataset(views, y, names, description, MADE_HERE)
 
 
 def _image_features(random: Generator, shared: Array, n_features: int, noise: float) -> Array:

@@ -16,7 +16,8 @@ from crossview.datasets.arrays import ARRAY_SUFFIXES, load_arrays
 from crossview.datasets.digits import load_descriptors, load_digits
 from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import is_sample, load_folder, load_samples
-from crossview.datasets.procedural import make_captions, make_manifolds, make_turntable
+from crossview.datasets.procedural import make_captions, make_manifolds
+from crossview.datasets.turntable import make_turntable
 from crossview.views import Views
 
 
@@ -85,36 +86,15 @@ def open_probes(
     onerror: OnError = None,
     **options: Any,
 ) -> Dataset:
-    r"""Load samples of one view, for a model that is fitted.
+    r"""Load the samples of one view, for a fitted model: an image, or what else `load_samples` and `open_dataset` take.
 
-    Parameters
-    ----------
-    name : str or Path
-        An image; a folder, or a zip archive, of images (or of ``.npy`` files with one vector each), with or without
-        folders by view and by class; a table or a ``.npy`` file of this view; or anything else that `open_dataset`
-        takes, of which this view is used.
-    view : str
-        The view.
-    image_shape : (int, int), optional
-        Height and width to which images are resized: those of the images that the model has seen.
-    folder : str or Path, optional
-        Contains the data sets that are not part of the installation.
-    labelled : bool
-        Whether every sample must have a label.
-    onerror : callable, optional
-        Called with a message that names images that cannot be read, if there are others. The default is an error.
-    **options
-        Passed to the loader, for example ``case``.
+    A table or a ``.npy`` file may have any name. Images are resized to `image_shape`. `onerror` is called with a
+    message that names images that cannot be read, if there are others; the default is an error.
 
-    Returns
-    -------
-    data : Dataset
-        The samples that were seen in this view. `ids` are names of files (``class/name``, with the ending if there are
-        several of that name) or identities, as text, or else the numbers of the rows. Labels are empty text where they
-        are unknown; a folder next to samples is no class.
+    `ids` of the data are names of files (``class/name``, with the ending if there are several of that name) or
+    identities, as text, or else the numbers of the rows. Labels are empty text where they are unknown; a folder next to
+    samples is no class.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = Path(folder, "new.csv").write_text("id,a,b\nx,1,2\ny,3,4\n")
@@ -140,15 +120,10 @@ def open_probes(
     rows = np.flatnonzero(data.views.mask[:, v])
     if not len(rows):
         raise ValueError(f"{name} has no sample of the view {view!r}.")
-    names = [data.views.feature_names[v]]
-    return Dataset(
-        views=Views({view: data.views.arrays[v][rows]}, feature_names=names, image_shape=data.image_shape),
-        y=data.y[rows],
-        class_names=class_names(data.y[rows]),
-        description=data.description,
-        citation=data.citation,
-        ids=rows if data.ids is None else data.ids[rows].astype(str),
-    )
+    X, columns, y = data.views.arrays[v][rows], data.views.feature_names[v], data.y[rows]
+    views = Views({view: X}, feature_names=[columns], image_shape=data.image_shape)
+    ids = rows if data.ids is None else data.ids[rows].astype(str)
+    return Dataset(views, y, class_names(y), data.description, data.citation, ids)
 
 
 def loader_options(name: str | Path) -> set[str]:

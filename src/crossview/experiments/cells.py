@@ -15,10 +15,10 @@ from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
 from crossview.feature_maps import KernelTransformer
+from crossview.metrics.scoring import SCORERS
+from crossview.model_selection.splits import ClassSplit, SampleSplit
+from crossview.model_selection.tuning import search_space
 from crossview.recognition import score_file
-from crossview.recognition.candidates import SCORERS
-from crossview.recognition.splits import ClassSplit, SampleSplit
-from crossview.recognition.tuning import search_space
 
 Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
@@ -109,7 +109,7 @@ class Search(_Described):
     n_folds: int = 3
     metrics: Sequence[str] = ("euclidean", "cosine")  # the first of those with equal scores wins
     cv: str = "auto"  # what to split into folds; by default what the cell splits
-    grid: Options | None = None  # values of parameters to try; by default those in `crossview.SEARCH_SPACES`
+    grid: Options | None = None  # values of parameters to try; by default those of the method
     scoring: str = "accuracy"  # of a fold
     members: int = 1  # if above 1, also score a committee of the best settings, of this size
     factor: float = 1.0  # after every fold, one in so many settings stays
@@ -167,7 +167,7 @@ class Cell(_Described):
     repeat: int = 0  # which of the splits to use
     parameters: Options = ()  # those of the method that are fixed; the search chooses the others
     search: Search = field(default_factory=Search)
-    outliers: float = 0.0  # share of the training labels that `crossview.permute_labels` permutes
+    outliers: float = 0.0  # share of the training labels that `permute_labels` permutes
     seed: int = 0  # of the permutation, the folds, and the draw of candidates
     counterparts: bool = False  # whether test scores keep each probe's counterpart in the gallery, as in the paper
     task: str = "accuracy"  # what to compute

@@ -16,10 +16,12 @@ from crossview import metrics
 from crossview._types import Array
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, encoded, plain, space, training_size
-from crossview.metrics.cross_view import Lookup, ProbeScorer, hits, score_probes
-from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.splits import matching_folds, permute_labels
-from crossview.recognition.tuning import max_samples, standard_pipeline
+from crossview.experiments.outliers import permute_labels
+from crossview.metrics.scoring import Lookup, ProbeScorer, hits, score_probes
+from crossview.model_selection.rounds import held_out_score
+from crossview.model_selection.search import EmbeddingSearchCV
+from crossview.model_selection.splits import matching_folds
+from crossview.model_selection.tuning import max_samples, standard_pipeline
 from crossview.views import Views
 
 _MAX_RANK = 20
@@ -121,7 +123,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         result = {
             **scores[search.best_index_],
             **_matching(cell, tuned, best, metric),
-            "held_out_score": search._held_out_score(),
+            "held_out_score": held_out_score(search.cv_results_, search.n_splits_),
         }
         if euclidean is not None:
             result["euclidean"] = scores[euclidean]

@@ -33,8 +33,8 @@ from crossview._schema import KNOWN, Sizes, add_class, check_fitted
 from crossview._transformer import MultiViewTransformer, unwrap
 from crossview._version import __version__
 from crossview.files.atomic import Content, PathLike, write_atomically
-from crossview.recognition.matcher import CrossViewClassifier
-from crossview.recognition.search import EmbeddingSearchCV
+from crossview.matching.classifier import CrossViewClassifier
+from crossview.model_selection.search import EmbeddingSearchCV
 
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What content of an unexpected form leads to."""

@@ -22,9 +22,9 @@ from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
 from crossview.files.atomic import PathLike, write_atomically
 from crossview.kernels import Kernel, KernelMap
+from crossview.matching.classifier import CrossViewClassifier, chosen_metric
+from crossview.model_selection.committee import Committee
 from crossview.preprocessing import ViewPCA, ViewScaler
-from crossview.recognition.committee import Committee
-from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 
 # Old enough for every runtime of the last years, new enough to have sums over axes that are given as input.

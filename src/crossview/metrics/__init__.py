@@ -1,29 +1,17 @@
 """How well samples of one view are recognised among samples of another."""
 
 from crossview.metrics.cross_view import (
-    accuracy_by_dimension,
     chance_accuracy,
     cross_view_accuracy,
     cross_view_average_precision,
     mean_accuracy,
     mean_average_precision,
-    precision_by_dimension,
+    one_shot_accuracy,
     skipped_probes,
 )
-from crossview.metrics.matching import (
-    average_precision,
-    cmc,
-    det,
-    roc,
-)
-from crossview.metrics.one_shot import one_shot_accuracy, one_shot_by_dimension
-from crossview.metrics.open_set import (
-    fnir_at_fpir,
-    identification_rates,
-)
+from crossview.metrics.curves import average_precision, cmc, det, fnir_at_fpir, identification_rates, roc
 
 __all__ = [
-    "accuracy_by_dimension",
     "average_precision",
     "chance_accuracy",
     "cmc",
@@ -35,8 +23,6 @@ __all__ = [
     "mean_accuracy",
     "mean_average_precision",
     "one_shot_accuracy",
-    "one_shot_by_dimension",
-    "precision_by_dimension",
     "roc",
     "skipped_probes",
 ]

@@ -32,7 +32,7 @@ _SUPERVISED = tuple(name for name in _MULTI_VIEW if name != "MCCA")
 
 # The ranges in which the paper's section on parameters finds both methods at their best: "λ1 in [1e-4, 1e-1] and λ2 in
 # [1e-2, 1e-1]", "λ1 in [1e-4, 5e-2] and λ2 in [1e-4, 1e-2]", a relatively large p2, and β of 0.1 and 1.1. Other kinds
-# of data need other values, so `crossview.SEARCH_SPACES` is wider.
+# of data need other values, so the values of `crossview.tune` are wider.
 _DIMENSIONS = (5, 10, 20, 30, 40, 60)
 _SPACES: dict[str, dict[str, Sequence[float]]] = {
     "MvHE": {

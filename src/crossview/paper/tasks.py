@@ -7,9 +7,9 @@ from typing import Any
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell
 from crossview.experiments.tasks import Tuned, run_cell, score_cell
-from crossview.metrics import accuracy_by_dimension
+from crossview.metrics.scoring import score_by_dimension
+from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.paper.timing import time_cell, time_literal_cell
-from crossview.recognition.search import EmbeddingSearchCV
 
 _DIMENSION_STEP = 5
 _ACCURACY = {False: "accuracy", True: "accuracy_with_counterparts"}
@@ -48,9 +48,8 @@ def _by_dimension(tuned: Tuned) -> dict[str, Any]:
     estimator = search.pipeline({**search.best_params_, f"{_prefix(search)}n_components": most})
     latents = tuned.latents(estimator.fit(views[tuned.train], tuned.labels[tuned.train]))
     tried = list(range(_DIMENSION_STEP, most + 1, _DIMENSION_STEP)) or [most]
-    scores = accuracy_by_dimension(
-        latents, tuned.tested, tried, _best_single_metric(search), counterparts=tuned.counterparts
-    )
+    metric, scoring = _best_single_metric(search), _ACCURACY[tuned.counterparts]
+    scores = score_by_dimension(latents, tuned.tested, tried, metric, scoring)
     return {"dimensions": tried, "by_dimension": [float(score) for score in scores]}
 
 

@@ -1,1 +1,1 @@
-"""Splits, parameter search, committees and the matcher."""
+"""Search among enrolled samples, and the file of scores."""

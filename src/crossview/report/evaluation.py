@@ -9,8 +9,8 @@ import numpy as np
 
 from crossview._text import counted
 from crossview.datasets import Dataset
-from crossview.recognition.scores import Direction, Estimate, Evaluation, Scores
-from crossview.recognition.searches import LEAST_ERRORS
+from crossview.matching.identification import LEAST_ERRORS
+from crossview.matching.results import Direction, Estimate, Evaluation, Scores
 from crossview.report.compose import AT_CHANCE, environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.results import no_better
@@ -77,7 +77,7 @@ def evaluation_summary(evaluation: Evaluation) -> str:
     intervals = f"In brackets: {_how_intervals(evaluation)}."
     at = evaluation.at_threshold
     if evaluation.mean.accuracy is None and at is not None and at.strangers_matched is not None:
-        found = f"At the threshold, {_percent(at.strangers_matched)} are taken for someone."
+        found = f"At the threshold, {_percent(at.strangers_matched)} are accepted."
         sentences = [f"{samples}, none of which is enrolled.", found, intervals]
     else:
         matched = f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."
@@ -232,7 +232,7 @@ def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
     columns = {"strangers matched": _entry(at.strangers_matched, "There are no strangers among the probes.")}
     caption = (
         f"At the model's threshold, {at.threshold:.4g}. Strangers matched: of the {counted(at.n_strangers, 'probe')} "
-        "whose class is not in the gallery, the share that is taken for someone."
+        "whose class is not in the gallery, the share that is accepted."
     )
     if direction.n_probes:
         columns |= {
@@ -243,7 +243,7 @@ def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
         caption += (
             f" FPIR: the same share of {counted(direction.n_nonmated, 'search')}, in which probes of enrolled classes "
             "are strangers too: each is searched in the gallery without its class. Enrolled rejected: of the "
-            f"{counted(direction.n_probes, 'probe')} of enrolled classes, the share that is turned away. Accuracy of "
+            f"{counted(direction.n_probes, 'probe')} of enrolled classes, the share that is rejected. Accuracy of "
             "the accepted: of the others, the share whose nearest gallery sample is of their class."
         )
     rows = {_name(direction): list(columns.values())}

@@ -14,12 +14,13 @@ from crossview._backend import to_numpy
 from crossview._transformer import map_view
 from crossview._types import Array, Indices, Labels
 from crossview.distances import distances_in_chunks
-from crossview.recognition.splits import folds, matching_folds
+from crossview.metrics.scoring import hide, leave_out
+from crossview.model_selection.splits import folds, matching_folds
 from crossview.views import Views
 
-_MOST_PROBES = 2_000  # that a temperature is estimated on
-_MOST_DISTANCES = 20_000_000  # from probes to classes, likewise, unless there would be too few probes
-_LEAST_PROBES = 20
+_MAX_PROBES = 2_000  # that a temperature is estimated on
+_MAX_DISTANCES = 20_000_000  # from probes to classes, likewise, unless there would be too few probes
+_MIN_PROBES = 20
 _RANGE = 12.0  # temperatures from e^-12 to e^12 times the typical distance are tried
 
 
@@ -63,7 +64,7 @@ def fit_temperature(distances: Array, codes: Indices, metric: str) -> float:
 
 def choose_probes(rows: Indices, random_state: int, n_classes: int) -> Indices:
     """At most so many of the rows as a temperature is estimated on."""
-    most = min(_MOST_PROBES, max(_LEAST_PROBES, _MOST_DISTANCES // n_classes))
+    most = min(_MAX_PROBES, max(_MIN_PROBES, _MAX_DISTANCES // n_classes))
     return np.random.default_rng(random_state).permutation(rows)[:most]
 
 
@@ -131,11 +132,10 @@ def _held_out(
 
 def _other_distances(gallery: Array, codes: Indices, probes: Array, own: Indices, metric: str) -> Array:
     """Distances to the nearest sample of every class but the probe's own row (-1 for none), (probes, classes)."""
-    order = np.argsort(codes, kind="stable")
-    columns, counts = np.argsort(order), np.bincount(codes)
-    hidden = (own >= 0) & (counts[codes[own]] > 1)
-    parts = []
-    for rows, block in distances_in_chunks(gallery[order], probes, metric):
-        block[hidden[rows], columns[own[rows][hidden[rows]]]] = np.inf
-        parts.append(np.minimum.reduceat(block, np.cumsum(counts) - counts, axis=1))
+    order, counts = np.argsort(codes, kind="stable"), np.bincount(codes)
+    left_out = leave_out(np.where(own >= 0, np.argsort(order)[own], -1), counts[codes[own]])
+    starts, parts = np.cumsum(counts) - counts, []
+    for rows, distances in distances_in_chunks(gallery[order], probes, metric):
+        hide(distances, left_out[rows])
+        parts.append(np.minimum.reduceat(distances, starts, axis=1))
     return np.concatenate(parts)

@@ -12,7 +12,7 @@ from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import map_view, unwrap
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding
-from crossview.recognition import stored
+from crossview.model_selection import stored
 from crossview.views import ViewInput, Views
 
 __all__ = ["Committee"]

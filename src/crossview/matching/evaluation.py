@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,22 +17,23 @@ from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
-from crossview.metrics.one_shot import N_DRAWS, draw_galleries
-from crossview.metrics.open_set import identification_curve, place_of_class
-from crossview.recognition.matcher import CrossViewClassifier, chosen_metric
-from crossview.recognition.probes import labelled_samples
-from crossview.recognition.scores import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
-from crossview.recognition.searches import Searches, Side, search
+from crossview.matching.classifier import CrossViewClassifier, chosen_metric
+from crossview.matching.identification import Searches, Side, identify
+from crossview.matching.probes import labelled_samples
+from crossview.matching.results import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
+from crossview.metrics.curves import identification_curve, place_of_class
+from crossview.metrics.scoring import N_DRAWS, draw_galleries
 from crossview.views import ViewInput, Views
 
 __all__ = ["Evaluation", "evaluate", "evaluate_probes"]
 
-_MANY_CLASSES = 20  # from which on classes are drawn
+_MIN_CLASSES = 20  # from which on classes are drawn
 _POINTS = 200  # of a curve
 _CONFUSIONS = 10
-_LEAST_DRAWS = 100
+_MIN_DRAWS = 100
 _ROUNDING = 1e-8  # of distances, relative to the largest value: their squares have 16 digits
-_WEIGHTS = 4_000_000  # held at a time
+_MAX_WEIGHTS = 4_000_000  # held at a time
+_SINGLE = ("accuracy", "one_shot_accuracy", "average_precision", "accuracy_with_counterparts", "equal_error_rate")
 
 
 def evaluate(
@@ -209,7 +210,7 @@ class _Settings:
 
     def __post_init__(self) -> None:
         check_choice(self.metric, "metric", ("euclidean", "cosine"))
-        check_count(self.n_bootstrap, "n_bootstrap", least=_LEAST_DRAWS)
+        check_count(self.n_bootstrap, "n_bootstrap", least=_MIN_DRAWS)
         if not 0.0 < self.confidence < 1.0:
             raise ValueError(f"confidence must be between 0 and 1, for example 0.95, got {self.confidence!r}.")
         check_choice(self.resample, "resample", ("auto", "classes", "samples"))
@@ -228,7 +229,7 @@ def draw_weights(n_units: int, n_bootstrap: int, random_state: int | None, size:
     """
     rng = np.random.default_rng(random_state)
     yield np.ones((1, n_units))
-    for batch in gen_batches(n_bootstrap, max(1, _WEIGHTS // max(n_units, size))):
+    for batch in gen_batches(n_bootstrap, max(1, _MAX_WEIGHTS // max(n_units, size))):
         draws = batch.stop - batch.start
         yield rng.multinomial(n_units, np.full(n_units, 1.0 / n_units), size=draws).astype(np.float64)
 
@@ -251,18 +252,6 @@ def estimate(values: Array, n_units: int, confidence: float, *, constant: bool =
     return Estimate(value, 0.0, 1.0) if n_units < 2 and not constant else Estimate(value, low, high)
 
 
-class _Scored(NamedTuple):
-    """What is kept of the searches of one direction."""
-
-    direction: Direction
-    statistics: dict[str, Array]  # of the data, then of every draw, each of shape (1 + draws, k)
-    n_classes: int
-    n_units: int  # with a mated probe
-    probes: Counter[str]  # by class
-    confusions: Counter[tuple[str, str]]
-    at_threshold: ThresholdScores | None
-
-
 def _evaluate(
     pairs: Sequence[tuple[Side, Side, Indices, Indices | None]],
     classes: Labels,
@@ -272,31 +261,34 @@ def _evaluate(
 ) -> Evaluation:
     """Scores of every gallery and its probes; `labels` are all that exist.
 
-    Probes are given with their rows among the classes, and with their counterparts as in `search`.
+    Probes are given with their rows among the classes, and with their counterparts as in `identify`.
     """
     names, units = np.unique(classes, return_inverse=True)
     resample = settings.resample
     if resample == "auto":
-        resample = "classes" if len(names) >= _MANY_CLASSES else "samples"
+        resample = "classes" if len(names) >= _MIN_CLASSES else "samples"
     if resample == "samples":
         units = np.arange(len(classes))
-    random, drawn, done = check_random_state(settings.random_state), dict[str, Indices](), []
+    n_units, random, drawn = int(units.max()) + 1, check_random_state(settings.random_state), dict[str, Indices]()
+    searches, statistics = list[Searches](), list[dict[str, Array]]()
     with show_progress("Evaluating", 2 * len(pairs), settings.progress) as advance:
         for gallery, probes, rows, counterparts in pairs:
             advance(0, f"{probes[0]} in {gallery[0]}")
             if gallery[0] not in drawn:
                 drawn[gallery[0]] = draw_galleries(gallery[2], N_DRAWS, random)
-            n_units, draws = int(units.max()) + 1, drawn[gallery[0]]
-            found = search(gallery, probes, units[rows], n_units, settings.metric, draws, counterparts)
+            found = identify(gallery, probes, units[rows], n_units, settings.metric, drawn[gallery[0]], counterparts)
             advance(1, f"intervals of {probes[0]} in {gallery[0]}")
-            done.append(_score(found, settings, threshold))
+            draws = draw_weights(n_units, settings.n_bootstrap, settings.random_state, size=len(found.own))
+            parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]
+            statistics.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+            searches.append(found)
             advance(1)
-    mean = {name: _mean([one.statistics[name] for one in done]) for name in done[0].statistics}
-    chance = float(np.mean([one.direction.scores.chance for one in done]))
-    n_classes, n_units = max(one.n_classes for one in done), min(one.n_units for one in done)
+    mean = {name: _mean([one[name] for one in statistics]) for name in statistics[0]}
+    chance = float(np.mean([found.chance for found in searches]))
+    n_classes, n_mated = max(found.n_classes for found in searches), min(found.n_mated_units for found in searches)
     return Evaluation(
-        mean=_scores(mean, chance, n_classes, n_units, settings),
-        directions=tuple(one.direction for one in done),
+        mean=_scores(mean, chance, n_classes, n_mated, settings),
+        directions=tuple(_direction(found, one, settings) for found, one in zip(searches, statistics, strict=True)),
         metric=settings.metric,
         n_samples=len(classes),
         n_classes=len(names),
@@ -304,19 +296,16 @@ def _evaluate(
         resampled=resample,
         n_bootstrap=settings.n_bootstrap,
         confidence=settings.confidence,
-        confusions=_confusions(done),
-        at_threshold=done[0].at_threshold,
+        confusions=_confusions(searches),
+        at_threshold=None if threshold is None else _at_threshold(searches[0], statistics[0], threshold, settings),
     )
 
 
-def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Scored:
-    draws = draw_weights(len(found.scores), settings.n_bootstrap, settings.random_state, size=len(found.own))
-    parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]
-    statistics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def _direction(found: Searches, statistics: Mapping[str, Array], settings: _Settings) -> Direction:
+    n_probes, nothing = int(found.mated.sum()), ((), (), ())
     false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
-    nothing: tuple[Line, Line, Line] = ((), (), ())
-    n_probes, missed = int(found.mated.sum()), found.mated & ~found.hits
-    direction = Direction(
+    identified = n_probes and found.n_nonmated
+    return Direction(
         gallery=found.gallery,
         probe=found.probe,
         n_gallery=found.n_gallery,
@@ -326,22 +315,11 @@ def _score(found: Searches, settings: _Settings, threshold: float | None) -> _Sc
         n_nonmated=found.n_nonmated,
         scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, settings),
         roc=_curve(false, true, np.append(found.thresholds, np.inf)) if n_probes else nothing,
-        identification=(
-            _curve(*identification_curve(found.own, found.other, _POINTS)) if n_probes and found.n_nonmated else nothing
-        ),
-    )
-    return _Scored(
-        direction,
-        statistics,
-        found.n_classes,
-        found.n_mated_units,
-        Counter(_texts(found.labels[found.mated])),
-        Counter(zip(_texts(found.labels[missed]), _texts(found.nearest[missed]), strict=True)),
-        None if threshold is None else _threshold_scores(found, statistics, threshold, settings),
+        identification=_curve(*identification_curve(found.own, found.other, _POINTS)) if identified else nothing,
     )
 
 
-def _threshold_scores(
+def _at_threshold(
     found: Searches, statistics: Mapping[str, Array], threshold: float, settings: _Settings
 ) -> ThresholdScores:
     rates = {
@@ -352,35 +330,19 @@ def _threshold_scores(
 
 
 def _scores(
-    statistics: Mapping[str, Array],
-    chance: float,
-    n_classes: int,
-    n_units: int,
-    settings: _Settings,
+    statistics: Mapping[str, Array], chance: float, n_classes: int, n_units: int, settings: _Settings
 ) -> Scores:
-    def single(name: str) -> Estimate | None:
-        return settings.estimate(statistics[name][:, 0], n_units)
-
-    def at_rates(name: str) -> dict[float, Estimate | None]:
-        found = [settings.estimate(values, n_units) for values in statistics[name].T]
-        return dict(zip(settings.rates, found, strict=True))
-
+    found: dict[str, Any] = {name: settings.estimate(statistics[name][:, 0], n_units) for name in _SINGLE}
+    for name in ("true_match_rates", "false_negative_rates"):
+        of_rates = zip(settings.rates, statistics[name].T, strict=True)
+        found[name] = {rate: settings.estimate(values, n_units) for rate, values in of_rates}
     shares = enumerate(statistics["cmc"].T, 1)
-    found = (settings.estimate(values, n_units, constant=rank >= n_classes) for rank, values in shares)
-    ranks = [rank for rank in found if rank is not None]
+    estimates = (settings.estimate(values, n_units, constant=rank >= n_classes) for rank, values in shares)
+    ranks = [rank for rank in estimates if rank is not None]
     # What is found up to a rank is also found up to the next.
     lows = np.maximum.accumulate([rank.low for rank in ranks])
-    return Scores(
-        chance=chance,
-        accuracy=single("accuracy"),
-        one_shot_accuracy=single("one_shot_accuracy"),
-        average_precision=single("average_precision"),
-        accuracy_with_counterparts=single("accuracy_with_counterparts"),
-        cmc=tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True)),
-        equal_error_rate=single("equal_error_rate"),
-        true_match_rates=at_rates("true_match_rates"),
-        false_negative_rates=at_rates("false_negative_rates"),
-    )
+    cmc = tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True))
+    return Scores(chance=chance, cmc=cmc, **found)
 
 
 def _latents(model: Any, views: ViewInput) -> Views:
@@ -427,16 +389,16 @@ def _mean(values: Sequence[Array]) -> Array:
     return mean
 
 
-def _confusions(done: Sequence[_Scored]) -> tuple[Confusion, ...]:
+def _confusions(searches: Sequence[Searches]) -> tuple[Confusion, ...]:
     """The pairs of classes that are confused most often, over all directions."""
-    probes = sum((one.probes for one in done), Counter[str]())
-    wrong = sum((one.confusions for one in done), Counter[tuple[str, str]]())
+    probes, wrong = Counter[str](), Counter[tuple[str, str]]()
+    for found in searches:
+        missed = found.mated & ~found.hits
+        probes.update(map(str, found.labels[found.mated].tolist()))
+        pairs = zip(found.labels[missed].tolist(), found.nearest[missed].tolist(), strict=True)
+        wrong.update((str(label), str(other)) for label, other in pairs)
     first = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:_CONFUSIONS]
     return tuple(Confusion(label, other, count, probes[label]) for (label, other), count in first)
-
-
-def _texts(labels: Labels) -> list[str]:
-    return [str(label) for label in labels.tolist()]
 
 
 def _curve(x: Array, y: Array, thresholds: Array) -> tuple[Line, Line, Line]:

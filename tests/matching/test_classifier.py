@@ -19,9 +19,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.metrics.open_set import largest_threshold
-from crossview.recognition.matcher import chosen_metric
-from crossview.recognition.probabilities import fit_temperature
+from crossview.matching.calibration import fit_temperature
+from crossview.matching.classifier import chosen_metric
+from crossview.metrics.curves import largest_threshold
 
 DATA = cv.datasets.load_digits()
 TRAIN, TEST = slice(0, 500), slice(500, 900)
@@ -78,8 +78,6 @@ def test_gallery_grows_and_is_replaced(enrolled):
     assert len(enrolled.gallery_) == len(enrolled.gallery_labels_) == 900
     enrolled.enroll(LEFT[:20], Y[:20], "left", replace=True)
     assert len(enrolled.gallery_) == 20
-    with pytest.raises(ValueError, match="must be of the same kind: use either strings or numbers"):
-        enrolled.enroll(LEFT[:2], ["a", "b"], "left")
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
@@ -104,16 +102,8 @@ def test_a_threshold_keeps_the_rate_on_average(rate, n):
 
 def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled):
     for rate, n, message in (
-        (
-            0.03,
-            99,
-            r"a false match rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain",
-        ),
-        (
-            0.01,
-            98,
-            r"needs 300 probes or more, got 98: the threshold is 0, so every probe is unkno",
-        ),
+        (0.03, 99, "a false match rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain"),
+        (0.01, 98, "needs 300 probes or more, got 98: the threshold is 0, so every probe is unkno"),
         (0.0, 50, "a false match rate of 0 % needs infinitely many, got 50: the threshold is 0, so"),
     ):
         with pytest.warns(UserWarning, match=message):
@@ -257,39 +247,48 @@ def test_clone_has_no_gallery(enrolled):
     assert fresh.get_params()["embedding__n_components"] == 10
 
 
-def test_mistakes(fitted, enrolled):
-    with pytest.raises(ValueError, match="the gallery is empty: call enroll first"):
-        cv.CrossViewClassifier(fitted.embedding_).predict(RIGHT[:3])
+@pytest.mark.parametrize(
+    ("message", "mistake"),
+    [
+        ("the gallery is empty: call enroll first", lambda m: cv.CrossViewClassifier(m.embedding_).predict(RIGHT[:3])),
+        ("y has 2 labels for 3 samples", lambda m: m.enroll(LEFT[:3], [0, 1], "left")),
+        ("y contains NaN", lambda m: m.enroll(LEFT[:2], [1.0, np.nan], "left")),
+        ("must be of the same kind: use either strings or", lambda m: m.enroll(LEFT[:2], ["a", "b"], "left")),
+        ("must be of the same kind", lambda m: m.score(RIGHT[TEST], Y[TEST].astype(str), "right")),
+        ("must be of the same kind", lambda m: m.calibrate(RIGHT[TEST], Y[TEST].astype(str), "right")),
+        ("'top'", lambda m: m.predict(RIGHT[:3], "top")),
+        ("n_neighbors=501 is more than the 500 samples in the", lambda m: m.kneighbors(RIGHT[:3], "right", 501)),
+        ("k=11 is more than the 10 classes", lambda m: m.rank(RIGHT[:3], "right", 11)),
+        ("false_match_rate must be a share", lambda m: m.calibrate(RIGHT[:3], Y[:3], "right", 1.0)),
+        ("view 'right' is not among the views given: 'left'", lambda m: m.predict({"left": LEFT[:3]})),
+        ("got 1 views, but the model was fitted on 2: left, right", lambda m: m.predict([RIGHT[:3]])),
+        ("the images are 4 × 8 pixels", lambda m: m.predict(cv.Views(DATA.views[:3], image_shape=(4, 8)))),
+        (
+            "the gallery has only one class",
+            lambda m: m.enroll(LEFT[:1], Y[:1], "left", replace=True).calibrate(RIGHT[:1], Y[:1], "right"),
+        ),
+        *(
+            ("y must be text or numbers, and not both", lambda m, y=labels: m.enroll(LEFT[:2], y, replace=True))
+            for labels in (np.array(["a", 1], dtype=object), [None, None], np.array([b"a", b"b"]), ["a", None])
+        ),
+        *(
+            (message, lambda _, o=options: cv.CrossViewClassifier(cv.MvDA(), **o).fit(DATA.views[TRAIN], Y[TRAIN]))
+            for message, options in (
+                ("metric must be one of 'euclidean', 'cosine', got 'manhattan'", {"metric": "manhattan"}),
+                ("calibration_folds must be a whole number, 2 or more, got 1", {"calibration_folds": 1}),
+                ("unknown view 'top'", {"probe_view": "top"}),
+            )
+        ),
+    ],
+)
+def test_mistakes(enrolled, message, mistake):
+    with pytest.raises(ValueError, match=message):
+        mistake(enrolled)
+
+
+def test_an_embedding_must_be_fitted_before_enrolment():
     with pytest.raises(NotFittedError, match="not fitted: call fit, or give it a fitted embedding"):
         cv.CrossViewClassifier(cv.MvDA()).enroll(LEFT[:3], Y[:3])
-    with pytest.raises(ValueError, match=r"y has 2 labels for 3 samples"):
-        enrolled.enroll(LEFT[:3], [0, 1], "left")
-    with pytest.raises(ValueError, match="'top'"):
-        enrolled.predict(RIGHT[:3], "top")
-    with pytest.raises(ValueError, match="n_neighbors=501 is more than the 500 samples in the gallery"):
-        enrolled.kneighbors(RIGHT[:3], "right", 501)
-    with pytest.raises(ValueError, match="k=11 is more than the 10 classes"):
-        enrolled.rank(RIGHT[:3], "right", 11)
-    with pytest.raises(ValueError, match="false_match_rate must be a share"):
-        enrolled.calibrate(RIGHT[:3], Y[:3], "right", 1.0)
-    with pytest.raises(ValueError, match="metric must be one of 'euclidean', 'cosine', got 'manhattan'"):
-        cv.CrossViewClassifier(cv.MvDA(), metric="manhattan").fit(DATA.views[TRAIN], Y[TRAIN])
-    with pytest.raises(ValueError, match="calibration_folds must be a whole number, 2 or more, got 1"):
-        cv.CrossViewClassifier(cv.MvDA(), calibration_folds=1).fit(DATA.views[TRAIN], Y[TRAIN])
-    with pytest.raises(ValueError, match="unknown view 'top'"):
-        cv.CrossViewClassifier(cv.MvDA(), probe_view="top").fit(DATA.views[TRAIN], Y[TRAIN])
-    for labels in (np.array(["a", 1], dtype=object), [None, None], np.array([b"a", b"b"]), ["a", None]):
-        with pytest.raises(ValueError, match="y must be text or numbers, and not both"):
-            enrolled.enroll(LEFT[:2], labels, replace=True)
-    with pytest.raises(ValueError, match="view 'right' is not among the views given: 'left'"):
-        enrolled.predict({"left": LEFT[:3]})
-    with pytest.raises(ValueError, match="got 1 views, but the model was fitted on 2: left, right"):
-        enrolled.predict([RIGHT[:3]])
-    with pytest.raises(ValueError, match="the images are 4 × 8 pixels"):
-        enrolled.predict(cv.Views(DATA.views[:3], image_shape=(4, 8)))
-    enrolled.enroll(LEFT[:1], Y[:1], "left", replace=True)
-    with pytest.raises(ValueError, match="the gallery has only one class"):
-        enrolled.calibrate(RIGHT[:1], Y[:1], "right")
 
 
 def test_fit_enrols_what_the_gallery_view_has_seen():
@@ -354,10 +353,12 @@ def test_gallery_keeps_identities(enrolled):
     assert enrolled.gallery_ids_.tolist() == ["ada", "bob", "7"]
     enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["ada", "bob"])  # of another view
     enrolled.enroll(LEFT[3:6], Y[3:6], "left")
-    enrolled.enroll(LEFT[6:8], Y[6:8], "left")
+    enrolled.enroll(LEFT[6:8], Y[6:8], "left")  # running numbers skip ids that are taken
     assert enrolled.gallery_ids_.tolist() == ["ada", "bob", "7", "ada", "bob", "3", "4", "5", "6", "8"]
     assert enrolled.gallery_views_.tolist() == ["left"] * 3 + ["right"] * 2 + ["left"] * 5
     before = enrolled.gallery_
+    with pytest.raises(ValueError, match="'4' of view 'left' is already in the gallery"):
+        enrolled.enroll(LEFT[:1], Y[:1], "left", ids=["4"])
     with pytest.raises(ValueError, match="'bob' of view 'right' is already in the gallery: pass replace=True"):
         enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve", "bob"])
     with pytest.raises(ValueError, match="ids has 'eve' more than once: every sample needs its own id"):
@@ -365,7 +366,12 @@ def test_gallery_keeps_identities(enrolled):
     with pytest.raises(ValueError, match="ids has 1 names for 2 samples: give one per row"):
         enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve"])
     assert enrolled.gallery_ is before
-    assert enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["eve", "bob"], replace=True).gallery_ids_.size == 2
+    enrolled.enroll(RIGHT[:2], Y[:2], "right", replace=True).enroll(RIGHT[2:4], Y[2:4], "right")
+    assert enrolled.gallery_ids_.tolist() == ["0", "1", "2", "3"]
+    with pytest.raises(ValueError, match="'2' of view 'right' is already in the gallery"):
+        enrolled.enroll(RIGHT[:1], Y[:1], "right", ids=["2"])
+    enrolled.enroll(RIGHT[:2], Y[:2], "right", ids=["5", "a"]).enroll(RIGHT[:3], Y[:3], "right")
+    assert enrolled.gallery_ids_.tolist()[4:] == ["5", "a", "6", "7", "8"]
 
 
 def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):
@@ -518,14 +524,6 @@ def test_is_a_classifier_in_scikit_learns_tools():
     assert cross_val_predict(model, views, y, cv=3, method="predict_proba").shape == (600, 10)
     _, _, scores = learning_curve(model, views, y, train_sizes=[0.5, 1.0], cv=2)
     assert np.isfinite(scores).all()
-
-
-def test_labels_of_probes_are_of_the_kind_of_the_gallery(enrolled):
-    for method in (enrolled.score, enrolled.calibrate):
-        with pytest.raises(ValueError, match="must be of the same kind: use either strings or numbers"):
-            method(RIGHT[TEST], Y[TEST].astype(str), "right")
-    with pytest.raises(ValueError, match="y contains NaN"):
-        enrolled.enroll(LEFT[:2], [1.0, np.nan], "left")
 
 
 @pytest.mark.parametrize("rate", [0.29, 0.57, 0.58])

@@ -80,11 +80,11 @@ class ThresholdScores:
     threshold: float
     n_strangers: int
     strangers_matched: Estimate | None
-    """Share of strangers, whose class is not in the gallery, that are taken for someone; None without strangers."""
+    """Share of strangers, whose class is not in the gallery, that are accepted; None without strangers."""
     false_positive_rate: Estimate | None
     """FPIR: the same share with probes of enrolled classes too, each without the gallery samples of its class."""
     false_rejection_rate: Estimate | None
-    """Share of probes of enrolled classes that are turned away."""
+    """Share of probes of enrolled classes that are rejected."""
     accuracy_accepted: Estimate | None
     """Share of the others whose nearest gallery sample has their class."""
 

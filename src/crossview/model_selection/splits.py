@@ -1,4 +1,4 @@
-"""Splits of classes, for recognising new objects or people; splits of samples; and permuted labels."""
+"""Splits of classes, for recognising new objects or people, and splits of samples."""
 
 from collections.abc import Iterator
 from math import isfinite
@@ -16,7 +16,7 @@ from crossview._types import Indices, Labels, Mask
 from crossview._validation import check_choice, check_count, label_array
 from crossview.datasets._dataset import are_few_single
 
-__all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds", "permute_labels"]
+__all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds"]
 
 _CLASSES_PER_FOLD = 4
 
@@ -180,36 +180,3 @@ def _train_count(train_size: float, total: int, what: str, *, least: int) -> int
         possible = f"a share between 0 and 1, or a whole number from {least} to {total - least}"
         raise ValueError(f"train_size={train_size!r} is impossible with {total} {what}: use {possible}.")
     return int(count)
-
-
-def permute_labels(y: ArrayLike, ratio: float, random_state: int | RandomState | None = None) -> Labels:
-    """Create outliers: permute the labels of a share of the samples among themselves.
-
-    A permuted sample has the same wrong label in all views, as in the paper's robustness tests.
-
-    Parameters
-    ----------
-    y : array-like of shape (m,)
-        One class label per sample.
-    ratio : float
-        Share of the samples, from 0 to 1.
-    random_state : int, RandomState or None
-        Seed.
-
-    Returns
-    -------
-    permuted : ndarray of shape (m,)
-        The labels; each class keeps its number of samples.
-
-    Examples
-    --------
-    >>> permute_labels(["a", "a", "b", "b", "c", "c"], ratio=0.5, random_state=1)
-    array(['a', 'c', 'b', 'b', 'a', 'c'], dtype='<U1')
-    """
-    labels = label_array(y).copy()
-    if isinstance(ratio, bool | np.bool_) or not isinstance(ratio, Real) or not 0 <= ratio <= 1:
-        raise ValueError(f"ratio must be a share from 0 to 1, got {ratio!r}.")
-    random = check_random_state(random_state)
-    rows = random.permutation(len(labels))[: round(ratio * len(labels))]
-    labels[rows] = labels[random.permutation(rows)]
-    return labels

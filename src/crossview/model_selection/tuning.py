@@ -11,8 +11,9 @@ from crossview.embeddings.hybrid import AUTO_REG, KMvHE
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
 from crossview.embeddings.raw import RawFeatures
 from crossview.feature_maps import KernelTransformer
+from crossview.model_selection.search import EmbeddingSearchCV
+from crossview.model_selection.space import Grid
 from crossview.preprocessing import ViewPCA, ViewScaler
-from crossview.recognition.search import EmbeddingSearchCV, Grid
 from crossview.views import ViewInput, Views
 
 __all__ = ["search_space", "standard_pipeline", "tune"]

@@ -23,10 +23,12 @@ from crossview.graphs.approximate import is_installed
 from crossview.recognition.arrays import GrowingArray, batches
 from crossview.recognition.engines import ApproximateSearch, ExactSearch, TensorSearch
 
-_LARGE = 200_000  # samples from which on "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
-_MOST_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
-_MANY = 10_000  # samples that take a while to index
-_LONG = 10**9  # pairs of probes and samples that take a while to compare
+_MIN_INDEXED = (
+    200_000  # samples for which "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
+)
+_MAX_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
+_MIN_REPORTED_SAMPLES = 10_000  # samples that take a while to index
+_MIN_REPORTED_PAIRS = 10**9  # pairs of probes and samples that take a while to compare
 _CHUNK = 1 << 16  # labels that are Python objects at a time
 
 
@@ -79,8 +81,7 @@ class Gallery:
     ) -> None:
         self._samples, self._ids = GrowingArray(samples), GrowingArray(ids)
         self._classes, self._views = _Codes(labels).extended(labels), _Codes(views).extended(views)
-        self._numbered: set[str] = set()  # views whose ids are all running numbers
-        self._taken: dict[str, set[str]] = {}  # ids by view, once they are needed
+        self._taken: dict[str, set[str] | None] = {}  # ids by view, once they are needed; None for running numbers
         sizes = np.bincount(self._views.codes).tolist()
         self._sizes = Counter(dict(zip(self._views.names.tolist(), sizes, strict=True)))  # by view
         self._engines: dict[tuple[str, str | None], Any] = {}  # by metric and device
@@ -94,21 +95,20 @@ class Gallery:
         """A gallery of samples of one view."""
         names = _running_numbers(0, len(samples)) if ids is None else _check_ids(ids, len(samples), set(), view)
         gallery = cls(samples, labels, names, np.full(len(samples), view))
-        gallery._numbered = {view} if ids is None else set()
+        gallery._taken = {view: None} if ids is None else {}
         return gallery
 
     def extended(self, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> Gallery:
         """The gallery with samples of a view added, and without a threshold, which depends on the samples."""
         new, held = copy(self), self._sizes[view]
-        if ids is None and (view in self._numbered or not held):
+        taken: set[str] | None = None
+        if ids is None and (not held or self._taken.get(view, ()) is None):
             names = _running_numbers(held, len(samples))
-            new._numbered = self._numbered | {view}
         else:
             taken = self._ids_taken(view)
             names = _free_numbers(taken, len(samples)) if ids is None else _check_ids(ids, len(samples), taken, view)
-            new._numbered = self._numbered - {view}
-        if view in self._taken:
-            self._taken[view].update(names.tolist())
+            taken.update(names.tolist())
+        new._taken = {**self._taken, view: taken}
         new._samples, new._ids = self._samples.extended(samples), self._ids.extended(names)
         new._classes, new._views = self._classes.extended(labels), self._views.extended(np.full(len(samples), view))
         new._sizes = self._sizes + Counter({view: len(samples)})
@@ -166,11 +166,10 @@ class Gallery:
 
     def _ids_taken(self, view: str) -> set[str]:
         """The ids of a view. Others are among those that are kept if an enrolment has failed: they are found anew."""
-        if not self._sizes[view]:
-            return set()
-        if len(self._taken.get(view, ())) != self._sizes[view]:
-            self._taken[view] = set(self.ids[self.views == view].tolist())
-        return self._taken[view]
+        taken = self._taken.get(view)
+        if taken is None or len(taken) != self._sizes[view]:
+            taken = set(self.ids[self.views == view].tolist()) if self._sizes[view] else set()
+        return taken
 
     @property
     def index_state(self) -> Mapping[str, Any] | None:
@@ -187,7 +186,7 @@ class Gallery:
         """Make ready what searches need: the index if they are to use one, which is dropped otherwise."""
         if self._is_approximate(options):
             n_new = len(self) - (0 if self._index is None else self._index.size)
-            with reporting("Indexing the gallery", options.progress and n_new >= _MANY):
+            with reporting("Indexing the gallery", options.progress and n_new >= _MIN_REPORTED_SAMPLES):
                 self._approximate(options.metric)
         else:
             self._index = self._index_state = None
@@ -195,7 +194,8 @@ class Gallery:
 
     def reporting(self, n_probes: int, options: SearchOptions) -> AbstractContextManager[None]:
         """Report on the progress of searches in this context, if wanted and if they may take seconds."""
-        return reporting("Searching the gallery", options.progress and n_probes * len(self) >= _LONG, unit="probes")
+        wanted = options.progress and n_probes * len(self) >= _MIN_REPORTED_PAIRS
+        return reporting("Searching the gallery", wanted, unit="probes")
 
     def nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
         """Distances and rows of the k nearest samples of every probe, (t, k), nearest first."""
@@ -220,7 +220,7 @@ class Gallery:
         distances = np.empty((len(probes), k))
         left = np.arange(len(probes))
         few = 4 * k + 12
-        depths = [few, _MOST_NEIGHBOURS] if self._is_approximate(options) else [few]
+        depths = [few, _MAX_NEIGHBOURS] if self._is_approximate(options) else [few]
         for depth in depths if 4 * k < self.n_classes else ():
             found, rows = self.nearest(probes[left], min(depth, len(self)), options)
             of_classes = self._classes.codes[rows]
@@ -249,7 +249,7 @@ class Gallery:
 
     def _is_approximate(self, options: SearchOptions) -> bool:
         if options.neighbours == "auto":
-            return options.device is None and len(self) >= _LARGE and is_installed()
+            return options.device is None and len(self) >= _MIN_INDEXED and is_installed()
         return options.neighbours == "approximate"
 
     def _engine(self, metric: str, device: str | None = None) -> Any:

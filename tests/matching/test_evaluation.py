@@ -14,9 +14,9 @@ import crossview as cv
 from crossview import metrics
 from crossview._transformer import map_view
 from crossview.distances import distances_in_chunks
-from crossview.metrics.one_shot import draw_galleries
-from crossview.recognition.evaluation import draw_weights, estimate
-from crossview.recognition.searches import search
+from crossview.matching.evaluation import draw_weights, estimate
+from crossview.matching.identification import identify
+from crossview.metrics.scoring import draw_galleries
 
 ARRAYS, Y = make(m=120, sizes=(8, 8, 8), n_classes=24)
 NAMES = ["front", "side", "back"]
@@ -117,7 +117,7 @@ def test_intervals_are_those_of_repeated_probes(model, views):
     units = np.unique(Y, return_inverse=True)[1]
     G, P = latents["front"], latents["back"]
     drawn = draw_galleries(Y, 4, np.random.RandomState(0))
-    found = search(("front", G, Y), ("back", P, Y), units, 24, "euclidean", drawn)
+    found = identify(("front", G, Y), ("back", P, Y), units, 24, "euclidean", drawn)
     _, draws = draw_weights(24, 5, random_state=3)
     rates = found.statistics(draws, [0.2], None)
     for k, weights in enumerate(draws):
@@ -313,41 +313,33 @@ def test_a_gallery_of_one_class_tells_strangers_apart(model, views):
     assert alone.directions[0].identification == ((), (), ())
 
 
+def apart(views):
+    mask = np.column_stack([Y < 9, Y >= 9])
+    return cv.Views({name: views[name] for name in ("front", "back")}, mask=mask)
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "y", "options", "message"),
     [
-        ({"n_bootstrap": 10}, "n_bootstrap must be a whole number, 100 or more"),
-        ({"confidence": 95}, "confidence must be between 0 and 1"),
-        ({"resample": "rows"}, "resample must be one of"),
-        ({"false_positive_rates": ()}, "false_positive_rates must be shares"),
-        ({"metric": "manhattan"}, "metric must be one of"),
+        (None, Y, {"n_bootstrap": 10}, "n_bootstrap must be a whole number, 100 or more"),
+        (None, Y, {"confidence": 95}, "confidence must be between 0 and 1"),
+        (None, Y, {"resample": "rows"}, "resample must be one of"),
+        (None, Y, {"false_positive_rates": ()}, "false_positive_rates must be shares"),
+        (None, Y, {"metric": "manhattan"}, "metric must be one of"),
+        (None, Y[1:], {}, "119 labels for 120 samples"),
+        (None, np.where(Y == 0, np.nan, Y), {}, "y contains NaN"),
+        (None, [""] * 120, {}, "no sample has a label"),
+        (None, np.zeros(120), {}, "all samples belong to one class"),
+        (lambda v: {"back": v["back"]}, Y, {}, "two views or more, got one: 'back'"),
+        (lambda v: {"back": v["back"], "top": v["front"]}, Y, {}, "'top': the model was fitted on 'front', 'side', 'b"),
+        (lambda v: [v["back"], v["front"]], Y, {}, "got 2 views, but the model was fitted on 3"),
+        (lambda v: {"back": v["back"][:, :7], "front": v["front"]}, Y, {}, "X has 7 features, but ViewScaler is expec"),
+        (apart, Y, {}, "no class has samples in two views"),
     ],
 )
-def test_wrong_options(model, views, options, message):
+def test_mistakes(model, views, given, y, options, message):
     with pytest.raises(ValueError, match=message):
-        cv.evaluate(model, views, Y, **options)
-
-
-def test_wrong_data(model, views):
-    with pytest.raises(ValueError, match="119 labels for 120 samples"):
-        cv.evaluate(model, views, Y[1:])
-    with pytest.raises(ValueError, match="y contains NaN"):
-        cv.evaluate(model, views, np.where(Y == 0, np.nan, Y))
-    with pytest.raises(ValueError, match="no sample has a label"):
-        cv.evaluate(model, views, [""] * 120)
-    with pytest.raises(ValueError, match="all samples belong to one class"):
-        cv.evaluate(model, views, np.zeros(120))
-    with pytest.raises(ValueError, match="two views or more, got one: 'back'"):
-        cv.evaluate(model, {"back": views["back"]}, Y)
-    with pytest.raises(ValueError, match="unknown view 'top': the model was fitted on 'front', 'side', 'back'"):
-        cv.evaluate(model, {"back": views["back"], "top": views["front"]}, Y)
-    with pytest.raises(ValueError, match="got 2 views, but the model was fitted on 3"):
-        cv.evaluate(model, [views["back"], views["front"]], Y)
-    with pytest.raises(ValueError, match="X has 7 features, but ViewScaler is expecting 8"):
-        cv.evaluate(model, {"back": views["back"][:, :7], "front": views["front"]}, Y)
-    apart = cv.Views({"front": views["front"], "back": views["back"]}, mask=np.column_stack([Y < 9, Y >= 9]))
-    with pytest.raises(ValueError, match="no class has samples in two views"):
-        cv.evaluate(model, apart, Y)
+        cv.evaluate(model, views if given is None else given(views), y, **options)
 
 
 def test_many_comparisons_are_never_held_at_once(monkeypatch):
@@ -357,7 +349,7 @@ def test_many_comparisons_are_never_held_at_once(monkeypatch):
     g, p = rng.integers(0, 200, size=2_000), rng.integers(0, 200, size=2_000)
     tracemalloc.start()
     drawn = draw_galleries(g, 10, np.random.RandomState(0))
-    search(("a", G, g), ("b", P, p), p, 200, "euclidean", drawn).statistics(np.ones((1, 200)), [0.1], None)
+    identify(("a", G, g), ("b", P, p), p, 200, "euclidean", drawn).statistics(np.ones((1, 200)), [0.1], None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * 8 * len(G) * len(P)
@@ -403,7 +395,7 @@ def test_one_class_says_nothing_about_others(matcher, views):
 
 def test_the_counterpart_stays_if_it_is_the_only_sample_of_its_class():
     G, P, y = np.array([[0.0], [1.0], [5.0]]), np.array([[0.1], [1.1], [5.1]]), np.array([0, 0, 1])
-    found = search(("a", G, y), ("b", P, y), np.arange(3), 3, "euclidean", np.array([[0, 2]]), np.arange(3))
+    found = identify(("a", G, y), ("b", P, y), np.arange(3), 3, "euclidean", np.array([[0, 2]]), np.arange(3))
     scores = found.statistics(np.ones((1, 3)), [0.1], None)
     assert scores["accuracy"] == scores["accuracy_with_counterparts"] == 1.0
     assert found.own == pytest.approx([0.9, 1.1, 0.1])
@@ -463,7 +455,7 @@ def test_accuracy_is_the_match_rate_at_rank_1_with_ties():
     G, P = (rng.integers(1, 4, size=(40, 3)).astype(float) for _ in range(2))
     y = rng.integers(0, 6, size=40)
     for counterparts in (None, np.arange(40)):
-        found = search(("a", G, y), ("b", P, y), np.arange(40), 40, "euclidean", np.arange(6)[None], counterparts)
+        found = identify(("a", G, y), ("b", P, y), np.arange(40), 40, "euclidean", np.arange(6)[None], counterparts)
         scores = found.statistics(np.ones((1, 40)), [0.1], None)
         assert 0.0 < scores["accuracy"][0] == scores["cmc"][0, 0] < 1.0
         assert (found.nearest[found.mated & ~found.hits] != found.labels[found.mated & ~found.hits]).all()

@@ -3,7 +3,6 @@
 import copy
 import pickle
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -13,10 +12,12 @@ from fuzz_models import encode
 import crossview as cv
 from crossview import _progress
 from crossview.files import ModelFileError, load, save
-from crossview.recognition import engines, gallery
+from crossview.matching import gallery
+from crossview.matching.gallery import Gallery
+from crossview.metrics.scoring import score_by_dimension
+from crossview.recognition import engines
 from crossview.recognition.arrays import GrowingArray
 from crossview.recognition.engines import ExactSearch
-from crossview.recognition.gallery import Gallery, SearchOptions
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(300, 6))
@@ -54,10 +55,9 @@ def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
     G, P = scale * (X[:500] + offset), scale * (PROBES[:20] + offset)
     search = ExactSearch(metric).extended(G[:100]).extended(G)
     distances, rows = search.nearest(G, P, 9)
-    expected = scale * literal_distances(G / scale, P / scale, metric) if metric == "euclidean" else None
-    expected = literal_distances(G / scale, P / scale, metric) if expected is None else expected
-    tolerance = 1e-12 if offset < 1e6 else 1e-6 if metric == "euclidean" else 1e-12
     unit = scale if metric == "euclidean" else 1.0
+    expected = unit * literal_distances(G / scale, P / scale, metric)
+    tolerance = 1e-6 if offset > 1e6 and metric == "euclidean" else 1e-12
     np.testing.assert_allclose(distances / unit, np.sort(expected, axis=1)[:, :9] / unit, rtol=1e-6, atol=tolerance)
     np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), distances, rtol=1e-6, atol=tolerance * unit)
     codes = np.arange(500) % 11
@@ -121,29 +121,23 @@ def test_engines_agree(embedding, other, metric):
     model, present = other
     model.set_params(metric=metric)
     np.testing.assert_allclose(model.gallery_, exact.gallery_, atol=1e-13)
+    asked = (model, present(PROBES)), (exact, PROBES)
     for k in (1, 10):
-        (distances, rows), (expected, nearest) = (m.kneighbors(P, 1, k) for m, P in both(model, exact, present))
+        (distances, rows), (expected, nearest) = (m.kneighbors(P, 1, k) for m, P in asked)
         assert type(distances) is type(rows) is np.ndarray
         agree = rows == nearest
         assert agree.mean() > 0.98
         np.testing.assert_allclose(distances[agree], expected[agree], rtol=1e-12, atol=1e-13)
     for k in (1, 5, 200):
-        (labels, distances), (expected_labels, expected) = (m.rank(P, 1, k) for m, P in both(model, exact, present))
+        (labels, distances), (expected_labels, expected) = (m.rank(P, 1, k) for m, P in asked)
         assert (labels == expected_labels).mean() > 0.98
         np.testing.assert_allclose(distances, expected, rtol=0.2)
-    predicted, expected = (m.predict(P, 1) for m, P in both(model, exact, present))
+    predicted, expected = (m.predict(P, 1) for m, P in asked)
     assert (predicted == expected).mean() > 0.98
-    thresholds = [m.calibrate(P, Y[:90], 1, 0.1).threshold_ for m, P in both(model, exact, present)]
-    np.testing.assert_allclose(*thresholds, rtol=0.02)
-    probabilities, expected = (m.predict_proba(P, 1) for m, P in both(model, exact, present))
-    np.testing.assert_allclose(probabilities, expected, rtol=1e-9)
-    assert model.score(present(PROBES), np.arange(90), 1) == pytest.approx(
-        exact.score(PROBES, np.arange(90), 1), abs=0.03
-    )
-
-
-def both(model, exact, present):
-    return (model, present(PROBES)), (exact, PROBES)
+    np.testing.assert_allclose(*(m.calibrate(P, Y[:90], 1, 0.1).threshold_ for m, P in asked), rtol=0.02)
+    np.testing.assert_allclose(*(m.predict_proba(P, 1) for m, P in asked), rtol=1e-9)
+    found, expected = (m.score(P, np.arange(90), 1) for m, P in asked)
+    assert found == pytest.approx(expected, abs=0.03)
 
 
 def test_ranks_of_probes_among_many_samples_of_one_class(embedding):
@@ -165,7 +159,7 @@ def test_ranks_of_probes_among_many_samples_of_one_class(embedding):
 def test_auto_uses_an_index_for_large_galleries(embedding, monkeypatch):
     pytest.importorskip("faiss")
     assert matcher(embedding).neighbour_recall_ == 1.0
-    monkeypatch.setattr(gallery, "_LARGE", 2000)
+    monkeypatch.setattr(gallery, "_MIN_INDEXED", 2000)
     large = matcher(embedding)
     assert large.neighbour_recall_ >= 0.99
     assert matcher(embedding, neighbours="exact").neighbour_recall_ == 1.0
@@ -189,34 +183,29 @@ def test_an_index_may_start_with_one_sample(embedding):
     assert model.enroll(X[1:3], [500, 501], 0).predict(X[2:3], 0) == [501]
 
 
-def test_approximate_search_needs_the_library(embedding, monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"approximate neighbours need faiss: pip install"):
-        matcher(embedding, neighbours="approximate")
-
-
-@pytest.mark.parametrize("options", [{"neighbours": "none"}, {"neighbours": "approximate"}])
-def test_what_cannot_be_searched_is_not_enrolled(embedding, options, monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    model = matcher(embedding).calibrate(PROBES, np.arange(90), 1, 0.1)
-    threshold, size = model.threshold_, len(model.gallery_)
-    with pytest.raises((ImportError, ValueError), match=r"faiss|neighbours must be"):
-        model.set_params(**options).enroll(PROBES, np.arange(90), 0)
-    assert (model.threshold_, len(model.gallery_)) == (threshold, size)
-    with pytest.raises((ImportError, ValueError), match=r"faiss|neighbours must be"):
-        cv.CrossViewClassifier(None, **options).fit([X, X], Y)  # before the embedding is looked at
-
-
-def test_mistakes(embedding):
-    for options, message in (
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"neighbours": "approximate"}, r"approximate neighbours need faiss: pip install"),
         ({"neighbours": "fast"}, "neighbours must be one of 'auto', 'exact', 'approximate', got 'fast'"),
         ({"device": "abacus"}, "device must be a device that PyTorch can use, got 'abacus'"),
         ({"progress": 1}, "progress must be True or False, got 1"),
+    ],
+)
+def test_what_cannot_be_searched_is_not_enrolled(embedding, options, message, monkeypatch):
+    if "device" in options:
+        pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    model = matcher(embedding).calibrate(PROBES, np.arange(90), 1, 0.1)
+    threshold, size = model.threshold_, len(model.gallery_)
+    for enrol in (
+        lambda: model.set_params(**options).enroll(PROBES, np.arange(90), 0),
+        lambda: matcher(embedding, **options),
+        lambda: cv.CrossViewClassifier(None, **options).fit([X, X], Y),  # before the embedding is looked at
     ):
-        if "device" in options:
-            pytest.importorskip("torch")
-        with pytest.raises(ValueError, match=message):
-            matcher(embedding, **options)
+        with pytest.raises((ImportError, ValueError), match=message):
+            enrol()
+    assert (model.threshold_, len(model.gallery_)) == (threshold, size)
 
 
 # Enrolment.
@@ -294,16 +283,16 @@ def test_labels_keep_their_kind():
         assert one.enrolled(np.array([first[0], second[0]])).all()
 
 
-def test_running_numbers_skip_ids_that_are_taken(embedding):
-    model = cv.CrossViewClassifier(embedding).enroll(X[:2], Y[:2], 0).enroll(X[2:4], Y[2:4], 0)
-    assert model.gallery_ids_.tolist() == ["0", "1", "2", "3"]
-    model.enroll(X[:2], Y[:2], 0, ids=["5", "a"]).enroll(X[:3], Y[:3], 0)
-    assert model.gallery_ids_.tolist()[4:] == ["5", "a", "6", "7", "8"]
-    with pytest.raises(ValueError, match="'2' of view 'view0' is already in the gallery"):
-        model.enroll(X[:1], Y[:1], 0, ids=["2"])
-    assert len(model.gallery_) == 9
-    model.enroll(X[:2], Y[:2], 1, ids=["2", "b"]).enroll(X[:1], Y[:1], 1)
-    assert model.gallery_ids_.tolist()[9:] == ["2", "b", "3"]
+def test_labels_keep_their_codes_while_classes_are_added():
+    first = Gallery.of_view(np.zeros((3, 2)), np.array(["bo", "al", "bo"]), None, "left")
+    assert first.classes.tolist() == ["al", "bo"]
+    gallery = first.extended(np.zeros((4, 2)), np.array(["grace", "al", "ada", "grace"]), None, "left")
+    assert first.enrolled(np.array(["bo", "grace"])).tolist() == [True, False]
+    assert gallery.classes.tolist() == ["ada", "al", "bo", "grace"]
+    assert gallery.n_classes == 4
+    assert gallery.labels.tolist() == ["bo", "al", "bo", "grace", "al", "ada", "grace"]
+    assert gallery.vote(np.array([[3], [0]])).tolist() == ["grace", "bo"]
+    assert gallery.enrolled(np.array(["ada", "eve"])).tolist() == [True, False]
 
 
 def test_copies_grow_by_themselves(embedding):
@@ -372,34 +361,20 @@ def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
     lists, centroids, origin = index["lists"], index["centroids"], index["origin"]
     wrong = lists.copy()
     wrong[7] = len(centroids)
-    forged = [
-        {"lists": wrong},
-        {"lists": np.where(lists == lists[0], -1, lists).astype(np.int32)},
-        {"lists": lists[:-1]},
-        {"lists": lists.astype(np.float32)},
-        {"lists": lists[:, None]},
-        {"lists": lists.tolist()},
-        {"centroids": centroids[:, :-1].copy()},
-        {"centroids": np.full_like(centroids, np.nan)},
-        {"centroids": centroids.astype(np.float64)},
-        {"centroids": centroids[0]},
-        {"origin": origin[:-1]},
-        {"origin": np.full_like(origin, np.inf)},
-        {"scale": 0.0},
-        {"scale": -1.0},
-        {"scale": float("nan")},
-        {"scale": "1"},
-        {"n_probes": 0},
-        {"n_probes": 10**9},
-        {"n_probes": 2.0},
-        {"recall": float("nan")},
-        {"n_measured": 0},
-        {"n_measured": len(lists) + 1},
-        {"metric": "manhattan"},
-        {"metric": ["cosine"]},
-        {"spare": 1},
-    ]
-    stored = [{**index, **change} for change in forged] + [{}, [], 1, "index", {"lists": lists}]
+    twice = np.where(lists == lists[0], -1, lists).astype(np.int32)
+    forged = {
+        "lists": [wrong, twice, lists[:-1], lists.astype(np.float32), lists[:, None], lists.tolist()],
+        "centroids": [centroids[:, :-1].copy(), np.full_like(centroids, np.nan), centroids.astype(float), centroids[0]],
+        "origin": [origin[:-1], np.full_like(origin, np.inf)],
+        "scale": [0.0, -1.0, float("nan"), "1"],
+        "n_probes": [0, 10**9, 2.0],
+        "recall": [float("nan")],
+        "n_measured": [0, len(lists) + 1],
+        "metric": ["manhattan", ["cosine"]],
+        "spare": [1],
+    }
+    stored = [{**index, name: value} for name, values in forged.items() for value in values]
+    stored += [{}, [], 1, "index", {"lists": lists}]
     for value in stored:
         monkeypatch.setattr(cv.CrossViewClassifier, "__getstate__", lambda _, v=value: state | {"gallery_index_": v})
         (tmp_path / "model").write_bytes(encode(indexed))
@@ -441,23 +416,18 @@ def test_metrics_take_tensors(metric, dtype):
     found = cv.metrics.cross_view_accuracy(tensors, y, metric)
     assert type(found) is np.ndarray
     np.testing.assert_array_equal(found, cv.metrics.cross_view_accuracy(latents, y, metric))
-    with_counterparts = cv.metrics.cross_view_accuracy(tensors, y, metric, counterparts=True)
-    np.testing.assert_array_equal(
-        with_counterparts, cv.metrics.cross_view_accuracy(latents, y, metric, counterparts=True)
-    )
-    assert np.nanmean(with_counterparts) > np.nanmean(found)
+    kept, expected = (cv.metrics.cross_view_accuracy(Z, y, metric, counterparts=True) for Z in (tensors, latents))
+    np.testing.assert_array_equal(kept, expected)
+    assert np.nanmean(kept) > np.nanmean(found)
     assert 0.1 < cv.metrics.mean_accuracy(tensors, y, metric) < 0.9
     for name in ("mean_accuracy", "mean_average_precision", "cross_view_average_precision", "one_shot_accuracy"):
         score = getattr(cv.metrics, name)
         np.testing.assert_allclose(score(tensors, y, metric), score(latents, y, metric), rtol=1e-12)
-    np.testing.assert_array_equal(
-        cv.metrics.accuracy_by_dimension(tensors, y, [2, 6], metric),
-        cv.metrics.accuracy_by_dimension(latents, y, [2, 6], metric),
-    )
+    found, expected = (score_by_dimension(Z, y, [2, 6], metric, "accuracy") for Z in (tensors, latents))
+    np.testing.assert_array_equal(found, expected)
     for name in ("cmc", "roc", "det", "average_precision", "identification_rates", "fnir_at_fpir"):
         score = getattr(cv.metrics, name)
-        results = [score(Z[0], y, Z[2], y, metric=metric) for Z in (tensors, latents)]
-        np.testing.assert_equal(*results)
+        np.testing.assert_equal(*(score(Z[0], y, Z[2], y, metric=metric) for Z in (tensors, latents)))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -495,8 +465,8 @@ def test_a_matcher_works_with_tensors_alone(tmp_path):
 
 def test_long_work_reports_progress(embedding, monkeypatch, capsys):
     pytest.importorskip("faiss")
-    monkeypatch.setattr(gallery, "_MANY", 1)
-    monkeypatch.setattr(gallery, "_LONG", 1)
+    monkeypatch.setattr(gallery, "_MIN_REPORTED_SAMPLES", 1)
+    monkeypatch.setattr(gallery, "_MIN_REPORTED_PAIRS", 1)
     monkeypatch.setattr(_progress, "_FIRST_LINE", 0.0)
     monkeypatch.setattr(_progress, "_INTERVAL", 0.001)
     monkeypatch.setattr(engines, "_PROBES", 1)
@@ -506,26 +476,3 @@ def test_long_work_reports_progress(embedding, monkeypatch, capsys):
     assert "Searching the gallery" in capsys.readouterr().err
     model.set_params(progress=False).kneighbors(PROBES, 1)
     assert capsys.readouterr().err == ""
-
-
-def test_searches_of_a_gallery_share_its_engines(embedding):
-    """No engine is built twice, whatever is asked."""
-    model = matcher(embedding)
-    options = SearchOptions("euclidean")
-    first = model._gallery._engine("euclidean")
-    model._gallery.nearest(PROBES, 2, options)
-    assert model._gallery._engine("euclidean") is first
-    with warnings.catch_warnings(action="error"):
-        assert model.rank(PROBES, 1, 2)[0].shape == (90, 2)
-
-
-def test_labels_keep_their_codes_while_classes_are_added():
-    first = Gallery.of_view(np.zeros((3, 2)), np.array(["bo", "al", "bo"]), None, "left")
-    assert first.classes.tolist() == ["al", "bo"]
-    gallery = first.extended(np.zeros((4, 2)), np.array(["grace", "al", "ada", "grace"]), None, "left")
-    assert first.enrolled(np.array(["bo", "grace"])).tolist() == [True, False]
-    assert gallery.classes.tolist() == ["ada", "al", "bo", "grace"]
-    assert gallery.n_classes == 4
-    assert gallery.labels.tolist() == ["bo", "al", "bo", "grace", "al", "ada", "grace"]
-    assert gallery.vote(np.array([[3], [0]])).tolist() == ["grace", "bo"]
-    assert gallery.enrolled(np.array(["ada", "eve"])).tolist() == [True, False]

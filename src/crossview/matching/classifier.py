@@ -2,6 +2,7 @@
 
 import warnings
 from math import ceil
+from operator import attrgetter
 from threading import RLock
 from typing import Any, ClassVar, Self
 
@@ -29,19 +30,19 @@ from crossview._validation import (
     check_same_kind,
 )
 from crossview.graphs.approximate import load_faiss
-from crossview.metrics.open_set import largest_threshold
-from crossview.recognition import stored
-from crossview.recognition.gallery import Gallery, SearchOptions
-from crossview.recognition.probabilities import (
+from crossview.matching import stored
+from crossview.matching.calibration import (
     choose_probes,
     class_probabilities,
     fit_temperature,
     held_out_temperature,
     spread,
 )
-from crossview.recognition.probes import Samples, labelled_samples, latent_samples
-from crossview.recognition.search import EmbeddingSearchCV
-from crossview.recognition.searches import LEAST_ERRORS, supported
+from crossview.matching.gallery import Gallery, SearchOptions
+from crossview.matching.identification import LEAST_ERRORS, supported
+from crossview.matching.probes import OneViewInput, labelled_samples, latent_samples
+from crossview.metrics.curves import largest_threshold
+from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
@@ -49,6 +50,12 @@ __all__ = ["CrossViewClassifier", "chosen_metric"]
 GALLERY_ATTRIBUTES = ["gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_"]
 GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
 """Plain values that a gallery is stored as."""
+
+
+def _of_gallery(name: str, doc: str) -> Any:
+    """A property of the gallery. Until something is enrolled, it does not exist, as usual in scikit-learn."""
+    get = attrgetter(f"_gallery.{name}")
+    return property(lambda matcher: get(matcher), doc=doc)
 
 
 @register
@@ -196,26 +203,12 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_gallery")
         return self._gallery.classes
 
-    # Until something is enrolled, these attributes do not exist, as usual in scikit-learn.
-    @property
-    def gallery_(self) -> Array:
-        """Enrolled samples in the common space."""
-        return self._gallery.samples
-
-    @property
-    def gallery_labels_(self) -> Labels:
-        """Classes of the enrolled samples."""
-        return self._gallery.labels
-
-    @property
-    def gallery_ids_(self) -> Labels:
-        """Ids of the enrolled samples."""
-        return self._gallery.ids
-
-    @property
-    def gallery_views_(self) -> Labels:
-        """Names of the views that the enrolled samples were seen from."""
-        return self._gallery.views
+    gallery_ = _of_gallery("samples", "Enrolled samples in the common space.")
+    gallery_labels_ = _of_gallery("labels", "Classes of the enrolled samples.")
+    gallery_ids_ = _of_gallery("ids", "Ids of the enrolled samples.")
+    gallery_views_ = _of_gallery("views", "Names of the views that the enrolled samples were seen from.")
+    neighbour_recall_ = _of_gallery("recall", "Share of the nearest samples that searches find: 1 for exact search.")
+    threshold_view_ = _of_gallery("threshold.view", "The view whose probes the threshold is for; None without one.")
 
     @property
     def threshold_(self) -> float | None:
@@ -226,16 +219,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def threshold_(self, distance: float | None) -> None:
         with self._lock:
             self._gallery = self._enrolled().calibrated(distance)
-
-    @property
-    def threshold_view_(self) -> str | None:
-        """The view whose probes the threshold is for; None without a threshold."""
-        return self._gallery.threshold.view
-
-    @property
-    def neighbour_recall_(self) -> float:
-        """Share of the nearest samples that searches find: 1 for exact search."""
-        return self._gallery.recall
 
     def fit(self, views: ViewInput, y: ArrayLike) -> Self:
         """Learn the common space, and enrol the samples that the gallery's view has seen.
@@ -275,7 +258,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def enroll(
         self,
-        X: Samples,
+        X: OneViewInput,
         y: ArrayLike,
         view: int | str | None = None,
         *,
@@ -318,7 +301,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def kneighbors(
-        self, X: Samples, view: int | str | None = None, n_neighbors: int | None = None
+        self, X: OneViewInput, view: int | str | None = None, n_neighbors: int | None = None
     ) -> tuple[Array, NDArray[np.intp]]:
         """Find the gallery samples nearest to each probe.
 
@@ -339,7 +322,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         return self._nearest(self._latent(X, view), k, self._enrolled())
 
-    def predict(self, X: Samples, view: int | str | None = None) -> Labels:
+    def predict(self, X: OneViewInput, view: int | str | None = None) -> Labels:
         """Predict the classes of probes. After calibration, probes beyond the threshold get the unknown label.
 
         Parameters
@@ -354,7 +337,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._predict(self._latent(X, view), view, self._enrolled())
 
-    def predict_proba(self, X: Samples, view: int | str | None = None) -> Array:
+    def predict_proba(self, X: OneViewInput, view: int | str | None = None) -> Array:
         """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
 
         They are the softmax of the negative distances to the nearest sample of each class, over ``temperature_``. For
@@ -379,7 +362,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         chunks = gallery.class_distances(probes, self._search_options())
         return np.concatenate([class_probabilities(block, self.temperature_, metric) for _, block in chunks])
 
-    def rank(self, X: Samples, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
+    def rank(self, X: OneViewInput, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
         """Rank the k nearest classes of each probe. The distance to a class is that to its nearest sample.
 
         Parameters
@@ -401,7 +384,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return gallery.nearest_classes(probes, k, self._search_options())
 
     def calibrate(
-        self, X: Samples, y: ArrayLike, view: int | str | None = None, false_match_rate: float = 0.01
+        self, X: OneViewInput, y: ArrayLike, view: int | str | None = None, false_match_rate: float = 0.01
     ) -> Self:
         """Set the threshold beyond which a probe is unknown, and the temperature of the probabilities.
 
@@ -446,18 +429,15 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
             self._gallery = gallery.calibrated(*threshold)
         if not supported(len(labels), [false_match_rate]).all():
-            least = (
-                f"{ceil(LEAST_ERRORS / false_match_rate - 1e-9)} probes or more"
-                if false_match_rate
-                else "infinitely many"
-            )
-            needs = f"a false match rate of {100 * false_match_rate:.6g} % needs {least}"
+            rate = false_match_rate
+            least = f"{ceil(LEAST_ERRORS / rate - 1e-9)} probes or more" if rate else "infinitely many"
+            needs = f"a false match rate of {100 * rate:.6g} % needs {least}"
             effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
             fix = "choose a higher rate, or calibrate with more samples"
             warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)
         return self
 
-    def score(self, X: Samples, y: ArrayLike, view: int | str | None = None) -> float:
+    def score(self, X: OneViewInput, y: ArrayLike, view: int | str | None = None) -> float:
         """Return the share of probes that are recognised correctly, the rank-1 accuracy.
 
         Probes that are missing in the view, or have the empty text for a label, are left out. So are those whose class
@@ -515,7 +495,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self._check_params()
         return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
 
-    def _latent(self, X: Samples, view: int | str | None, *, missing: bool = False) -> Rows:
+    def _latent(self, X: OneViewInput, view: int | str | None, *, missing: bool = False) -> Rows:
         self._adopt_fitted_embedding()
         return latent_samples(self.embedding_, X, self.probe_view if view is None else view, missing=missing)
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import cross_val_score
 
 import crossview as cv
-from crossview.recognition.splits import folds
+from crossview.model_selection.splits import folds, matching_folds
 
 labels = st.lists(st.integers(0, 9), min_size=8, max_size=60).filter(lambda y: len(set(y)) > 5)
 
@@ -40,6 +40,28 @@ def test_folds_of_classes_are_a_permutation_cut_into_parts(y, seed, kind):
         np.testing.assert_array_equal(train, np.flatnonzero(~expected))
 
 
+@pytest.mark.parametrize(
+    ("classes", "samples", "kind", "n_folds"),
+    [
+        (20, 2, "classes", 5),
+        (19, 5, "samples", 5),
+        (8, 4, "samples", 4),
+        (5, 4, "samples", 4),
+        (3, 2, "samples", 2),
+        (7, 1, "classes", 3),  # nothing else is possible
+    ],
+)
+def test_folds_are_made_of_what_there_is(classes, samples, kind, n_folds):
+    y = np.repeat(np.arange(classes), samples)
+    splitter, found = folds("auto", y, 5, 0)
+    assert found == kind
+    parts = list(splitter.split(y, y, groups=y if kind == "classes" else None))
+    assert len(parts) == n_folds
+    for train, test in parts:
+        assert len(np.unique(y[test])) >= 2
+        assert set(y[train]).isdisjoint(y[test]) == (kind == "classes")
+
+
 def test_mistyped_labels_do_not_turn_folds_of_samples_into_folds_of_classes():
     y = np.array([*"aaaaaaaabbbbbbbbccccccccddddddddeeeeeeee", "f", "g"])
     splitter, what = folds("auto", y, 3, 0)
@@ -47,8 +69,19 @@ def test_mistyped_labels_do_not_turn_folds_of_samples_into_folds_of_classes():
     splits = list(splitter.split(y, y))
     assert [set("abcde") <= set(y[part]) for split in splits for part in split] == [True] * 6
     np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in splits])), np.arange(len(y)))
-    assert folds("auto", np.arange(7), 3, 0)[1] == "classes"  # nothing else is possible
-    assert folds("auto", np.repeat(np.arange(12), 3), 3, 0)[1] == "classes"
+
+
+@pytest.mark.parametrize(
+    ("split", "y", "kind"),
+    [
+        ("classes", np.repeat(np.arange(30), 4), "classes"),
+        ("samples", np.repeat(np.arange(30), 4), "samples"),
+        ("samples", np.arange(30), "classes"),  # one sample of every class: there are no folds of samples
+        ("classes", np.repeat(np.arange(3), 5), "samples"),
+    ],
+)
+def test_folds_match_the_split(split, y, kind):
+    assert folds(matching_folds(split, y), y, 3, 0)[1] == kind
 
 
 @pytest.mark.parametrize(
@@ -107,22 +140,6 @@ def test_sample_split_takes_from_every_class(seed, train_size):
             assert [(y[train] == c).sum() for c in "abcd"] == [train_size] * 4
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), ratio=st.floats(0, 1))
-def test_permuted_labels(seed, ratio):
-    y = np.repeat(np.arange(30), 2)
-    permuted = cv.permute_labels(y, ratio, seed)
-    np.testing.assert_array_equal(permuted, cv.permute_labels(y, ratio, seed))
-    np.testing.assert_array_equal(np.sort(permuted), y)
-    assert (permuted != y).sum() <= round(60 * ratio)
-    np.testing.assert_array_equal(y, np.repeat(np.arange(30), 2))
-
-
-def test_most_chosen_labels_change():
-    y = np.repeat(np.arange(100), 2)
-    assert 0.35 < np.mean(cv.permute_labels(y, 0.4, 0) != y) <= 0.4
-
-
 def test_other_mistakes():
     with pytest.raises(ValueError, match="n_splits must be a whole number, 1 or more, got 0"):
         list(cv.ClassSplit(0, 2).split(None, [0, 1, 2, 3]))
@@ -130,8 +147,5 @@ def test_other_mistakes():
         list(cv.ClassSplit(train_size=2).split(None, [0.0, 1.0, 2.0, np.nan]))
     with pytest.raises(ValueError, match="train_size=2 is impossible with 2 samples of class b"):
         list(cv.SampleSplit(train_size=2).split(None, ["a", "a", "a", "b", "b"]))
-    for ratio in (-0.1, 1.5, True, "all"):
-        with pytest.raises(ValueError, match="ratio must be a share from 0 to 1"):
-            cv.permute_labels([0, 1], ratio)
     with pytest.raises(ValueError, match="without y"):
         list(cv.ClassSplit(2).split([[0.0]], None))

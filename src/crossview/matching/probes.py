@@ -1,4 +1,4 @@
-"""Samples of one view in the common space, whether given alone or among all views."""
+"""OneViewInput of one view in the common space, whether given alone or among all views."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -12,11 +12,11 @@ from crossview._types import Labels, Rows
 from crossview._validation import as_labels, check_same_kind, has_label
 from crossview.views import ViewInput, Views, index_of_view
 
-Samples: TypeAlias = "ViewInput | ArrayLike"
+OneViewInput: TypeAlias = "ViewInput | ArrayLike"
 
 
-def latent_samples(embedding: Any, X: Samples, view: int | str, *, missing: bool = False) -> Rows:
-    """Samples of a view in the common space; only if wanted with rows of NaN for missing ones."""
+def latent_samples(embedding: Any, X: OneViewInput, view: int | str, *, missing: bool = False) -> Rows:
+    """OneViewInput of a view in the common space; only if wanted with rows of NaN for missing ones."""
     first = unwrap(embedding)[0]
     v = index_of_view(view, first.view_names_)
     latent = map_view(embedding, _one_view(X, v, first), v)
@@ -36,7 +36,7 @@ def labelled_samples(latent: Rows, y: ArrayLike, classes: Labels) -> tuple[Rows,
     return latent[there], labels[there]
 
 
-def _one_view(X: Samples, v: int, first: MultiViewTransformer) -> Any:
+def _one_view(X: OneViewInput, v: int, first: MultiViewTransformer) -> Any:
     """The samples of view v, taken out of all views, or given as they are; `first` knows the views."""
     names = first.view_names_
     if isinstance(X, Views | Mapping):

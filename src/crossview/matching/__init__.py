@@ -1,0 +1,1 @@
+"""Match samples of one view in a gallery of another, and measure how well that works."""

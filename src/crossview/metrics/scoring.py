@@ -1,0 +1,332 @@
+"""The engine of all scores between views: the probes of every view are looked up in a gallery of another."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from crossview._backend import concatenate, is_tensor, to_numpy
+from crossview._types import Array, Indices, Labels, Mask, Rows
+from crossview._validation import label_array
+from crossview.distances import comparable, nearest_tensors
+from crossview.views import ViewInput, Views
+
+ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]
+"""Scores some probes, (dimensions, probes), from keys that rank the gallery, (dimensions, probes, gallery)."""
+
+ScorerFactory: TypeAlias = "Callable[[Lookup], ProbeScorer]"
+RandomState: TypeAlias = int | np.random.RandomState | None
+
+N_DRAWS = 10
+"""Galleries of one sample per class that are drawn from every view."""
+
+_BLOCK = 2**16  # distances that fit in the processor's cache
+_MIN_ROWS = 32  # probes at a time, however large the gallery
+_MAX_COUNTED = 32  # samples of a class up to which counting is faster than sorting
+_NO_PAIR = "there is no pair of views to compare: pass at least two views with samples of a common class."
+
+
+class Lookup(NamedTuple):
+    """A view as the gallery, and as probes the samples of the other views whose class it contains, view by view."""
+
+    view: int
+    g: Indices  # classes of the gallery
+    p: Indices  # classes of the probes
+    views: Indices  # of the probes
+    rows: Indices  # of the probes
+    counts: Indices  # samples of every class in every view, (n, classes)
+    own: Indices  # place of a probe's counterpart in the gallery, -1 if it is not there
+    left_out: Indices  # the same, -1 also for the counterparts that stay
+    gallery: slice  # of the samples of all views
+    probes: Indices  # of the samples of all views
+
+    def mean_by_view(self, scores: Array | Mask) -> Array:
+        """Means over the probes of every view, along the last axis."""
+        return mean_by_group(scores, self.views)
+
+
+def lookups(views: Views, y: ArrayLike, counterparts: bool, asked: Mask | None = None) -> list[Lookup]:
+    """Every view as the gallery of the samples asked for, unless no other view has one of its classes."""
+    codes, counts = count_classes(views, y)
+    view, row = np.nonzero(views.mask.T)
+    label, is_asked = codes[row], True if asked is None else asked[row]
+    stops, found = np.cumsum(counts.sum(axis=1)), []
+    for i, (start, stop) in enumerate(pairwise([0, *stops])):
+        probes = np.flatnonzero((view != i) & (counts[i, label] > 0) & is_asked)
+        if not len(probes):
+            continue
+        place = np.full(len(codes), -1)
+        place[row[start:stop]] = np.arange(stop - start)
+        p, own = label[probes], place[row[probes]]
+        left_out = np.full(len(p), -1) if counterparts else leave_out(own, counts[i, p])
+        one = Lookup(
+            i, label[start:stop], p, view[probes], row[probes], counts, own, left_out, slice(start, stop), probes
+        )
+        found.append(one)
+    return found
+
+
+def leave_out(own: Indices, n_alike: Indices) -> Indices:
+    """Places of the counterparts that are left out of the gallery: those that are not alone in their class."""
+    return np.where(n_alike > 1, own, -1)
+
+
+def hide(keys: Array, left_out: Indices) -> None:
+    """Make gallery samples infinitely distant from their probes, (…, probes, gallery); -1 for none."""
+    rows = np.flatnonzero(left_out >= 0)
+    keys[..., rows, left_out[rows]] = np.inf
+
+
+def score_probes(
+    latents: ViewInput,
+    y: ArrayLike,
+    metric: str,
+    make_scorer: ScorerFactory,
+    counterparts: bool = False,
+    dimensions: Sequence[int] | None = None,
+    probes: Mask | None = None,
+) -> Iterator[tuple[Lookup, Array]]:
+    """Every view as the gallery, and the scores of its probes, (dimensions, probes); by default with all components."""
+    views = Views(latents)
+    found = lookups(views, y, counterparts, probes)
+    if len(set(views.n_features)) > 1:
+        raise ValueError(f"the views must have equal dimensions to be compared, got {views.n_features}.")
+    present = [X[seen] for X, seen in zip(views.arrays, views.mask.T, strict=True)]
+    if make_scorer is hits and dimensions is None and is_tensor(present[0]):
+        yield from _hits_of_tensors(found, concatenate(*present), metric)
+        return
+    # Searches for parameters score samples of moderate number, for which the CPU will do.
+    X = np.concatenate(comparable([to_numpy(one) for one in present], metric)[0])
+    dimensions = X.shape[1:] if dimensions is None else dimensions
+    for lookup in found:
+        # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.
+        G, P = X[lookup.gallery], X[lookup.probes]
+        scores, scorer = np.empty((len(dimensions), len(P))), make_scorer(lookup)
+        for part, rows, keys in _keys_by_dimension(G, P, dimensions, metric):
+            hide(keys, lookup.left_out[rows])
+            scores[part, rows] = scorer(keys, rows)
+        yield lookup, scores
+
+
+def score_pairs(
+    latents: ViewInput,
+    y: ArrayLike,
+    metric: str,
+    make_scorer: ScorerFactory,
+    counterparts: bool = False,
+) -> Array:
+    """Score of every ordered pair of views, (n, n); nan where there is no probe to score."""
+    views = Views(latents)
+    scores = np.full((views.shape[1], views.shape[1]), np.nan)
+    for lookup, of_probes in score_probes(views, y, metric, make_scorer, counterparts):
+        scores[lookup.view, np.unique(lookup.views)] = lookup.mean_by_view(of_probes)[0]
+    return scores
+
+
+def mean_over_pairs(scores: Array) -> float:
+    """Mean over the ordered pairs of views that have a score."""
+    there = scores[~np.isnan(scores)]
+    if not len(there):
+        raise ValueError(_NO_PAIR)
+    return float(there.mean())
+
+
+def score_by_dimension(
+    latents: ViewInput,
+    y: ArrayLike,
+    dimensions: Sequence[int],
+    metric: str,
+    scoring: str,
+    probes: Mask | None = None,
+) -> Array:
+    """Mean score over the ordered pairs of views with the first components, for several numbers of them.
+
+    The first d components of a fit are the fit with d components: one fit is enough to find the best number, and all of
+    them are scored at the cost of the largest. Numbers ascend, and are capped at the number available. `scoring` is a
+    key of `SCORERS`, and `probes` a mask of the samples to use as probes; the gallery is all samples in any case.
+
+    >>> photo, sketch = [[0.0, 3.0], [1.0, 0.0]], [[0.9, 3.0], [0.8, 0.0]]
+    >>> score_by_dimension([photo, sketch], ["a", "b"], [1, 2], "euclidean", "accuracy")
+    array([0.25, 1.  ])
+    """
+    if min(dimensions, default=0) < 1 or list(dimensions) != sorted(dimensions):
+        raise ValueError(f"dimensions must be whole numbers of 1 or more, ascending, got {dimensions!r}.")
+    new_scorer, counterparts = SCORERS[scoring]
+    found = score_probes(latents, y, metric, new_scorer(), counterparts, dimensions, probes)
+    scores = [lookup.mean_by_view(of_probes) for lookup, of_probes in found]
+    if not scores:
+        raise ValueError(_NO_PAIR)
+    mean: Array = np.concatenate(scores, axis=1).mean(axis=1)
+    return mean
+
+
+def hits(lookup: Lookup) -> ProbeScorer:
+    """Whether the nearest gallery sample has the class of the probe."""
+    return lambda keys, rows: lookup.g[keys.argmin(axis=2)] == lookup.p[rows]
+
+
+def precisions(lookup: Lookup) -> ProbeScorer:
+    """Average precision of a probe."""
+    classes, members = members_by_class(lookup.g)
+    wanted = np.searchsorted(classes, lookup.p)
+
+    def score(keys: Array, rows: slice) -> Array:
+        repeated = np.tile(members[wanted[rows]], (len(keys), 1))
+        return probe_precision(keys.reshape(len(repeated), -1), repeated).reshape(len(keys), -1)
+
+    return score
+
+
+def one_shot(n_draws: int = N_DRAWS, random_state: RandomState = 0) -> ScorerFactory:
+    """Weighted hits in galleries of one sample per class, which are drawn anew from every view."""
+    if n_draws < 1:
+        raise ValueError(f"n_draws must be 1 or more, got {n_draws!r}.")
+    random = check_random_state(random_state)
+
+    def make_scorer(lookup: Lookup) -> ProbeScorer:
+        g, p = lookup.g, lookup.p
+        drawn = draw_galleries(g, n_draws, random)
+        has_other = lookup.counts[lookup.views, p] > 1
+        weights = probe_weights(drawn, np.searchsorted(np.unique(g), p), lookup.own, has_other, lookup.views)
+        return lambda keys, rows: one_shot_scores(keys, drawn, g, p[rows], weights[rows])
+
+    return make_scorer
+
+
+SCORERS: dict[str, tuple[Callable[[], ScorerFactory], bool]] = {
+    "accuracy": (lambda: hits, False),
+    "one_shot_accuracy": (one_shot, True),
+    "average_precision": (lambda: precisions, False),
+    "accuracy_with_counterparts": (lambda: hits, True),
+}
+"""Scores that a search may use: what makes the scorer, and whether counterparts stay in the gallery."""
+
+
+def count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
+    """The classes as numbers, and how many samples of every class every view has seen, (n, classes)."""
+    if views._lazy:
+        raise ValueError(
+            "only accuracy by Euclidean distance takes Dask arrays: pass arrays in memory, with dask.compute(*arrays); "
+            "for cosine accuracy, divide the rows by their norms and use metric='euclidean'."
+        )
+    # In a search, this check would take longer than all the rest of the function.
+    labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else label_array([] if y is None else y)
+    if len(labels) != len(views):
+        raise ValueError(f"y has {len(labels)} labels for {len(views)} samples: give one label per row.")
+    classes, codes = np.unique(labels, return_inverse=True)
+    return codes, np.array([np.bincount(codes[seen], minlength=len(classes)) for seen in views.mask.T])
+
+
+def members_by_class(g: Labels) -> tuple[Labels, Indices]:
+    """The classes of a gallery, and which samples are of each, (classes, largest), filled up with -1."""
+    classes, codes, counts = np.unique(g, return_inverse=True, return_counts=True)
+    members = np.full((len(classes), counts.max()), -1)
+    by_class = np.argsort(codes, kind="stable")
+    members[codes[by_class], np.arange(len(g)) - np.repeat(np.cumsum(counts) - counts, counts)] = by_class
+    return classes, members
+
+
+def probe_precision(distances: Array, wanted: Indices) -> Array:
+    """Average precision of every probe, from distances, (probes, gallery), and the gallery samples of its class.
+
+    The precision at a sample is the share of the probe's class among all that are as near or nearer. Samples at an
+    infinite distance are not in the gallery.
+    """
+    own = np.take_along_axis(distances, wanted, axis=1)
+    own[wanted < 0] = np.inf
+    there = np.isfinite(own)
+    if own.shape[1] <= _MAX_COUNTED:
+        of_class, of_all = (
+            np.stack([np.count_nonzero(among <= at[:, None], axis=1) for at in own.T], axis=1)
+            for among in (own, distances)
+        )
+    else:
+        of_class, of_all = (
+            np.array([np.searchsorted(np.sort(line), at, side="right") for line, at in zip(among, own, strict=True)])
+            for among in (own, distances)
+        )
+    precision: Array = (of_class / of_all * there).sum(axis=1) / there.sum(axis=1)
+    return precision
+
+
+def draw_galleries(g: Labels, n_draws: int, random: np.random.RandomState) -> Indices:
+    """Places of one sample of every class in a gallery, (draws, classes); one draw if classes have no other sample."""
+    classes, members = members_by_class(g)
+    sizes = np.count_nonzero(members >= 0, axis=1)
+    shares = random.uniform(size=(n_draws if sizes.max() > 1 else 1, len(classes)))
+    drawn: Indices = members[np.arange(len(classes)), (shares * sizes).astype(np.intp)]
+    return drawn
+
+
+def probe_weights(drawn: Indices, classes: Indices, own: Indices, has_other: Mask, groups: Indices) -> Array:
+    """Weights of the probes in every draw, (probes, draws), by which the sum of hits is their number times the score.
+
+    A probe whose counterpart is drawn has none, unless its view has no other of its class. `classes` are the columns of
+    the probes' classes, `own` the places of their counterparts, and probes of one view are a group.
+    """
+    asked = ~((drawn[:, classes] == own) & has_other)
+    sizes = np.bincount(groups)
+    weights: Array = asked / np.repeat(mean_by_group(asked, groups), sizes[sizes > 0], axis=1) / len(drawn)
+    return weights.T
+
+
+def one_shot_scores(distances: Array, drawn: Indices, g: Labels, p: Labels, weights: Array) -> Array:
+    """Weighted sums over draws of hits, (…, probes), from distances of shape (…, probes, gallery)."""
+    total = np.zeros(distances.shape[:-1])
+    for columns, weight in zip(np.sort(drawn, axis=1), weights.T, strict=True):
+        total += weight * (g[columns[distances.take(columns, axis=-1).argmin(axis=-1)]] == p)
+    return total
+
+
+def mean_by_group(values: Array | Mask, groups: Indices) -> Array:
+    """Means over the members of every group that there is, which follow each other along the last axis."""
+    sizes = np.bincount(groups)
+    sizes = sizes[sizes > 0]
+    mean: Array = np.add.reduceat(values, sizes.cumsum() - sizes, axis=-1, dtype=np.float64) / sizes
+    return mean
+
+
+def _hits_of_tensors(found: Sequence[Lookup], X: Rows, metric: str) -> Iterator[tuple[Lookup, Array]]:
+    """As `score_probes` with `hits`, on the device of the samples."""
+    for lookup in found:
+        nearest = nearest_tensors(X[lookup.gallery], X[lookup.probes], min(2, len(lookup.g)), metric)[1]
+        first = np.where(nearest[:, 0] == lookup.left_out, nearest[:, -1], nearest[:, 0])
+        yield lookup, (lookup.g[first] == lookup.p)[None].astype(float)
+
+
+def _keys_by_dimension(
+    G: Array, P: Array, dimensions: Sequence[int], metric: str
+) -> Iterator[tuple[slice, slice, Array]]:
+    """Keys that rank the gallery for every probe by the first components, less what depends on the probe alone.
+
+    They come in blocks of shape (dimensions, probes, gallery), each after the dimensions and the probes it is for.
+    """
+    ends = [min(d, G.shape[1]) for d in dimensions]
+    steps = list(pairwise([0, *ends]))
+    squares = np.cumsum(np.square(G), axis=1).T[np.subtract(ends, 1), None]
+    lengths = np.sqrt(np.where(squares, squares, 1.0)) if metric == "cosine" else None
+    scaled = -2.0 * P if lengths is None else -P
+    n_rows = min(len(P), max(_MIN_ROWS, _BLOCK // len(G)))
+    n_steps = min(len(steps), max(1, _BLOCK // (n_rows * len(G))))
+    products = np.empty((n_steps, n_rows, len(G)))
+    for row in range(0, len(P), n_rows):
+        rows = slice(row, min(row + n_rows, len(P)))
+        total = np.zeros((rows.stop - row, len(G)))
+        for step in range(0, len(steps), n_steps):
+            part = slice(step, min(step + n_steps, len(steps)))
+            block = products[: part.stop - step, : rows.stop - row]
+            for out, (a, b) in zip(block, steps[part], strict=True):
+                # For a single component, broadcasting takes half the time of a matrix product.
+                multiply = np.multiply if b - a == 1 else np.matmul
+                total = np.add(total, multiply(scaled[rows, a:b], G.T[a:b]), out=out)
+            if lengths is None:
+                keys = block + squares[part]
+            else:
+                keys = block / lengths[part]
+                # One component alone has a sign and no angle: rounding must not tell its ties apart.
+                single = keys[: ends[part].count(1)]
+                np.sign(single, out=single)
+            yield part, rows, keys

@@ -1,0 +1,1 @@
+"""Splits, the search for parameters, and committees of its best candidates."""

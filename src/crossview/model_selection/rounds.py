@@ -1,0 +1,215 @@
+"""The rounds of a search: successive halving over the folds, refinement of the best, and the choice of a committee."""
+
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.exceptions import FitFailedWarning
+from sklearn.utils import get_tags
+
+from crossview._progress import Advance, silent
+from crossview._types import Array, Indices, Mask
+from crossview.exceptions import NotApplicableError
+from crossview.metrics.scoring import score_by_dimension
+from crossview.model_selection.fits import Fold, SharedFit, shared_fits
+from crossview.model_selection.space import Candidate, Space
+from crossview.recognition.score_file import Score, ScoreFile
+from crossview.views import Views
+
+MIN_KEPT = 8
+"""Settings that are scored on every fold."""
+
+_N_STARTS = 3  # best settings from which a refinement steps
+_LEAD = 0.03  # of the best setting after no fold; steps from it that are further behind are dropped
+
+
+@dataclass
+class Trial:
+    """A search under way: its candidates, the folds to score them on, and the scores that are known, by name."""
+
+    space: Space
+    candidates: list[Candidate]
+    views: Views
+    y: NDArray[Any]
+    folds: Sequence[Fold]
+    metrics: Sequence[str]
+    scoring: str
+    kept: ScoreFile
+    n_jobs: int | None
+    advance: Advance
+    scores: dict[str, Score] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scores = dict(self.kept.known)
+
+    def take(self, fold: int) -> tuple[Views, Views]:
+        """Training and test samples of a fold. Columns of kernel matrices are training samples."""
+        train, test, _ = self.folds[fold]
+        known, new = self.views[train], self.views[test]
+        if get_tags(self.space.estimator).input_tags.pairwise:
+            known, new = (
+                Views._trusted([np.ascontiguousarray(X[:, train]) for X in part.arrays], part.names, part.mask)
+                for part in (known, new)
+            )
+        return known, new
+
+    def score(self, fold: int, numbers: Sequence[int]) -> None:
+        """Score candidates on a fold, unless their scores are known; errors if fits fail."""
+        running, in_process = deque[str](), effective_n_jobs(self.n_jobs) == 1
+        names = {number: name for number in numbers if (name := _name(fold, number)) not in self.scores}
+        if not names:
+            return
+
+        def jobs() -> Iterator[Any]:
+            (train, test, probes), (known, new) = self.folds[fold], self.take(fold)
+            scorer = _Scorer(self.y[test], probes, self.metrics, self.scoring, self.kept)
+            for shared in shared_fits(self.space, self.candidates, numbers, known, self.y[train], new):
+                missing = {number: self.candidates[number] for number in shared.numbers if number in names}
+                if missing:
+                    running.append(next(iter(missing.values())).description)
+                    self.advance(0, running[0])
+                    yield delayed(scorer)(shared, missing, names, self.advance if in_process else silent)
+
+        for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
+            self.scores |= scores
+            running.popleft()
+            if not in_process:
+                self.advance(len(scores), running[0] if running else None)
+
+    def best_score(self, number: int, n_folds: int) -> float:
+        """Highest mean score of a candidate over the first folds; minus infinity if it lacks one."""
+        scores = [self.scores.get(_name(fold, number)) for fold in range(n_folds)]
+        if not all(isinstance(score, np.ndarray) for score in scores):
+            return -np.inf
+        return float(np.nanmax(np.mean(np.array(scores), axis=0)))
+
+    def leaders(self, numbers: Sequence[int], n_folds: int) -> list[int]:
+        """The candidates with scores on all of the first folds, best first."""
+        scores = {number: self.best_score(number, n_folds) for number in numbers}
+        return sorted((c for c in scores if np.isfinite(scores[c])), key=lambda c: -scores[c])
+
+    def table(self, n_given: int) -> Array:
+        """Scores by fold, and by candidate, number of components and distance, (folds, rows); nan without a fit.
+
+        Raises an error if no candidate can be fitted in every fold. Failures count for the given candidates, the first
+        ones: values beyond the lists may be impossible.
+        """
+        n_folds, n_candidates = len(self.folds), len(self.candidates)
+        known = [[self.scores.get(_name(fold, c)) for c in range(n_candidates)] for fold in range(n_folds)]
+        failures = [score for row in known for score in row[:n_given] if isinstance(score, ValueError)]
+        empty = [np.full((len(candidate.dimensions), len(self.metrics)), np.nan) for candidate in self.candidates]
+        rows = [[s if isinstance(s, np.ndarray) else e for s, e in zip(row, empty, strict=True)] for row in known]
+        table = np.array([np.concatenate(row, axis=None) for row in rows])
+        if np.isnan(table).any(axis=0).all():
+            if all(isinstance(error, NotApplicableError) for error in failures):
+                raise failures[-1]
+            raise ValueError(f"no setting can be fitted in every fold: {failures[-1]}")
+        if failures:
+            tried = sum(score is not None for row in known for score in row[:n_given])
+            message = f"{len(failures)} of {tried} fits failed; the last: {failures[-1]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=4)  # where fit was called
+        return table
+
+
+def halving_schedule(n_settings: int, n_folds: int, factor: float, least: int) -> list[int]:
+    """Number of settings to score on every fold, if all can be fitted."""
+    sizes = [n_settings]
+    for _ in range(n_folds - 1):
+        sizes.append(min(sizes[-1], max(round(sizes[-1] / factor), least)))
+    return sizes
+
+
+def halve(trial: Trial, schedule: Sequence[int], factor: float, least: int) -> list[int]:
+    """Score the candidates on one fold after another; one in `factor`, but at least so many, stays after each."""
+    alive = list(range(len(trial.candidates)))
+    for fold, expected in enumerate(schedule):
+        trial.advance(0, more=len(alive) - expected)
+        trial.score(fold, alive)
+        alive = trial.leaders(alive, fold + 1)[: max(round(len(alive) / factor), least)]
+    return alive
+
+
+def refine(trial: Trial, n_rounds: int) -> None:
+    """Score candidates that are a step away from the best ones, until there are no others."""
+    n_folds = len(trial.folds)
+    for _ in range(n_rounds):
+        n_tried = len(trial.candidates)
+        leaders = trial.leaders(range(n_tried), n_folds)
+        trial.candidates += trial.space.around([trial.candidates[c] for c in leaders], _N_STARTS, trial.candidates)
+        new = list(range(n_tried, len(trial.candidates)))
+        if not new:
+            return
+        for fold in range(n_folds):
+            trial.advance(0, more=len(new))
+            trial.score(fold, new)
+            # The best setting may owe its lead to the first folds.
+            least = trial.best_score(leaders[0], fold + 1) - _LEAD * (1 - (fold + 1) / n_folds)
+            new = [c for c in new if trial.best_score(c, fold + 1) > least]
+
+
+def held_out_score(results: Mapping[str, Array], n_folds: int) -> float:
+    """Mean score of the best setting, chosen for every fold by the other folds, if there are any."""
+    if n_folds == 1:
+        return float(np.nanmax(results["mean_test_score"]))
+    scores = np.array([results[f"split{fold}_test_score"] for fold in range(n_folds)])
+    scores = scores[:, ~np.isnan(scores).any(axis=0)]
+    chosen = (scores.sum(axis=0) - scores).argmax(axis=1)
+    return float(scores[np.arange(len(scores)), chosen].mean())
+
+
+def choose_members(mean: Array, eligible: Mask, origins: Sequence[str], n_members: int) -> list[int]:
+    """The best row of each of the best origins, best first: settings that are alike make the same mistakes."""
+    eligible = eligible & ~np.isnan(mean)
+    order: Indices = np.flatnonzero(eligible)[np.argsort(-mean[eligible], kind="stable")]
+    _, first = np.unique(np.array(origins)[order], return_index=True)
+    return [int(row) for row in order[np.sort(first)][:n_members]]
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """Scores candidates on a fold, in this process or in another."""
+
+    y: NDArray[Any]
+    probes: Mask | None
+    metrics: Sequence[str]
+    scoring: str
+    kept: ScoreFile
+
+    def __call__(
+        self, shared: SharedFit, wanted: Mapping[int, Candidate], names: Mapping[int, str], advance: Advance
+    ) -> dict[str, Score]:
+        """Scores of some candidates of a shared fit, by name."""
+        found, fits = {}, shared.fit(list(wanted))
+        for number, candidate in wanted.items():
+            advance(0, candidate.description)
+            score = self._score(next(fits), candidate.dimensions, shared.test)
+            self.kept.append(names[number], score)
+            found[names[number]] = score
+            advance()
+        return found
+
+    def _score(self, fitted: Any, dimensions: Sequence[int], test: Views) -> Score:
+        """Scores by number of components and distance, or the error that prevents them."""
+        if isinstance(fitted, ValueError):
+            return fitted
+        try:
+            latents, how = fitted._mapped(test), (self.scoring, self.probes)
+            found = [score_by_dimension(latents, self.y, dimensions, metric, *how) for metric in self.metrics]
+        except ValueError as error:
+            return error
+        scores = np.column_stack(found)
+        if "euclidean" in self.metrics and "cosine" in self.metrics:
+            # The angle between samples of one component is that of their signs, so most matches are ties.
+            single = np.minimum(dimensions, min(Views(latents).n_features)) == 1
+            scores[single, list(self.metrics).index("cosine")] = np.nan
+        return scores
+
+
+def _name(fold: int, number: int) -> str:
+    """Name of a score that is kept."""
+    return f"fold {fold}, candidate {number}"

@@ -1,0 +1,184 @@
+"""What a search tries: the settings of its grids, and those that are a step away from the best."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from crossview._text import settings_text
+from crossview._transformer import MultiViewTransformer
+from crossview._validation import check_count
+from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
+from crossview.model_selection.committee import Committee
+
+Params = dict[str, Any]
+Grid: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+ALL_COMPONENTS = sys.maxsize
+"""The number of components to score where it is not searched for; scores cap it."""
+
+
+class Candidate(NamedTuple):
+    """Parameters to fit, the numbers of components to score, the other parameters in words, and where they come from.
+
+    Settings of one origin are alike: they differ in the whitening, or in a few steps of a refinement.
+    """
+
+    params: Params
+    dimensions: list[int]
+    description: str
+    origin: str
+
+
+class Space:
+    """The settings of an estimator that a search may try.
+
+    `steps` are those of the estimator, each after the prefix of its parameter names, and `lists` the listed values of
+    all grids by name. `whitening` and `components` are full names of the embedding's parameters; the latter is empty
+    unless one fit serves all numbers of components.
+    """
+
+    def __init__(self, estimator: Any, param_grid: Grid) -> None:
+        self.estimator = estimator
+        self.grids = [dict(grid) for grid in ([param_grid] if isinstance(param_grid, Mapping) else param_grid)]
+        self.steps: list[tuple[str, Any]] = [("", estimator)]
+        if isinstance(estimator, Pipeline):
+            self.steps = [(f"{name}__", step) for name, step in estimator.steps if step not in (None, "passthrough")]
+        prefix, embedding = self.steps[-1]
+        self.whitening = f"{prefix}whitening"
+        self.components = f"{prefix}n_components" if getattr(embedding, "_nested_components", False) else ""
+        self.lists: dict[str, list[Any]] = {}
+        for name, values in (item for grid in self.grids for item in grid.items() if not hasattr(item[1], "rvs")):
+            self.lists[name] = [*self.lists.get(name, []), *values]
+
+    def check(self) -> None:
+        """Refuse estimators and parameters that cannot be searched for."""
+        *before, end = (step for _, step in self.steps)
+        if isinstance(end, Committee):
+            raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
+        if not isinstance(end, Embedding):
+            raise TypeError(f"estimator must be an embedding or a pipeline that ends in one, got {type(end).__name__}.")
+        for step in before:
+            if not isinstance(step, MultiViewTransformer):
+                raise TypeError(f"{type(step).__name__} is not a multi-view transformer: use one from crossview.")
+        pairwise = get_tags(self.estimator).input_tags.pairwise
+        if any((kernel == "precomputed") != pairwise for kernel in self.lists.get(f"{self.steps[0][0]}kernel", [])):
+            raise ValueError(
+                "param_grid mixes kernels of features with kernel='precomputed', or the estimator has another kind: "
+                "views are either features or kernel matrices, so search for each apart."
+            )
+        is_pipeline = isinstance(self.estimator, Pipeline)
+        searchable = sorted(name for name in self.estimator.get_params() if "__" in name or not is_pipeline)
+        for name in (name for grid in self.grids for name in grid if name not in searchable):
+            raise ValueError(f"cannot search for {name!r}: use one of {', '.join(searchable)}.")
+
+    def draw(self, n_iter: int | None, random_state: int) -> list[Candidate]:
+        """Candidates from the grids: all, or the estimator's own setting and others at random."""
+        grids = [dict(grid) for grid in self.grids]
+        for grid in grids:
+            components = grid.get(self.components)
+            if components is not None and not hasattr(components, "rvs"):
+                grid[self.components] = self._shared_components(list(components))
+        sampled = any(hasattr(values, "rvs") for grid in grids for values in grid.values())
+        if sampled and n_iter is None:
+            raise ValueError("param_grid contains a distribution: set n_iter to the number of settings to draw.")
+        candidates = [self.candidate(params) for params in self._settings(grids, sampled, n_iter, random_state)]
+        for d in {d for candidate in candidates for d in candidate.dimensions}:
+            check_count(d, self.components, least=1)
+        return candidates
+
+    def candidate(self, params: Params, origin: str = "") -> Candidate:
+        """What to fit and to score for some parameters, which may list several numbers of components."""
+        origin = origin or self.text(params, self.whitening, self.components)
+        if not self.components:
+            return Candidate(params, [ALL_COMPONENTS], settings_text(params), origin)
+        value = params.get(self.components, self.estimator.get_params()[self.components])
+        value = AUTO_COMPONENTS if value == "auto" else value
+        others = settings_text({name: item for name, item in params.items() if name != self.components})
+        return Candidate(params, list(value) if isinstance(value, tuple) else [value], others, origin)
+
+    def with_components(self, candidate: Candidate, d: int) -> Params:
+        """Parameters of a candidate with one number of components, if it is searched for and not automatic."""
+        params, name = candidate.params, self.components
+        return {**params, name: d} if params.get(name, "auto") != "auto" else params
+
+    def text(self, params: Params, *but: str) -> str:
+        """Parameters in words, whatever their order, but for some."""
+        return settings_text({name: params[name] for name in sorted(params) if name not in but})
+
+    def around(self, best: Sequence[Candidate], n_starts: int, tried: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates that differ from the best by a step in one parameter, and from all that were tried.
+
+        Whitening and number of components aside, the best differ: of these, all listed values are tried in any case.
+        """
+        known, starts = {self.text(candidate.params) for candidate in tried}, dict[str, Candidate]()
+        for candidate in best:
+            starts.setdefault(self.text(candidate.params, self.whitening, self.components), candidate)
+        found = []
+        for start, *_, origin in list(starts.values())[:n_starts]:
+            for name in sorted(self.lists.keys() & start.keys() - {self.components}):
+                for other in adjacent_values(self.lists[name], start[name]):
+                    params = {**start, name: other}
+                    if (text := self.text(params)) not in known:
+                        known.add(text)
+                        found.append(self.candidate(params, origin))
+        return found
+
+    def _shared_components(self, listed: list[Any]) -> list[Any]:
+        """Numbers of components as one tuple, which a single fit serves, and "auto", which depends on the samples."""
+        automatic = ["auto"] if self.steps[-1][1]._allows_auto_components and "auto" in listed else []
+        numbers = [d for d in listed if d not in automatic]
+        for d in numbers:
+            check_count(d, self.components, least=1)
+        return ([tuple(sorted(numbers))] if numbers else []) + automatic
+
+    def _settings(
+        self, grids: list[dict[str, Any]], sampled: bool, n_iter: int | None, random_state: int
+    ) -> list[Params]:
+        """Settings to try. Whitenings and numbers of components share an eigen-solve: all are tried with every draw."""
+        free = {
+            name: values
+            for name, values in grids[0].items()
+            if name in (self.whitening, self.components)
+            and isinstance(values, Sequence)
+            and all(grid.get(name) == values for grid in grids)
+        }
+        rest = [{name: values for name, values in grid.items() if name not in free} for grid in grids]
+        if n_iter is None or (not sampled and n_iter >= len(ParameterGrid(rest))):
+            return list(ParameterGrid(grids))
+        check_count(n_iter, "n_iter", least=1)
+        draws, current = list(ParameterSampler(rest, n_iter, random_state=random_state)), self.estimator.get_params()
+        default = {
+            name: current[name] if hasattr(values, "rvs") or current[name] in list(values) else values[0]
+            for name, values in rest[0].items()
+        }
+        if default not in draws:
+            draws = [default, *draws[:-1]]
+        return [{**draw, **one} for draw in draws for one in ParameterGrid(free)]
+
+
+def adjacent_values(values: Sequence[Any], value: Any) -> list[Any]:
+    """The values next to one among those listed, or beyond them by the ratio of the last two; None comes last.
+
+    >>> adjacent_values([0.1, 0.3], 0.3), adjacent_values([1, 3], 1), adjacent_values(["a", "b", "c"], "a")
+    ([0.1, 0.9], [3], ['b', 'c'])
+    """
+    is_number = [isinstance(v, Real) and not isinstance(v, bool) for v in (*values, value)]
+    numbers: list[Any] = sorted({v for v, number in zip((*values, value), is_number, strict=True) if number})
+    others = [v for v, number in zip(values, is_number, strict=False) if not number and v != value]
+    if not is_number[-1]:
+        return others + numbers[-1:]
+    k = numbers.index(value)
+    near = numbers[max(k - 1, 0) : k] + numbers[k + 1 : k + 2]
+    listed = [v for v in numbers if v in values]
+    if len(near) == 1 and len(listed) > 1 and numbers[0] > 0 and np.isfinite(numbers[-1]):
+        inner, outer = listed[1::-1] if k == 0 else listed[-2:]
+        beyond = value * outer / inner
+        beyond = round(beyond) if all(isinstance(v, Integral) for v in numbers) else float(f"{beyond:.2g}")
+        near += [beyond] if beyond > 0 and beyond != value else []
+    return near + (others if k == len(numbers) - 1 else [])
