@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 
 from crossview._backend import product
 from crossview._progress import progress
-from crossview._schema import VIEWS, Schema, has_shape, register
+from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Array, Indices, Mask
 from crossview._validation import check_choice, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
@@ -27,7 +27,6 @@ _OF_TRAINER = (
 )
 
 
-@register
 class Contrastive(Embedding):
     r"""One head per view, linear or with a hidden layer, trained with the supervised contrastive loss.
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from crossview._schema import register
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
 from crossview.embeddings._base import (
@@ -32,7 +31,6 @@ from crossview.linalg.generalised import (
 __all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 
 
-@register
 class MCCA(Embedding):
     r"""Multi-set Canonical Correlation Analysis.
 
@@ -134,7 +132,6 @@ class MCCA(Embedding):
         return values / n, W
 
 
-@register
 class CCA(Embedding):
     r"""Canonical Correlation Analysis of two views, with a ridge.
 
@@ -209,7 +206,6 @@ class CCA(Embedding):
         return correlations, unwhiten(np.vstack([U, V]), factors)
 
 
-@register
 class KCCA(KernelEmbedding, CCA):
     r"""Kernel Canonical Correlation Analysis of two views.
 
@@ -278,7 +274,6 @@ class KCCA(KernelEmbedding, CCA):
         CCA.__init__(self, n_components, reg, coupling, whitening, center, device, progress)
 
 
-@register
 class PLS(Embedding):
     r"""Partial Least Squares of two views: maximal covariance along orthonormal directions.
 

@@ -7,7 +7,6 @@ import numpy as np
 import scipy.linalg
 
 from crossview._backend import cross_product
-from crossview._schema import register
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
 from crossview.embeddings._base import (
@@ -65,7 +64,6 @@ class _Discriminant(Embedding):
         return min(super()._max_components(data), data.n_classes - 1)
 
 
-@register
 class MvDA(_Discriminant):
     r"""Multi-view Discriminant Analysis.
 
@@ -116,7 +114,6 @@ class MvDA(_Discriminant):
         return self._largest_ratios(data, between, within, d, self.reg)
 
 
-@register
 class LDA(MvDA):
     r"""Linear Discriminant Analysis of the pooled samples of all views: `MvDA` with one map for all views.
 
@@ -157,7 +154,6 @@ class LDA(MvDA):
         super().__init__(n_components, reg, coupling, whitening, center, device, progress)
 
 
-@register
 class MvDAVC(MvDA):
     r"""Multi-view Discriminant Analysis with View-Consistency.
 
@@ -232,7 +228,6 @@ class MvDAVC(MvDA):
         return consistency
 
 
-@register
 class MvMDA(_Discriminant):
     r"""Multi-view Modular Discriminant Analysis.
 
@@ -343,7 +338,6 @@ class _PairedDiscriminant(_Discriminant):
         return [gamma * B for gamma, B in zip(weights, scatters, strict=True)]
 
 
-@register
 class GMA(_PairedDiscriminant):
     r"""Generalized Multi-view Analysis; by default Generalized Multi-view LDA.
 
@@ -430,7 +424,6 @@ class GMA(_PairedDiscriminant):
         return self._largest_ratios(data, self._objective(between, pairs), blocks, d, self.reg)
 
 
-@register
 class MULDA(_PairedDiscriminant):
     r"""Multi-view Uncorrelated Linear Discriminant Analysis.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.random import sample_without_replacement
 
-from crossview._schema import Schema, number, register
+from crossview._schema import Schema, number
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
@@ -31,7 +31,6 @@ AUTO_REG = 0.05
 _NO_VARIANCE = 1e-5  # variance, relative to the mean of all directions, that adds next to nothing to a constraint
 
 
-@register
 class MvHE(Embedding):
     r"""Multi-view Hybrid Embedding.
 
@@ -283,7 +282,6 @@ class MvHE(Embedding):
         return data, solve
 
 
-@register
 class KMvHE(KernelEmbedding, MvHE):
     r"""Kernel Multi-view Hybrid Embedding: MvHE in the feature space of a kernel.
 

@@ -39,7 +39,6 @@ class _NeighbourEmbedding(Embedding):
         return found
 
 
-@register
 class MvDLA(_NeighbourEmbedding):
     r"""Multi-view Discriminative Locality Alignment.
 
@@ -130,7 +129,6 @@ class MvDLA(_NeighbourEmbedding):
         return eigenvalues, np.sqrt(len(data.n_features)) * norm.expand(U)
 
 
-@register
 class DLA(MvDLA):
     r"""Discriminative Locality Alignment of the pooled samples of all views: `MvDLA` with one map for all views.
 

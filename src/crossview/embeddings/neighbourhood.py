@@ -8,7 +8,6 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from crossview._backend import cross_product, product
 from crossview._progress import report
-from crossview._schema import register
 from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import N_COMPONENTS, SearchSpace
@@ -19,7 +18,6 @@ from crossview.linalg.samples import Samples
 __all__ = ["NCA"]
 
 
-@register
 class NCA(PooledEmbedding):
     r"""Neighbourhood Components Analysis of the pooled samples of all views.
 

@@ -5,7 +5,6 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from crossview._schema import register
 from crossview._types import Array
 from crossview.embeddings._base import N_COMPONENTS, WHITENINGS, SearchSpace
 from crossview.embeddings._data import TrainingData
@@ -16,7 +15,6 @@ from crossview.linalg.samples import Samples
 __all__ = ["PCA"]
 
 
-@register
 class PCA(PooledEmbedding):
     r"""Principal Component Analysis.
 

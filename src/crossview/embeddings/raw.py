@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 from numpy.typing import ArrayLike
 
 from crossview._backend import shift
-from crossview._schema import VIEWS, Schema, has_shape, register
+from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding, SearchSpace
 from crossview.views import ViewInput
@@ -13,7 +13,6 @@ from crossview.views import ViewInput
 __all__ = ["RawFeatures"]
 
 
-@register
 class RawFeatures(Embedding):
     """The features as they are, less the mean of each view; nothing is learned.
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from crossview._backend import product
 from crossview._progress import progress
-from crossview._schema import VIEWS, Schema, register
+from crossview._schema import VIEWS, Schema
 from crossview._types import Array, Indices
 from crossview._validation import WARNING_FILTERS, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
@@ -22,7 +22,6 @@ from crossview.views import ViewInput
 __all__ = ["SemanticMatching"]
 
 
-@register
 class SemanticMatching(Embedding):
     r"""Logistic regression of the classes on every view; samples are matched by their class posteriors.
 
