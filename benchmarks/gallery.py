@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 import crossview as cv
-from crossview.recognition.engines import ApproximateSearch, ExactSearch
+from crossview.neighbours.engines import ApproximateSearch, ExactSearch
 
 D, INTRINSIC, CLASS_SIZE = 64, 16, 10
 SPREAD, NOISE = 0.35, 0.25
@@ -81,8 +81,7 @@ def compare_engines(size: int) -> list[float]:
     rng = np.random.default_rng(1)
     G, _ = draw(size, 0, rng)
     P = G[:200] + NOISE * rng.normal(size=(200, D))
-    exact = ExactSearch("euclidean")
-    exact.update(G)
+    exact = ExactSearch("euclidean").extended(G)
     start = time.process_time()
     index = ApproximateSearch.build(G, exact)
     build = 1000 * (time.process_time() - start)

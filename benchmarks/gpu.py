@@ -20,7 +20,7 @@ import torch
 from torch.nn.functional import linear
 
 import crossview as cv
-from crossview.graphs.neighbours import class_neighbours
+from crossview.neighbours.classes import class_neighbours
 
 DEVICE = torch.device("cuda")
 N_VIEWS = 2

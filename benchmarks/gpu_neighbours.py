@@ -16,7 +16,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from crossview.graphs._torch_neighbours import class_neighbours, nearest
+from crossview.neighbours.tensors import class_neighbours, nearest
 
 DEVICE = torch.device("cuda")
 N_WITHIN, N_BETWEEN = 3, 15

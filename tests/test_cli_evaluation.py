@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -206,6 +207,13 @@ def test_files_of_others_are_not_replaced(name, model, data, tmp_path):
 def test_a_record_that_is_nested_without_end_is_another_report(model, data, tmp_path):
     run("evaluate", model, data, *FEW, "-o", "here")
     (tmp_path / "here" / "evaluation.json").write_text("[" * 100_000)
+    assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_is_another_report(model, data, tmp_path):
+    (tmp_path / "here").mkdir()
+    os.mkfifo(tmp_path / "here" / "evaluation.json")
     assert "here holds another report" in run("evaluate", model, data, *FEW, "-o", "here", status=1).stderr
 
 

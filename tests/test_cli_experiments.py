@@ -22,8 +22,10 @@ import crossview as cv
 from crossview.cli.app import app, out
 from crossview.cli.experiments import _methods
 from crossview.cli.reports import console_tables
+from crossview.datasets.registry import open_dataset
 from crossview.experiments import Store
 from crossview.report import Entry, ResultTable
+from crossview.report.compose import comparison_report
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
 SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
@@ -64,6 +66,33 @@ def test_a_log_says_what_is_computed_and_what_was_restored(data, tmp_path, monke
     told = run("compare", data, "--methods", "MvHE,PCA", *options).stderr
     assert "Computing: resuming with 1 of 2 results done\n" in told
     assert "now PCA, split 1" in told
+    report = lambda *given: time.sleep(0.2) or comparison_report(*given)  # noqa: E731
+    monkeypatch.setattr("crossview.cli.experiments.comparison_report", report)
+    assert "Preparing the report: 0 of 1" in run("compare", data, "--methods", "MvHE", *options).stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_log_says_how_far_a_slow_method_is(workers, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("crossview._progress._FIRST_LINE", 0.001)
+    monkeypatch.setattr("crossview._progress._INTERVAL", 0.001)
+    monkeypatch.setattr("crossview._progress._BETWEEN", 0.0)  # of this process alone
+    options = ("--methods", "MvHE", "--repeats", 2, "--draws", 4, "--pca", "4", "--no-static", "-o", tmp_path / "out")
+    told = run("compare", data, *options, "--workers", workers).stderr
+    more = " and 1 more" if workers == 2 else ""
+    found = re.findall(rf"now MvHE, split 1 \((\d+) of (\d+) fits\){more}\n", told)
+    assert len(set(found)) >= (4 if workers == 1 else 1)
+    assert all(int(done) <= int(total) for done, total in found)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_compare_loads_its_data_once(given, data, tmp_path, monkeypatch):
+    opened, opening = [], open_dataset
+    for where in ("crossview.cli.data", "crossview.experiments.loading"):
+        monkeypatch.setattr(f"{where}.open_dataset", lambda *a, **o: opened.append(a[0]) or opening(*a, **o))
+    how = ("--train-data", data, "--test-data", data) if given else (data, "--repeats", 2)
+    few = ("--methods", "PCA,MvDA", "--draws", 1, "--pca", 4, "--workers", 1, "--no-static")
+    run("compare", *how, *few, "-o", tmp_path / "out")
+    assert opened == [str(data)] * (1 + given)
 
 
 def test_compare_for_machines(data, tmp_path):

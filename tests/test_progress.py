@@ -118,8 +118,10 @@ def test_a_terminal_shows_a_bar(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     with progress("Searching for MvDA", 4, unit="fits") as advance:
-        advance(3, "mvda__reg=[0.1]")
+        advance(3, "mvda__reg=[0.1] of \x1b]0;owned\x07")
         shown = wait_for(capsys, "mvda__reg")
+    assert r"of \x1b]0;owned\x07" in shown
+    assert "\x1b]" not in shown
     assert "Searching for MvDA" in shown
     assert "━" in shown
     assert "[0.1]" in shown  # not taken for markup

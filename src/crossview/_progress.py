@@ -11,13 +11,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
 _FIRST_LINE = 5.0  # seconds until the first line; shorter work is silent
 _INTERVAL = 20.0  # seconds between lines: on a busy machine, they come late, but within 30 seconds
+_BETWEEN = 1.0  # seconds between what a watcher is told
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+"""What to show instead of control characters, by which labels and names in files could steer a terminal."""
 
 
 class Advance(Protocol):
@@ -36,6 +39,8 @@ def silent(steps: int = 1, now: str | None = None, *, restored: int = 0, more: i
 
 
 _reporter: ContextVar[Advance] = ContextVar("reporter", default=silent)
+watcher: ContextVar[Callable[[str], object] | None] = ContextVar("watcher", default=None)
+"""Is told about once a second how many fits of a search are done that shows no progress itself."""
 
 
 @contextlib.contextmanager
@@ -50,7 +55,8 @@ def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps"
     ...     advance()
     """
     if not wanted:
-        yield silent
+        watched = watcher.get() if unit == "fits" else None
+        yield silent if watched is None else _State(label, total, unit, watcher=watched).advance
         return
     if _can_show_bar():
         show = _bar
@@ -90,15 +96,16 @@ class _State:
     unit: str
     done: int = 0
     now: str = ""
+    watcher: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
-        self._restored = 0
+        self._restored, self._told = 0, float("-inf")
         self._start = self._first = self._last = time.monotonic()
         self._lock = threading.Lock()
 
     def advance(self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
         with self._lock:
-            self.now = self.now if now is None else now
+            self.now = self.now if now is None else now.translate(CONTROL)
             self.total += more
             self.done += steps + restored
             self._restored += restored
@@ -106,6 +113,9 @@ class _State:
                 self._last = time.monotonic()
             if restored:
                 self._first = self._last = time.monotonic()
+            if self.watcher and time.monotonic() >= self._told + _BETWEEN:
+                self._told = time.monotonic()
+                self.watcher(f"{self.done} of {self.total} {self.unit}")
         if restored:
             _print(f"{self.label}: resuming with {restored} of {self.total} {self.unit} done")
 

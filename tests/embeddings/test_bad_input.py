@@ -26,7 +26,7 @@ def no_heavy_work(monkeypatch, request):
     def heavy(*_, **__):
         pytest.fail("heavy work before the input was checked")
 
-    monkeypatch.setattr(samples, "find_patches", heavy)
+    monkeypatch.setattr(samples, "find_neighbours", heavy)
     monkeypatch.setattr(feature_maps.KernelMap, "fit", heavy)
     monkeypatch.setattr(feature_maps, "median_gamma", heavy)
 

@@ -95,6 +95,7 @@ def test_mvhe_equals_the_papers_matrices_on_complete_views():
     assert_same_subspace(np.vstack(model.projections_), W)
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(ties=False), kernel=st.sampled_from(["rbf", "poly", "linear", "cosine", "laplacian"]))
 def test_kmvhe_equals_the_generalised_problem(problem, kernel):
@@ -515,17 +516,17 @@ class TestComponentsThatSetViewsApart:
     def test_others_are_not(self, model):
         assert model.fit(self.VIEWS, self.Y).n_components_ >= 9
 
+    @pytest.mark.parametrize("n", [500, 700, 900])
     @pytest.mark.parametrize(
-        ("model", "order"),
-        [(cv.KMvHE(kernel="linear"), slice(None)), (cv.MvHE(), np.random.default_rng(0).permutation(900))],
-        ids=["weights", "rows"],
+        ("model", "shuffled"), [(cv.KMvHE(kernel="linear"), False), (cv.MvHE(), True)], ids=["weights", "rows"]
     )
-    def test_views_that_agree_along_no_component_are_warned_of(self, model, order):
-        left, right = self.DATA.views[:900].arrays
+    def test_views_that_agree_along_few_components_are_warned_of(self, model, shuffled, n):
+        left, right = self.DATA.views[:n].arrays
+        order = np.random.default_rng(0).permutation(n) if shuffled else slice(None)
         with pytest.warns(UserWarning, match="hardly agree along any .* rows correspond, or search for other"):
-            model.fit([left, right[order]], self.DATA.y[:900])
-        assert model.n_components_ == 1
-        assert model.score(self.DATA.views[900:].arrays, self.DATA.y[900:]) < 0.2
+            model.fit([left, right[order]], self.DATA.y[:n])
+        assert model.n_components_ <= 6
+        assert model.score(self.DATA.views[n:].arrays, self.DATA.y[n:]) < 0.2
 
     def test_the_linear_kernel_is_mvhe_with_its_weights(self):
         linear = cv.KMvHE(kernel="linear", lambda_intra=0.1, lambda_inter=0.3).fit(self.VIEWS, self.Y)

@@ -9,9 +9,9 @@ from methods import improves, make
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.graphs.patches import Edges
-from crossview.graphs.search import find_patches
+from crossview.linalg.patches import Edges, Patches
 from crossview.linalg.scatter import graph_scatter
+from crossview.neighbours.classes import class_neighbours
 
 ARRAYS, Y = make(m=36, sizes=(5, 5, 5))
 BETA, WITHIN, BETWEEN = 0.3, 4, 6
@@ -64,14 +64,15 @@ def test_mvdla_objective_and_constraint():
 
 def test_dla_has_the_patches_of_the_pooled_samples():
     X = np.vstack([X - X.mean(axis=0) for X in ARRAYS])
-    patches, _ = find_patches(np.vstack(ARRAYS), np.tile(Y, 3), WITHIN, BETWEEN)
+    patches = Patches(*class_neighbours(np.vstack(ARRAYS), np.tile(Y, 3), WITHIN, BETWEEN))
     S, _ = graph_scatter([X], patches.edges(WITHIN, BETWEEN, between_weight=-BETA))
     dla = cv.DLA(3, BETA, WITHIN, BETWEEN).fit(ARRAYS, Y)
     np.testing.assert_allclose(np.linalg.eigvalsh(S)[:3] / 3, dla.eigenvalues_, atol=1e-10)
 
 
 def test_within_class_neighbours_span_views():
-    graph = find_patches(np.vstack(ARRAYS), np.tile(Y, 3), 12, 0)[0].edges(12, 0).sums(np.eye(3 * len(Y)))
+    tables = class_neighbours(np.vstack(ARRAYS), np.tile(Y, 3), 12, 0)
+    graph = Patches(*tables).edges(12, 0).sums(np.eye(3 * len(Y)))
     assert graph[:36, 36:].sum() > 0
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.graphs import approximate, neighbours, search
+from crossview.neighbours import classes, inverted_file
 
 METHODS = [
     cv.MvHE(3, n_within=2, n_between=5),
@@ -30,17 +30,17 @@ def few_lists(monkeypatch):
     """Make a search on small data approximate, in a few of many lists."""
     pytest.importorskip("faiss")
     for module, name, value in (
-        (approximate, "_LIST_SIZE", 16),
-        (approximate, "N_PROBES", 4),
-        (neighbours, "_EXACT_BELOW", 0),
-        (neighbours, "_DENSE_BELOW", 0),
+        (inverted_file, "_LIST_SIZE", 16),
+        (inverted_file, "N_PROBES", 4),
+        (classes, "_EXACT_BELOW", 0),
+        (classes, "_DENSE_BELOW", 0),
     ):
         monkeypatch.setattr(module, name, value)
 
 
 @SEARCHED
 def test_searching_all_lists_gives_the_exact_fit(method, few_lists, monkeypatch):
-    monkeypatch.setattr(approximate, "N_PROBES", 1 << 20)
+    monkeypatch.setattr(inverted_file, "N_PROBES", 1 << 20)
     X, y = views()
     exact = clone(method).set_params(neighbours="exact").fit(X, y)
     found = clone(method).set_params(neighbours="approximate").fit(X, y)
@@ -74,24 +74,22 @@ def test_auto_is_approximate_for_many_samples(method, few_lists, monkeypatch):
     X, y = views()
     model = clone(method).set_params(neighbours="auto")
     assert model.fit(X, y).neighbour_recall_ == 1.0
-    monkeypatch.setattr(neighbours, "_APPROXIMATE_FROM", 500)
+    monkeypatch.setattr(classes, "_APPROXIMATE_FROM", 500)
     assert model.fit(X, y).neighbour_recall_ < 1.0
 
 
 def test_recall_is_the_lowest_of_all_views(monkeypatch):
     X, y = views(100)
-    monkeypatch.setattr(search, "resolve", lambda *_: "approximate")
-    monkeypatch.setattr(search, "class_neighbours", lambda *a, method, centres: neighbours.class_neighbours(*a))
+    monkeypatch.setattr(classes, "is_approximate", lambda *_: True)
     recalls = iter([0.95, 0.92])
-    monkeypatch.setattr(search, "neighbour_recall", lambda *_, **__: next(recalls))
+    monkeypatch.setattr(classes, "neighbour_recall", lambda *_, **__: next(recalls))
     assert cv.MvHE(3).fit(X, y).neighbour_recall_ == 0.92
 
 
 def test_low_recall_warns_and_names_the_fix(monkeypatch):
     X, y = views(100)
-    monkeypatch.setattr(search, "resolve", lambda *_: "approximate")
-    monkeypatch.setattr(search, "class_neighbours", lambda *a, method, centres: neighbours.class_neighbours(*a))
-    monkeypatch.setattr(search, "neighbour_recall", lambda *_, **__: 0.8)
+    monkeypatch.setattr(classes, "is_approximate", lambda *_: True)
+    monkeypatch.setattr(classes, "neighbour_recall", lambda *_, **__: 0.8)
     with pytest.warns(UserWarning, match=r"only 80% .* neighbours='exact'"):
         cv.LPP(3).fit(X, y)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import replace
 
@@ -83,4 +84,11 @@ def test_no_flipped_bit_changes_a_comparison(tmp_path):
 def test_another_file_is_told_of(tmp_path, text):
     (tmp_path / FILE).write_text(text)
     with pytest.raises(ValueError, match="is damaged, or belongs to another version"):
+        Comparison.load(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / FILE)
+    with pytest.raises(OSError, match="is a device, a pipe or a socket"):
         Comparison.load(tmp_path)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from strategies import problems
 
 from crossview import _backend
-from crossview.graphs.patches import Edges
+from crossview.linalg.patches import Edges
 from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import patch_scatter
 

@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 import crossview as cv
 from crossview import metrics
 from crossview._transformer import map_view
-from crossview.distances import distances_in_chunks
 from crossview.matching.evaluation import draw_weights, estimate
 from crossview.matching.identification import identify
 from crossview.metrics.scoring import draw_galleries
+from crossview.neighbours.distances import distances_in_chunks
 
 ARRAYS, Y = make(m=120, sizes=(8, 8, 8), n_classes=24)
 NAMES = ["front", "side", "back"]
@@ -343,7 +343,7 @@ def test_mistakes(model, views, given, y, options, message):
 
 
 def test_many_comparisons_are_never_held_at_once(monkeypatch):
-    monkeypatch.setattr("crossview.distances._CHUNK", 100_000)
+    monkeypatch.setattr("crossview.neighbours.arrays._CHUNK", 100_000)
     rng = np.random.default_rng(0)
     G, P = rng.normal(size=(2_000, 2)), rng.normal(size=(2_000, 2))
     g, p = rng.integers(0, 200, size=2_000), rng.integers(0, 200, size=2_000)

@@ -15,9 +15,9 @@ from crossview.files import ModelFileError, load, save
 from crossview.matching import gallery
 from crossview.matching.gallery import Gallery
 from crossview.metrics.scoring import score_by_dimension
-from crossview.recognition import engines
-from crossview.recognition.arrays import GrowingArray
-from crossview.recognition.engines import ExactSearch
+from crossview.neighbours import engines
+from crossview.neighbours.arrays import GrowingArray
+from crossview.neighbours.engines import ExactSearch
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(300, 6))
@@ -50,7 +50,7 @@ def literal_distances(G, P, metric):
 @pytest.mark.parametrize("offset", [0.0, 10.0, 1e7])
 @pytest.mark.parametrize("scale", [1.0, 1e-120, 1e120])
 def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
-    monkeypatch.setattr(engines, "_TILE", 700)  # many tiles, of unequal size
+    monkeypatch.setattr("crossview.neighbours.arrays._CHUNK", 2800)  # many tiles, of unequal size
     monkeypatch.setattr(engines, "_PROBES", 7)
     G, P = scale * (X[:500] + offset), scale * (PROBES[:20] + offset)
     search = ExactSearch(metric).extended(G[:100]).extended(G)

@@ -14,13 +14,12 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 import crossview as cv
-
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+from crossview._progress import CONTROL
 
 
 def printable(text: str) -> str:
-    """Text without control characters, by which labels and names in files could steer a terminal."""
-    return text.translate(_CONTROL)
+    """Text without control characters."""
+    return text.translate(CONTROL)
 
 
 class _Console(Console):

@@ -14,7 +14,7 @@ from crossview.cli.app import app, jsonable, print_json
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.matching import comparable_labels
 from crossview.experiments.cells import fingerprint
-from crossview.files import MALFORMED, write_atomically
+from crossview.files import MALFORMED, check_target, write_atomically
 from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
 from crossview.report.formatting import listed
 
@@ -110,7 +110,7 @@ def _other_report(folder: Path, subject: dict[str, Any]) -> str:
     if not reports.holds_report(folder, _RECORD):
         return ""
     try:
-        earlier = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        earlier = json.loads(check_target(folder / _RECORD).read_text(encoding="utf-8"))
         changed = {name for name, value in subject.items() if earlier.get(name) != value}
     except (OSError, *MALFORMED):
         return "another report"

@@ -175,13 +175,15 @@ def compare(
     shown = wanted if overwrite else with_earlier(wanted, output, as_json)
     panel = shown.panel
     results = inapplicable(panel, problem.data)
-    cells = [place.cell for place in panel.places if place.cell not in results]
-    results |= _run(cells, Loader(folder), output / "results.db", workers, scheduler, retry)
+    cells, load = [place.cell for place in panel.places if place.cell not in results], Loader(folder)
+    load(problem.name, dict(panel.places[0].cell.options), problem.data)
+    results |= _run(cells, load, output / "results.db", workers, scheduler, retry)
     earlier = [method for method in shown.methods if method not in wanted.methods]
     added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
     remark = " ".join(filter(None, [problem.remark, added]))
     tune = shlex.join(["crossview", "tune", problem.name, *problem.folds_option(), *_words_for_tune(context)])
-    report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark, tune)
+    with progress("Preparing the report", 1, unit="reports"):  # fits the methods whose matches it shows
+        report = comparison_report(panel, results, problem.data, "\n".join(shown.commands), remark, tune)
     shown.save(output)  # first, so that what a killed command leaves is known for its own
     page = reports.write_page(report, output, static)
     summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results, tune)
@@ -337,10 +339,16 @@ def _run(
         return {}
     running: list[Cell] = []
     computed: list[Cell] = []
+    inside: dict[Cell, str] = {}
 
     def now() -> str:
         others = f" and {len(running) - 1} more" if len(running) > 1 else ""
-        return f"{running[0].method}, split {running[0].repeat + 1}{others}" if running else ""
+        shown = [f"{cell.method}, split {cell.repeat + 1}{inside.get(cell, '')}{others}" for cell in running[:1]]
+        return "".join(shown)
+
+    def told(cell: Cell, text: str) -> None:
+        inside[cell] = f" ({text})"
+        advance(0, now())
 
     def started(done: int, total: int, cell: Cell) -> None:
         restored = 0 if running or computed else done
@@ -363,6 +371,7 @@ def _run(
                 scheduler=scheduler,
                 started=started,
                 progress=finished,
+                told=told,
                 retry_failed=retry,
                 compute=run_paper_cell,
             )

@@ -5,6 +5,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -111,7 +112,10 @@ def _walk(root: Path) -> Iterator[Path]:
         subfolders[:] = [name for name in subfolders if not is_hidden(name)]
         if len(Path(folder).relative_to(root).parts) > _MAX_DEPTH:
             raise ValueError(f"{folder} is too deep, perhaps because of a link to a folder above it: remove the link.")
-        yield from (check_name(Path(folder, name)) for name in names)
+        for path in (check_name(Path(folder, name)) for name in names):
+            if not path.exists() and not is_hidden(path.name):  # perhaps a link to a folder with a whole view
+                fail(FileNotFoundError(ENOENT, os.strerror(ENOENT), str(path)))
+            yield path
 
 
 def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:

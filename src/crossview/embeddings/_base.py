@@ -59,6 +59,8 @@ AUTO_COUPLING = 8.0
 
 _ZERO_EIGENVALUE = 1e-12  # relative to the largest
 _MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
+_MIN_OF_FEW = 0.3, 0.9  # agreement of several components, or of one, if these are less than a sixth of all
+_FEW = 6
 
 
 class Embedding(MultiViewTransformer):
@@ -323,20 +325,20 @@ class Embedding(MultiViewTransformer):
         return True
 
     def _warn_of_disagreement(self, data: TrainingData, W: Array) -> None:
-        """Warn if the components keep the views apart: the first alone, or all of them together."""
+        """Warn if the components keep the views apart: the few that are left, or all of them together."""
         # With one map, all components are the features themselves.
         if not self._allows_auto_components or not self._couples_views() or np.isinf(self.coupling_):
             return
-        n, automatic = len(data.n_features), self.n_components == "auto"
-        few, all_kept = automatic and self.n_components_ == 1, W.shape[1] == self._max_components(data)
+        n, automatic, kept = len(data.n_features), self.n_components == "auto", self.n_components_
+        few, all_kept = automatic and _FEW * kept < W.shape[1], W.shape[1] == self._max_components(data)
         # Whitening makes those small that set views apart.
         if not few and (automatic or not all_kept or self.whitening is not None):
             return
-        squares, products = data.total(_agreement, data.split(W[:, :1] if few else W))
-        if products.sum() >= _MIN_AGREEMENT * (n - 1) * squares.sum():
+        squares, products = data.total(_agreement, data.split(W[:, :kept] if few else W))
+        if products.sum() >= (_MIN_OF_FEW[kept == 1] if few else _MIN_AGREEMENT) * (n - 1) * squares.sum():
             return
         if few:
-            what = "the views hardly agree along any component"
+            what = f"the views hardly agree along any of {W.shape[1]} components"
             fix = "check that rows correspond, or search for other weights with crossview.tune"
         else:
             what = f"n_components={self.n_components} keeps all {W.shape[1]}, also those that set views apart"

@@ -16,11 +16,11 @@ from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WH
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
 from crossview.embeddings._parts import HybridProblem, HybridWeights
-from crossview.graphs.search import check_neighbours
 from crossview.linalg.classes import grams
 from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import factor_blocks, ridge, unwhiten, whiten
+from crossview.neighbours.classes import check_neighbours
 from crossview.views import Views
 
 __all__ = ["KMvHE", "MvHE"]

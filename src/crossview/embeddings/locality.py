@@ -11,12 +11,12 @@ from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
 from crossview.embeddings._data import TrainingData
 from crossview.embeddings._pooled import PooledEmbedding
-from crossview.graphs.patches import Edges
-from crossview.graphs.search import check_neighbours
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
+from crossview.linalg.patches import Edges
 from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import graph_scatter
+from crossview.neighbours.classes import check_neighbours
 
 __all__ = ["DLA", "LPP", "MvDLA"]
 

@@ -27,17 +27,18 @@ def calls_on_cluster(
     arguments: Mapping[str, Any],
     workers: int,
     scheduler: str | None,
-    begin: Callable[[str], object],
+    begin: Callable[..., object],
 ) -> Generator[tuple[str, Any]]:
     """Each name with what the function returns for its argument, or None if its workers kept dying.
 
-    ``begin(name)`` is called when a worker is given the call.
+    ``begin(name)`` is called when a worker is given the call, and ``begin(name, text)`` when it calls `tell_client`.
     """
     prefix = f"crossview-{uuid.uuid4().hex}-"
     waiting, running = deque(arguments), 0
     with _client(workers, scheduler) as client:
         from distributed import KilledWorker, as_completed
 
+        client.subscribe_topic(prefix, lambda event: begin(*event[1]))
         finished = as_completed(loop=client.loop)
         while waiting or running:
             try:
@@ -60,6 +61,14 @@ def calls_on_cluster(
                 fix = "load and compute must be functions that workers can import; or use one worker"
                 raise ValueError(f"cells cannot be sent to workers: {fix} ({error}).") from error
             yield future.key.removeprefix(prefix), result
+
+
+def tell_client(text: str) -> None:
+    """Say what the call is doing that runs in this thread of a worker."""
+    from distributed import get_worker
+
+    key: Any = (worker := get_worker()).get_current_task()
+    worker.log_event(key[: -len(name := key.rpartition("-")[2])], (name, text))
 
 
 @contextlib.contextmanager

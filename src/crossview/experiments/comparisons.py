@@ -9,7 +9,7 @@ from typing import Any
 
 from crossview.experiments.cells import Search, Split
 from crossview.experiments.plans import Panel, comparison
-from crossview.files import MALFORMED, write_atomically
+from crossview.files import MALFORMED, check_target, write_atomically
 
 FILE = "comparison.json"
 """Name of the file in the folder of a report."""
@@ -65,7 +65,7 @@ class Comparison:
     def load(cls, folder: Path) -> "Comparison | None":
         """The comparison in a folder; None if it has none."""
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            content = json.loads(check_target(folder / FILE).read_text(encoding="utf-8"))
             if content.pop("sha256") != _digest(content):
                 raise ValueError("the content has changed since it was written")
             content |= {"split": Split.from_dict(content["split"]), "search": Search.from_dict(content["search"])}

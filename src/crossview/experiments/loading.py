@@ -24,11 +24,11 @@ class Loader:
     folder: Path | None = None  # which contains data sets that are not part of crossview, such as coil-100/
     loaded: dict[str, Dataset] = field(default_factory=dict, repr=False)
 
-    def __call__(self, data: str, options: Mapping[str, Any]) -> Dataset:
-        """The data set of a name in ``crossview.datasets.registry.SOURCES``, or of a path."""
+    def __call__(self, data: str, options: Mapping[str, Any], known: Dataset | None = None) -> Dataset:
+        """The data set of a name in ``crossview.datasets.registry.SOURCES``, or of a path, unless it is `known`."""
         name = f"{data} {sorted(options.items())}"
         if name not in self.loaded:
-            self.loaded[name] = self.open(data, options)
+            self.loaded[name] = self.open(data, options) if known is None else known
         return self.loaded[name]
 
     def open(self, data: str, options: Mapping[str, Any]) -> Dataset:

@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -18,12 +19,13 @@ from typing import Any, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
+from crossview._progress import watcher
 from crossview._validation import check_count
 from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS
 from crossview.experiments.cells import Cell, fingerprint, key, training_size
-from crossview.experiments.cluster import calls_on_cluster
+from crossview.experiments.cluster import calls_on_cluster, tell_client
 from crossview.experiments.store import Record, Store
 from crossview.experiments.tasks import run_cell
 from crossview.files import PathLike
@@ -32,6 +34,7 @@ Load: TypeAlias = Callable[[str, dict[str, Any]], Dataset]
 Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]
 Progress: TypeAlias = Callable[[int, int, Cell, Record], object]
 Started: TypeAlias = Callable[[int, int, Cell], object]
+Told: TypeAlias = Callable[[Cell, str], object]
 Loaded: TypeAlias = dict[tuple[str, str], tuple[Dataset, str]]
 
 _loaded: Loaded = {}  # by this process, if it is a worker
@@ -47,6 +50,7 @@ def run(
     scheduler: str | None = None,
     progress: Progress | None = None,
     started: Started | None = None,
+    told: Told | None = None,
     retry_failed: bool = False,
     compute: Compute = run_cell,
 ) -> list[Record]:
@@ -58,10 +62,10 @@ def run(
 
     Every process calls ``load(data, options)`` once per data set; it must return the same `Dataset` each time.
     ``compute(cell, dataset)`` returns a result that JSON can hold. ``started(done, total, cell)`` is called before a
-    cell is computed, and ``progress(done, total, cell, record)`` afterwards. With several workers, which
-    `dask.distributed` starts, a script must run under ``if __name__ == "__main__":``. The workers of a scheduler, at an
-    address such as ``"tcp://192.0.2.7:8786"``, need the same crossview, access to the data, and preferably one thread
-    each.
+    cell is computed, ``told(cell, fits)`` meanwhile, perhaps by another thread, and ``progress(done, total, cell,
+    record)`` afterwards. With several workers, which `dask.distributed` starts, a script must run under
+    ``if __name__ == "__main__":``. The workers of a scheduler, at an address such as ``"tcp://192.0.2.7:8786"``, need
+    the same crossview, access to the data, and preferably one thread each.
     """
     check_count(workers, "workers", least=1)
     if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
@@ -80,8 +84,10 @@ def run(
         left = {name: task for name, task in slow if name not in records}
         workers = min(workers, len(left))
 
-        def begin(name: str) -> None:
-            if started is not None:
+        def begin(name: str, text: str = "") -> None:
+            if text and told is not None:
+                told(tasks[name].cell, text)
+            elif not text and started is not None:
                 started(len(records), len(tasks), tasks[name].cell)
 
         if left and (workers > 1 or scheduler is not None):
@@ -154,17 +160,20 @@ def _attempt(task: _Task, load: Load, compute: Compute, loaded: Loaded) -> Recor
 
 def _attempt_on_worker(task: _Task, load: Load, compute: Compute) -> Record:
     with _busy:
+        watcher.set(tell_client)
         return _attempt(task, load, compute, _loaded)
 
 
-def _in_process(call: Any, tasks: dict[str, _Task], begin: Callable[[str], object]) -> Generator[Record]:
+def _in_process(call: Any, tasks: dict[str, _Task], begin: Callable[..., object]) -> Generator[Record]:
     for name, task in tasks.items():
         begin(name)
-        yield call(task)
+        context = copy_context()
+        context.run(watcher.set, partial(begin, name))
+        yield context.run(call, task)
 
 
 def _on_cluster(
-    call: Any, tasks: dict[str, _Task], workers: int, scheduler: str | None, begin: Callable[[str], object]
+    call: Any, tasks: dict[str, _Task], workers: int, scheduler: str | None, begin: Callable[..., object]
 ) -> Generator[Record]:
     for name, record in calls_on_cluster(call, tasks, workers, scheduler, begin):
         if record is None:

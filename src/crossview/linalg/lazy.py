@@ -15,11 +15,11 @@ from scipy.linalg.blas import dsyrk
 
 from crossview._backend.dask import Blocks, keep, row_blocks, sum_of
 from crossview._types import Array, Indices, Mask, Rows
-from crossview.graphs.candidates import Nearest, Points, class_candidates
-from crossview.graphs.patches import Patches
+from crossview.linalg.patches import Patches
 from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import patch_scatter
 from crossview.linalg.span import full_rank, row_space
+from crossview.neighbours.blocks import Nearest, Points, class_candidates
 from crossview.views import Views
 
 

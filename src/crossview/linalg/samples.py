@@ -20,9 +20,10 @@ from crossview._backend import (
 )
 from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
-from crossview.graphs.search import find_patches
+from crossview.linalg.patches import Patches
 from crossview.linalg.scatter import patch_scatter
 from crossview.linalg.span import row_space
+from crossview.neighbours.classes import find_neighbours
 from crossview.views import Views
 
 T = TypeVar("T")
@@ -105,8 +106,9 @@ class Samples:
         for v, seen in enumerate(self.mask.T):
             report(now=f"finding neighbours in view {v + 1} of {self.mask.shape[1]}")
             at = None if centres is None else np.searchsorted(np.flatnonzero(seen), centres[seen[centres]])
-            patches, recall = find_patches(self._points(v), self.labels[seen], n_within, n_between, method, centres=at)
-            found.append(patches.spread(seen, centres))
+            points, classes = self._points(v), self.labels[seen]
+            *tables, recall = find_neighbours(points, classes, n_within, n_between, method, centres=at)
+            found.append(Patches(*tables).spread(seen, centres))
             recalls.append(recall)
         return replace(self, patches=found, centres=centres, neighbour_recall=min(recalls))
 

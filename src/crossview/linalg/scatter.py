@@ -24,7 +24,7 @@ import numpy as np
 
 from crossview._backend import add_cross_product, chunks, cross_product, like, scale_rows, to_numpy, zeros
 from crossview._types import Array, Indices, Mask, Rows
-from crossview.graphs.patches import Edges
+from crossview.linalg.patches import Edges
 
 
 def patch_scatter(

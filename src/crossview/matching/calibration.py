@@ -13,9 +13,9 @@ from sklearn.utils import get_tags
 from crossview._backend import to_numpy
 from crossview._transformer import map_view
 from crossview._types import Array, Indices, Labels
-from crossview.distances import distances_in_chunks
 from crossview.metrics.scoring import hide, leave_out
 from crossview.model_selection.splits import folds, matching_folds
+from crossview.neighbours.distances import distances_in_chunks
 from crossview.views import Views
 
 _MAX_PROBES = 2_000  # that a temperature is estimated on

@@ -29,7 +29,6 @@ from crossview._validation import (
     check_lazy,
     check_same_kind,
 )
-from crossview.graphs.approximate import load_faiss
 from crossview.matching import stored
 from crossview.matching.calibration import (
     choose_probes,
@@ -43,6 +42,7 @@ from crossview.matching.identification import LEAST_ERRORS, supported
 from crossview.matching.probes import OneViewInput, labelled_samples, latent_samples
 from crossview.metrics.curves import largest_threshold
 from crossview.model_selection.search import EmbeddingSearchCV
+from crossview.neighbours.inverted_file import load_faiss
 from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]

@@ -18,10 +18,10 @@ from sklearn.utils import column_or_1d
 from crossview._backend import is_tensor, to_numpy
 from crossview._progress import report, reporting
 from crossview._types import Array, Indices, Labels, Mask, Rows
-from crossview.distances import nearest
-from crossview.graphs.approximate import is_installed
-from crossview.recognition.arrays import GrowingArray, batches
-from crossview.recognition.engines import ApproximateSearch, ExactSearch, TensorSearch
+from crossview.neighbours.arrays import GrowingArray, chunks
+from crossview.neighbours.distances import nearest
+from crossview.neighbours.engines import ApproximateSearch, ExactSearch, TensorSearch
+from crossview.neighbours.inverted_file import is_installed
 
 _MIN_INDEXED = (
     200_000  # samples for which "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
@@ -289,7 +289,7 @@ class _Codes:
         if len(self._numbers) > len(self.names):  # of an extension that was given up
             found._numbers = {name: code for code, name in enumerate(self.names.tolist())}
         numbers = found._numbers
-        for rows in batches(len(labels), _CHUNK):
+        for rows in chunks(len(labels), 1, most=_CHUNK):
             some = labels[rows]
             codes = np.array([numbers.setdefault(label, len(numbers)) for label in some.tolist()], dtype=np.int32)
             new = np.flatnonzero(codes >= len(found.names))

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 
 from crossview._types import Array, Indices, Labels, Mask
-from crossview.distances import distances_in_chunks
 from crossview.metrics.curves import count_pairs, false_negative_rate, place_of_class, rank_classes
 from crossview.metrics.scoring import hide, leave_out, members_by_class, one_shot_scores, probe_precision, probe_weights
+from crossview.neighbours.distances import distances_in_chunks
 
 Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from crossview._schema import Sizes
-from crossview.graphs.approximate import check_state
 from crossview.model_selection.stored import embedding
-from crossview.recognition.arrays import batches
-from crossview.recognition.engines import MOST_LISTS
+from crossview.neighbours.arrays import chunks
+from crossview.neighbours.engines import MOST_LISTS
+from crossview.neighbours.inverted_file import check_state
 
 __all__ = ["embedding", "ids", "index", "labels", "views"]
 
@@ -32,7 +32,7 @@ def views(value: Any, sizes: Sizes) -> bool:
     if not labels(value, sizes, "U"):
         return False
     hashes = []  # which take less memory than pairs; those of different pairs are never the same in practice
-    for part in batches(len(value), 1 << 16):
+    for part in chunks(len(value), 64):
         names = value[part].tolist()
         if not set(sizes["names"]).issuperset(names):
             return False

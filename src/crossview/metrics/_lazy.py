@@ -12,8 +12,8 @@ from dask.delayed import delayed
 from crossview._backend.dask import Blocks, keep
 from crossview._types import Array
 from crossview._validation import code_labels
-from crossview.graphs.candidates import Nearest, Points, nearest_candidates
 from crossview.linalg.lazy import LazySamples, NumberedSamples
+from crossview.neighbours.blocks import Nearest, Points, nearest_candidates
 from crossview.views import Views
 
 

@@ -7,8 +7,8 @@ from sklearn.utils import check_array
 from crossview._backend import is_tensor, to_numpy
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_same_kind, has_label
-from crossview.distances import class_distances_in_chunks, distances_in_chunks
 from crossview.metrics.scoring import members_by_class, probe_precision
+from crossview.neighbours.distances import class_distances_in_chunks, distances_in_chunks
 
 _CLEAR = 1e-9  # relative
 _ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29

@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from crossview._backend import concatenate, is_tensor, to_numpy
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview._validation import label_array
-from crossview.distances import comparable, nearest_tensors
+from crossview.neighbours.distances import centre_and_scale
+from crossview.neighbours.engines import nearest_tensors
 from crossview.views import ViewInput, Views
 
 ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]
@@ -99,7 +100,7 @@ def score_probes(
         yield from _hits_of_tensors(found, concatenate(*present), metric)
         return
     # Searches for parameters score samples of moderate number, for which the CPU will do.
-    X = np.concatenate(comparable([to_numpy(one) for one in present], metric)[0])
+    X = np.concatenate(centre_and_scale([to_numpy(one) for one in present], metric)[0])
     dimensions = X.shape[1:] if dimensions is None else dimensions
     for lookup in found:
         # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.

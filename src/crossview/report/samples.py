@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview.datasets import Dataset
-from crossview.distances import distances_in_chunks, nearest
 from crossview.experiments.cells import Cell, decoded
 from crossview.experiments.outliers import permute_labels
 from crossview.experiments.plans import Place
 from crossview.experiments.tasks import drawn_samples, spread_out
 from crossview.model_selection.committee import Committee
 from crossview.model_selection.tuning import standard_pipeline
+from crossview.neighbours.distances import distances_in_chunks, nearest
 from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
 from crossview.report.results import Results
 from crossview.views import Views

@@ -1,4 +1,4 @@
-"""Arrays that are extended at the end, and batches of rows."""
+"""Arrays that are extended at the end, and slices of rows that fit into memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_CHUNK = 1 << 22  # numbers held at a time: 32 MB as float64
+
+
+def chunks(n: int, width: int, *, limit: int | None = None, least: int = 1, most: int | None = None) -> Iterator[slice]:
+    """Slices of n rows, `least` to `most` at a time, that hold up to `limit` numbers if each row holds `width`."""
+    step = max(least, min(most or n, (limit or _CHUNK) // max(width, 1)))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 class GrowingArray:
@@ -38,8 +46,3 @@ class GrowingArray:
             buffer[:held] = self.values
         buffer[held:size] = rows
         return GrowingArray(buffer[:size], buffer)
-
-
-def batches(n: int, size: int) -> Iterator[slice]:
-    """Slices of up to `size` of n rows."""
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))

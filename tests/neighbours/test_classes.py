@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossview.graphs import neighbours
-from crossview.graphs.neighbours import class_neighbours
+from crossview.neighbours import arrays, classes
+from crossview.neighbours.classes import class_neighbours
 
 
 def literal(X, y, n_within, n_between):
@@ -24,8 +24,8 @@ ROUTES = {
     "all distances": {},
     "one search": {"_DENSE_BELOW": 0},
     "search per class": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 2},
-    "small chunks": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 4, "_TABLE_ENTRIES": 32},
-    "all distances in small chunks": {"_TABLE_ENTRIES": 32},
+    "small chunks": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 4, "_BATCH_WITHIN": 3, "_CHUNK": 128},
+    "all distances in small chunks": {"_DENSE_BELOW": 40, "_BATCH_WITHIN": 3, "_CHUNK": 32},
 }
 
 
@@ -54,7 +54,7 @@ def test_equals_the_literal_search(route, seed, m, D, n_classes, n_within, n_bet
     y = rng.integers(0, n_classes, size=m)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ROUTES[route].items():
-            patch.setattr(neighbours, name, value)
+            patch.setattr(arrays if name == "_CHUNK" else classes, name, value)
         found = class_neighbours(X, y, n_within, n_between)
     for table, expected in zip(found, literal(X, y, n_within, n_between), strict=True):
         np.testing.assert_array_equal(table, expected[:, : table.shape[1]])
@@ -80,15 +80,19 @@ def test_all_distances_are_computed_for_tied_rows_only(monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 5))
     y = rng.integers(0, 100, size=2000)
-    asked = []
-    original = neighbours._squared_distances
-    monkeypatch.setattr(neighbours, "_squared_distances", lambda A, B: asked.append(len(A)) or original(A, B))
-    class_neighbours(X, y, 1, 5)
-    assert not asked
+    asked, original = [], classes._Search._exact
+
+    def exact(self, rows, k, *, same):
+        asked.append(len(rows))
+        return original(self, rows, k, same=same)
+
+    monkeypatch.setattr(classes._Search, "_exact", exact)
+    class_neighbours(X, y, 0, 5)
+    assert not sum(asked)
     X[3] *= 1e9
-    class_neighbours(X, y, 1, 5)
+    class_neighbours(X, y, 0, 5)
     assert sum(asked) < 5, "an outlier ties nobody but itself"
     X[7] = X[1999] = X[0] + 1e-3
     y[[0, 7, 1999]] = 0, 1, 2
-    class_neighbours(X, y, 1, 5)
+    class_neighbours(X, y, 0, 5)
     assert 0 < sum(asked) < 100

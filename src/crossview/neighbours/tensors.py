@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from crossview.neighbours.arrays import chunks
+
 _SMALL_CLASS = 64  # classes up to this size are searched by computing all distances
 _TILE_BYTES = {"cuda": 1 << 31, "cpu": 1 << 28}  # memory for a tile of scores, unless little memory is free
 _TILE_ROWS = 1 << 15
@@ -32,7 +34,7 @@ _FLOOR = -1e38  # score of what is not eligible; finite, as the mantissa may hol
 def class_neighbours(
     X: Tensor, classes: Tensor, n_within: int, n_between: int, *, centres: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Nearest samples of the same class and of other classes, as `crossview.graphs.neighbours.class_neighbours`.
+    """Nearest samples of the same class and of other classes, as `crossview.neighbours.classes.class_neighbours`.
 
     X is (m, D), `classes` (m,) with codes from 0. If `centres` is given, only the neighbours of these samples are
     returned. Returns two int64 tensors on the device of X, (len(centres), n_within) and (len(centres), n_between).
@@ -64,8 +66,7 @@ def class_neighbours(
 def nearest(queries: Tensor, gallery: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Squared distances and indices of the k nearest gallery samples of each query, nearest first.
 
-    Ties go to the lower index. k is capped at the size of the gallery. Distances are float64, indices int64, both
-    (len(queries), k).
+    Ties go to the lower index. k is capped at the size of the gallery. Both tables are (len(queries), k).
 
     Examples
     --------
@@ -102,9 +103,13 @@ class _Samples:
         sizes = torch.unique_consecutive(codes, return_counts=True)[1]
         stops = sizes.cumsum(0)
         starts = (stops - sizes).repeat_interleave(sizes)
-        rounded = torch.zeros(m, _padded_width(X), dtype=_low_precision(X), device=X.device)
+        # With a lower setting, products of float32 may be less precise than the certificate assumes.
+        single = torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
+        kernels = _kernels(X.device)
+        width = D if kernels is None else kernels.padded_width(D)
+        rounded = torch.zeros(m, width, dtype=torch.float16 if X.is_cuda else single, device=X.device)
         norms, errors = (torch.empty(m, dtype=torch.float64, device=X.device) for _ in range(2))
-        for rows in _chunks(m, 32 * D, X.device):
+        for rows in chunks(m, 32 * D, limit=_tile_bytes(X.device)):
             exact = (X[ids[rows]].double() - centre) * scale
             low = exact.to(rounded.dtype)
             rounded[rows, :D] = low
@@ -147,7 +152,7 @@ def _within(samples: _Samples, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
     sizes = (samples.stops - samples.starts)[rows]
     n_small = int((sizes <= _SMALL_CLASS).sum())
     found = []
-    for chunk in _chunks(n_small, 100 * _SMALL_CLASS, rows.device):
+    for chunk in chunks(n_small, 100 * _SMALL_CLASS, limit=_tile_bytes(rows.device)):
         r = rows[chunk]
         columns = samples.starts[r, None] + torch.arange(int(sizes[chunk][-1]), device=r.device)
         eligible = (columns < samples.stops[r, None]) & (columns != r[:, None])
@@ -167,7 +172,10 @@ def _search(X: _Samples, Y: _Samples, rows: Tensor, k: int, *, same: bool = Fals
     thresholds = torch.empty(len(rows), dtype=torch.float32, device=rows.device)
     certified = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     left = torch.arange(len(rows), device=rows.device)
-    for propose in _proposers(rows.device):
+    proposers: list[Callable[..., _Tiles]] = [_tiles_of_products]
+    if _kernels(rows.device) is not None:
+        proposers = [_tiles_of_maxima, partial(_tiles_of_maxima, refinement=8)]
+    for propose in proposers:  # each for the rows that the one before leaves uncertified
         for tile, columns, scores, rest in propose(X, Y, rows[left], 2 * k + 18, same=same):
             t, r = left[tile], rows[left[tile]]
             distances[t], ids[t] = d, _ = _ranked(X, Y, r, columns, scores > 0.5 * _FLOOR, k)
@@ -194,16 +202,9 @@ def _threshold(X: _Samples, Y: _Samples, rows: Tensor, squared_distances: Tensor
 _Tiles = Iterator[tuple[slice, Tensor, Tensor, Tensor]]
 
 
-def _proposers(device: torch.device) -> list[Callable[..., _Tiles]]:
-    """Searches for candidates, each for the rows that the one before leaves uncertified."""
-    if _kernels(device) is None:
-        return [_tiles_of_products]
-    return [_tiles_of_maxima, partial(_tiles_of_maxima, refinement=8)]
-
-
 def _tiles_of_products(X: _Samples, Y: _Samples, rows: Tensor, n_candidates: int, *, same: bool) -> _Tiles:
     """Candidates from all scores of some rows at a time."""
-    for tile in _chunks(len(rows), 8 * len(Y.ids), rows.device, _TILE_ROWS):
+    for tile in chunks(len(rows), 8 * len(Y.ids), limit=_tile_bytes(rows.device), most=_TILE_ROWS):
         start, S = _scores(X, Y, rows[tile], same=same)
         scores, columns = _largest(S, n_candidates)
         yield tile, columns + start, scores, _rest(scores, S)
@@ -248,7 +249,7 @@ def _tiles_of_maxima(
 
 
 def _blocks(X: _Samples, Y: _Samples, rows: Tensor, *, same: bool) -> Tensor:
-    """Columns to search for blocks of rows, which ascend, as `crossview.graphs._triton.group_maxima` takes them.
+    """Columns to search for blocks of rows, which ascend, as `crossview.neighbours._triton.group_maxima` takes them.
 
     If all rows of a block are of one class, a search in this class need only check for the rows themselves, and a
     search in other classes skips it.
@@ -317,7 +318,7 @@ def _exhaustive(
 ) -> tuple[Tensor, Tensor]:
     """Nearest of all samples whose scores reach the thresholds."""
     distances, ids = _empty_tables(len(rows), k, rows.device)
-    for tile in _chunks(len(rows), 8 * len(Y.ids), rows.device):
+    for tile in chunks(len(rows), 8 * len(Y.ids), limit=_tile_bytes(rows.device)):
         start, S = _scores(X, Y, rows[tile], same=same)
         reached = thresholds[tile, None] <= S
         ends = reached.sum(1).cumsum(0)
@@ -366,7 +367,7 @@ def _squared_distances(X: _Samples, Y: _Samples, rows: Tensor, ids: Tensor) -> T
         found: Tensor = kernels.squared_distances(X.X, Y.X, x, ids)
         return found
     d = torch.empty(ids.shape, dtype=torch.float64, device=ids.device)
-    for chunk in _chunks(len(d), 24 * ids.shape[1] * X.X.shape[1], ids.device):
+    for chunk in chunks(len(d), 24 * ids.shape[1] * X.X.shape[1], limit=_tile_bytes(ids.device)):
         difference = Y.X[ids[chunk]].double() - X.X[x[chunk], None].double()
         # The order of summation must not depend on the alignment of a row, or equal samples would differ.
         d[chunk] = pad(difference, (0, -difference.shape[-1] % 8)).square().sum(-1)
@@ -387,32 +388,13 @@ def _tile_bytes(device: torch.device) -> int:
     return min(limit, (torch.cuda.mem_get_info(device)[0] + reserved - allocated) // 8)
 
 
-def _chunks(n: int, row_bytes: int, device: torch.device, max_rows: int = 1 << 20) -> Iterator[slice]:
-    """Slices of rows that fit into the memory for a tile."""
-    step = max(1, min(max_rows, _tile_bytes(device) // row_bytes))
-    for a in range(0, n, step):
-        yield slice(a, min(a + step, n))
-
-
-def _low_precision(X: Tensor) -> torch.dtype:
-    if X.is_cuda:
-        return torch.float16
-    # With a lower setting, products of float32 may be less precise than the certificate assumes.
-    return torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
-
-
-def _padded_width(X: Tensor) -> int:
-    kernels = _kernels(X.device)
-    return X.shape[1] if kernels is None else int(kernels.padded_width(X.shape[1]))
-
-
 @cache
 def _kernels(device: torch.device) -> ModuleType | None:
     """The kernels for a GPU, where Triton is installed."""
     if device.type != "cuda":
         return None
     try:
-        from crossview.graphs import _triton
+        from crossview.neighbours import _triton
     except ImportError:
         return None
     return _triton

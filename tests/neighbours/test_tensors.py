@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from crossview.graphs import _torch_neighbours as neighbours  # noqa: E402
-from crossview.graphs._torch_neighbours import class_neighbours, nearest  # noqa: E402
+from crossview.neighbours import tensors as neighbours  # noqa: E402
+from crossview.neighbours.tensors import class_neighbours, nearest  # noqa: E402
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 ROUTES = {

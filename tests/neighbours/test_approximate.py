@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import crossview as cv
-from crossview.graphs import approximate, neighbours
-from crossview.graphs.neighbours import class_neighbours, neighbour_recall
+from crossview.neighbours import arrays, classes, inverted_file
+from crossview.neighbours.classes import class_neighbours, neighbour_recall
+from crossview.neighbours.inverted_file import InvertedFile
 
 faiss = pytest.importorskip("faiss")
 RNG = np.random.default_rng(0)
@@ -35,10 +36,10 @@ def share(found, expected):
 @pytest.fixture(autouse=True)
 def many_lists(monkeypatch):
     """Small data make up many lists, and are not searched exactly."""
-    monkeypatch.setattr(approximate, "_LIST_SIZE", 16)
-    monkeypatch.setattr(approximate, "_CHUNK_ROWS", 300)
-    monkeypatch.setattr(neighbours, "_EXACT_BELOW", 0)
-    monkeypatch.setattr(neighbours, "_DENSE_BELOW", 0)
+    monkeypatch.setattr(inverted_file, "_LIST_SIZE", 16)
+    monkeypatch.setattr(arrays, "_CHUNK", 1 << 13)
+    monkeypatch.setattr(classes, "_EXACT_BELOW", 0)
+    monkeypatch.setattr(classes, "_DENSE_BELOW", 0)
 
 
 @pytest.fixture
@@ -51,24 +52,21 @@ def no_faiss(monkeypatch):
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", fail)
-    monkeypatch.setattr(approximate, "find_spec", lambda _: None)
+    monkeypatch.setattr(inverted_file, "find_spec", lambda _: None)
 
 
-def test_index_finds_nearly_all_neighbours_and_their_distances():
+def test_index_finds_nearly_all_neighbours():
     X, _ = clustered([40] * 50)
-    index = approximate.InvertedFile.build(X)
+    index = InvertedFile.build(X)
     assert len(index) == 2000
     assert len(index.centroids) == 125
-    ids, distances = index.search(X[:200], 10, n_probes=32)
-    assert share(ids, nearest(X[:200], X, 10)) > 0.98
-    np.testing.assert_allclose(distances, np.square(X[:200, None] - X[ids]).sum(axis=-1), rtol=2e-3, atol=1e-4)
-    assert (np.diff(distances, axis=1) >= 0).all()
+    assert share(index.search(X[:200], 10, n_probes=32), nearest(X[:200], X, 10)) > 0.98
 
 
 def test_more_lists_find_more_and_all_lists_find_all():
     X = RNG.normal(size=(2000, 12))
-    index = approximate.InvertedFile.build(X)
-    recalls = [share(index.search(X[:200], 10, n_probes=n)[0], nearest(X[:200], X, 10)) for n in (1, 8, 10_000)]
+    index = InvertedFile.build(X)
+    recalls = [share(index.search(X[:200], 10, n_probes=n), nearest(X[:200], X, 10)) for n in (1, 8, 10_000)]
     assert recalls[0] < recalls[1] < recalls[2]
     assert recalls[2] > 0.999  # in half precision, the last two of ten may change places
 
@@ -76,11 +74,11 @@ def test_more_lists_find_more_and_all_lists_find_all():
 def test_index_restricted_to_samples_or_to_all_others():
     y = np.repeat([0, 1], [1500, 500])
     X = RNG.normal(size=(2000, 6)) + 8.0 * y[:, None]  # the nearest lists of either class hold none of the other
-    index = approximate.InvertedFile.build(X)
+    index = InvertedFile.build(X)
     part = slice(0, 1500)
     for restriction, allowed in (({"inside": part}, part), ({"outside": part}, slice(1500, 2000))):
         for queries in (X[:100], X[-100:]):
-            ids, _ = index.search(queries, 5, n_probes=16, **restriction)
+            ids = index.search(queries, 5, n_probes=16, **restriction)
             assert np.isin(ids, np.arange(2000)[allowed]).all()
             assert share(ids, nearest(queries, X, 5, allowed)) > 0.95
 
@@ -88,38 +86,35 @@ def test_index_restricted_to_samples_or_to_all_others():
 def test_distances_keep_their_precision_with_outliers_and_tight_clusters():
     X = np.repeat(RNG.normal(size=(50, 6)), 40, axis=0) + 1e-4 * RNG.normal(size=(2000, 6))
     X[0] = 1e5
-    index = approximate.InvertedFile.build(X)
-    assert share(index.search(X[1:200], 10)[0], nearest(X[1:200], X, 10)) > 0.95
+    index = InvertedFile.build(X)
+    assert share(index.search(X[1:200], 10), nearest(X[1:200], X, 10)) > 0.95
 
 
 def test_too_few_samples_are_padded():
-    index = approximate.InvertedFile.build(RNG.normal(size=(3, 2)))
-    ids, distances = index.search(np.zeros((1, 2)), 5)
-    assert sorted(ids[0]) == [-1, -1, 0, 1, 2]
-    assert np.isinf(distances[0, 3:]).all()
+    index = InvertedFile.build(RNG.normal(size=(3, 2)))
+    assert sorted(index.search(np.zeros((1, 2)), 5)[0]) == [-1, -1, 0, 1, 2]
 
 
 def test_added_samples_are_found_and_the_others_stay():
     X, _ = clustered([40] * 50)
-    index = approximate.InvertedFile.build(X[:1500])
+    index = InvertedFile.build(X[:1500])
     for start in range(1500, 2000, 100):
         index.add(X[start : start + 100])
     assert len(index) == len(index.lists) == 2000
-    assert share(index.search(X[:200], 10, n_probes=32)[0], nearest(X[:200], X, 10)) > 0.98
-    np.testing.assert_array_equal(index.search(X[1900:], 1)[0][:, 0], np.arange(1900, 2000))
+    assert share(index.search(X[:200], 10, n_probes=32), nearest(X[:200], X, 10)) > 0.98
+    np.testing.assert_array_equal(index.search(X[1900:], 1)[:, 0], np.arange(1900, 2000))
 
 
 def test_index_survives_as_plain_arrays():
     X, _ = clustered([40] * 20)
-    index = approximate.InvertedFile.build(X)
+    index = InvertedFile.build(X)
     index.add(X[:5] + 0.01)
     stored = {name: np.array(value) for name, value in index.state.items()}
     assert {value.dtype.name for value in stored.values()} == {"float32", "float64", "int32"}
-    restored = approximate.InvertedFile.from_state(stored, np.vstack([X, X[:5] + 0.01]))
-    for found, expected in zip(restored.search(X, 7), index.search(X, 7), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    restored = InvertedFile.from_state(stored, np.vstack([X, X[:5] + 0.01]))
+    np.testing.assert_array_equal(restored.search(X, 7), index.search(X, 7))
     restored.add(X[:1] + 9.0)
-    assert restored.search(X[:1] + 9.0, 1)[0] == 805
+    assert restored.search(X[:1] + 9.0, 1) == 805
 
 
 @pytest.mark.parametrize(
@@ -139,9 +134,9 @@ def test_index_survives_as_plain_arrays():
 )
 def test_forged_arrays_are_refused(name, value, match):
     X, _ = clustered([40] * 20)
-    state = approximate.InvertedFile.build(X).state | {name: value}
+    state = InvertedFile.build(X).state | {name: value}
     with pytest.raises(ValueError, match=match):
-        approximate.InvertedFile.from_state(state, X)
+        InvertedFile.from_state(state, X)
 
 
 @pytest.mark.parametrize("factor", [1e-100, 1e100])
@@ -149,8 +144,8 @@ def test_forged_arrays_are_refused(name, value, match):
 def test_index_works_at_any_scale_and_far_from_zero(factor, offset):
     X, _ = clustered([40] * 20)
     expected = nearest(X[:100], X, 5)
-    index = approximate.InvertedFile.build((X + offset) * factor)
-    assert share(index.search((X[:100] + offset) * factor, 5, n_probes=32)[0], expected) > 0.98
+    index = InvertedFile.build((X + offset) * factor)
+    assert share(index.search((X[:100] + offset) * factor, 5, n_probes=32), expected) > 0.98
 
 
 CLASSES = {
@@ -167,7 +162,7 @@ CLASSES = {
 def test_approximate_tables_have_nearly_all_neighbours(sizes):
     X, y = clustered(sizes)
     exact = class_neighbours(X, y, 3, 15)
-    found = class_neighbours(X, y, 3, 15, method="approximate")
+    found = class_neighbours(X, y, 3, 15, approximate=True)
     for table, expected in zip(found, exact, strict=True):
         assert table.shape == expected.shape
         np.testing.assert_array_equal(table >= 0, expected >= 0)
@@ -179,7 +174,7 @@ def test_approximate_tables_have_nearly_all_neighbours(sizes):
 
 def test_neighbours_are_of_the_right_class_and_not_the_sample_itself():
     X, y = clustered(CLASSES["mixed"])
-    within, between = class_neighbours(X, y, 3, 15, method="approximate")
+    within, between = class_neighbours(X, y, 3, 15, approximate=True)
     rows = np.arange(len(y))[:, None]
     assert (y[within] == y[:, None])[within >= 0].all()
     assert (within != rows).all()
@@ -188,32 +183,32 @@ def test_neighbours_are_of_the_right_class_and_not_the_sample_itself():
 
 
 def test_all_lists_give_the_exact_tables_with_ties(monkeypatch):
-    monkeypatch.setattr(approximate, "N_PROBES", 1 << 20)
+    monkeypatch.setattr(inverted_file, "N_PROBES", 1 << 20)
     X = RNG.integers(0, 5, size=(900, 3)).astype(float)  # many ties, fewer than candidates
     X[:, 2] += RNG.normal(size=900)
     X[450:] = X[:450]  # every sample twice
     y = np.concatenate([np.arange(450) % 9, (np.arange(450) + 1) % 9])
     for table, expected in zip(
-        class_neighbours(X, y, 4, 6, method="approximate"), class_neighbours(X, y, 4, 6), strict=True
+        class_neighbours(X, y, 4, 6, approximate=True), class_neighbours(X, y, 4, 6), strict=True
     ):
         np.testing.assert_array_equal(table, expected)
 
 
-@pytest.mark.parametrize("method", ["exact", "approximate"])
+@pytest.mark.parametrize("approximate", [False, True])
 @pytest.mark.parametrize("sizes", CLASSES.values(), ids=CLASSES)
-def test_centres_get_the_rows_that_all_samples_would(method, sizes):
+def test_centres_get_the_rows_that_all_samples_would(approximate, sizes):
     X, y = clustered(sizes)
     centres = RNG.permutation(len(y))[:150]
     for some, everything in zip(
-        class_neighbours(X, y, 3, 7, centres=centres, method=method),
-        class_neighbours(X, y, 3, 7, method=method),
+        class_neighbours(X, y, 3, 7, centres=centres, approximate=approximate),
+        class_neighbours(X, y, 3, 7, approximate=approximate),
         strict=True,
     ):
         np.testing.assert_array_equal(some, everything[centres])
 
 
 def test_centres_of_few_samples(monkeypatch):
-    monkeypatch.setattr(neighbours, "_DENSE_BELOW", 512)
+    monkeypatch.setattr(classes, "_DENSE_BELOW", 512)
     X, y = clustered([5] * 10)
     centres = np.array([7, 3, 40])
     for some, everything in zip(
@@ -225,12 +220,12 @@ def test_centres_of_few_samples(monkeypatch):
 def test_more_lists_are_searched_until_recall_suffices(monkeypatch):
     X = RNG.normal(size=(3000, 12))  # without clusters: a few lists hold few neighbours
     y = RNG.integers(0, 300, size=3000)
-    monkeypatch.setattr(approximate, "N_PROBES", 1)
-    assert 0.85 < neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, method="approximate")) < 1.0
-    monkeypatch.setattr(neighbours, "_EXACT_SHARE", 0.1)
-    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, method="approximate")) == 1.0
-    monkeypatch.setattr(neighbours, "_ENOUGH", 0.0)
-    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, method="approximate")) < 0.7
+    monkeypatch.setattr(inverted_file, "N_PROBES", 1)
+    assert 0.85 < neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) < 1.0
+    monkeypatch.setattr(classes, "_EXACT_SHARE", 0.1)
+    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) == 1.0
+    monkeypatch.setattr(classes, "_ENOUGH", 0.0)
+    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) < 0.7
 
 
 def test_recall_counts_missing_neighbours():
@@ -243,26 +238,26 @@ def test_recall_counts_missing_neighbours():
 
 
 def test_neighbours_at_the_same_distance_are_as_good(monkeypatch):
-    monkeypatch.setattr(neighbours, "_EXACT_SHARE", 2.0)
+    monkeypatch.setattr(classes, "_EXACT_SHARE", 2.0)
     X, y = np.repeat(RNG.normal(size=(10, 6)), 300, axis=0), np.arange(3000) % 7
-    found = class_neighbours(X, y, 3, 15, method="approximate")
+    found = class_neighbours(X, y, 3, 15, approximate=True)
     assert (found[1] != class_neighbours(X, y, 3, 15)[1]).any()
     assert neighbour_recall(X, y, *found) == 1.0
 
 
 def test_auto_is_exact_for_few_samples_and_without_faiss(monkeypatch):
-    assert neighbours.resolve("auto", 29_999, 29_999) == "exact"
-    assert neighbours.resolve("auto", 30_000, 30_000) == "approximate"
-    assert neighbours.resolve("auto", 1_000_000, 899) == "exact"  # an index would take longer to build
-    assert neighbours.resolve("auto", 1_000_000, 900) == "approximate"
-    monkeypatch.setattr(approximate, "find_spec", lambda _: None)
-    assert neighbours.resolve("auto", 10**9, 10**9) == "exact"
+    assert not classes.is_approximate("auto", 29_999, 29_999)
+    assert classes.is_approximate("auto", 30_000, 30_000)
+    assert not classes.is_approximate("auto", 1_000_000, 899)  # an index would take longer to build
+    assert classes.is_approximate("auto", 1_000_000, 900)
+    monkeypatch.setattr(inverted_file, "find_spec", lambda _: None)
+    assert not classes.is_approximate("auto", 10**9, 10**9)
 
 
 def test_missing_library_names_the_extra(no_faiss):
     X, y = clustered([20] * 20)
     with pytest.raises(ImportError, match=r"need faiss.*crossview\[approximate\]"):
-        class_neighbours(X, y, 1, 2, method="approximate")
+        classes.check_neighbours("approximate")
     for cls in (cv.MvHE, cv.KMvHE, cv.DLA, cv.MvDLA, cv.LPP):
         with pytest.raises(ImportError, match=r"crossview\[approximate\]"):
             cls(neighbours="approximate").fit([X, X], y)

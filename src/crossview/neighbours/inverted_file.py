@@ -9,9 +9,9 @@ a stored index never makes faiss parse foreign bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
-from threading import RLock
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossview._types import Array, Indices
+from crossview.neighbours.arrays import GrowingArray, chunks
 
 N_PROBES = 64
 """Lists that a search visits by default."""
@@ -29,7 +30,6 @@ _TRAINING_SAMPLES = 16  # per list: more, or more iterations, hardly improve the
 _ITERATIONS = 3  # of k-means
 _ORDINARY = 0.99  # share of the samples whose coordinates are 1 at most; others are outliers
 _FAR = 1e4  # coordinates of outliers are cut off here, so that they fit into half precision
-_CHUNK_ROWS = 1 << 16  # rows converted to single precision at a time
 
 
 def is_installed() -> bool:
@@ -58,22 +58,15 @@ class InvertedFile:
 
     Samples are numbered from 0 in the order in which they are added; threads may search meanwhile. Inside, they are in
     half precision, relative to the centroids: distances are good enough to propose candidates, not to order close ones.
-
-    Parameters
-    ----------
-    centroids : array of shape (n_lists, D)
-        Centroids, in the coordinates of the index.
-    origin : array of shape (D,)
-        Subtracted from every sample.
-    scale : float
-        Every sample is divided by it.
+    `origin`, (D,), is subtracted from every sample, which is then divided by `scale`. These are the coordinates of the
+    centroids, (n_lists, D).
 
     Examples
     --------
     >>> import numpy as np
     >>> index = InvertedFile.build(np.arange(1000.0)[:, None])
     >>> index.add(np.array([[5.2]]))
-    >>> index.search(np.array([[5.0]]), 3)[0].tolist()
+    >>> index.search(np.array([[5.0]]), 3).tolist()
     [[5, 1000, 6]]
     """
 
@@ -82,9 +75,9 @@ class InvertedFile:
         self.centroids = np.ascontiguousarray(centroids, dtype=np.float32)
         self.origin = np.asarray(origin, dtype=np.float64)
         self.scale = float(scale)
-        self._lock = RLock()
+        self._lock = Lock()
         n_lists, D = self.centroids.shape
-        self._parts: list[Indices] = []
+        self._lists = GrowingArray(np.empty(0, dtype=np.int32))
         self._sizes = np.zeros(n_lists, dtype=np.int64)
         self._quantiser = faiss.IndexFlatL2(D)
         self._quantiser.add(self.centroids)
@@ -94,25 +87,23 @@ class InvertedFile:
         self._index.is_trained = True
 
     @classmethod
-    def build(cls, X: Array, *, random_state: int = 0) -> InvertedFile:
+    def build(cls, X: Array) -> InvertedFile:
         """Find centroids by k-means on a sample of the rows of X, and add all rows."""
-        index = cls.train(X, random_state=random_state)
+        index = cls.train(X)
         index.add(X)
         return index
 
     @classmethod
-    def train(cls, X: Array, *, random_state: int = 0) -> InvertedFile:
+    def train(cls, X: Array) -> InvertedFile:
         """Find centroids by k-means on a sample of the rows of X, without adding them."""
         n_lists = list_count(len(X))
-        rows = np.random.default_rng(random_state).permutation(len(X))[: _TRAINING_SAMPLES * n_lists]
+        rows = np.random.default_rng(0).permutation(len(X))[: _TRAINING_SAMPLES * n_lists]
         sample = X[np.sort(rows)]
         origin = np.median(sample, axis=0)
         sample -= origin
         largest = np.abs(sample).max(axis=1)
         scale = float(np.quantile(largest, _ORDINARY)) or float(largest.max()) or 1.0
-        kmeans = load_faiss().Kmeans(
-            X.shape[1], n_lists, niter=_ITERATIONS, seed=random_state, min_points_per_centroid=1
-        )
+        kmeans = load_faiss().Kmeans(X.shape[1], n_lists, niter=_ITERATIONS, seed=0, min_points_per_centroid=1)
         kmeans.train(np.clip(sample / scale, -_FAR, _FAR).astype(np.float32))
         return cls(kmeans.centroids, origin, scale)
 
@@ -121,43 +112,36 @@ class InvertedFile:
         """Restore an index from its `state` and its samples, without searching for their lists again."""
         check_state(state, X.shape)
         index = cls(state["centroids"], state["origin"], float(state["scale"]))
-        index._add(X, state["lists"])
+        index.add(X, state["lists"])
         return index
 
     @property
     def state(self) -> dict[str, NDArray[Any]]:
         """Plain arrays that, together with the samples, make up the index."""
-        return {
-            "centroids": self.centroids,
-            "origin": self.origin,
-            "scale": np.array(self.scale),
-            "lists": self.lists,
-        }
+        scale = np.array(self.scale)
+        return {"centroids": self.centroids, "origin": self.origin, "scale": scale, "lists": self.lists}
 
     @property
     def lists(self) -> Indices:
         """List of every sample, (m,)."""
-        with self._lock:
-            if len(self._parts) != 1:  # joined when needed, so that many small additions stay cheap
-                self._parts = [np.concatenate([np.empty(0, np.int32), *self._parts])]
-            return self._parts[0]
+        return self._lists.values
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
 
-    def add(self, X: Array) -> None:
-        """Append samples. Centroids stay as they are: build a new index if the samples have become many times more."""
-        self._add(X, None)
+    def add(self, X: Array, lists: Indices | None = None) -> None:
+        """Append samples, to the lists given or to those of the nearest centroids.
 
-    def _add(self, X: Array, lists: Indices | None) -> None:
+        Centroids stay as they are: build a new index if the samples have become many times more.
+        """
         from faiss.contrib.ivf_tools import add_preassigned
 
-        for rows in _chunks(len(X)):
+        for rows in chunks(len(X), X.shape[1]):
             x = self._single(X[rows])
             nearest = self._quantiser.search(x, 1)[1][:, 0] if lists is None else lists[rows].astype(np.int64)
             with self._lock:
                 add_preassigned(self._index, x, nearest)
-                self._parts.append(nearest.astype(np.int32))
+                self._lists = self._lists.extended(nearest.astype(np.int32))
                 self._sizes += np.bincount(nearest, minlength=len(self._sizes))
 
     def search(
@@ -168,21 +152,18 @@ class InvertedFile:
         n_probes: int = N_PROBES,
         inside: slice | None = None,
         outside: slice | None = None,
-    ) -> tuple[Indices, Array]:
-        """Numbers and squared distances of about the k nearest samples, (q, k), nearest first, padded with -1 and inf.
+    ) -> Indices:
+        """Numbers of about the k nearest samples, (q, k), nearest first, padded with -1.
 
         `inside` or `outside` restricts the search to consecutive samples, or to all others. Only lists that hold such
         samples count as probes, so a query surrounded by samples that are left out still reaches the others.
         """
-        ids = np.empty((len(queries), k), dtype=np.intp)
-        distances = np.empty((len(queries), k))
-        for rows in _chunks(len(queries)):
+        found = np.empty((len(queries), k), dtype=np.intp)
+        for rows in chunks(len(queries), queries.shape[1]):
             with self._lock:
                 params = self._parameters(n_probes, inside, outside)
-                distances[rows], ids[rows] = self._index.search(self._single(queries[rows]), k, params=params)
-        distances[ids < 0] = np.inf
-        distances *= self.scale**2
-        return ids, distances
+                found[rows] = self._index.search(self._single(queries[rows]), k, params=params)[1]
+        return found
 
     def _parameters(self, n_probes: int, inside: slice | None, outside: slice | None) -> Any:
         faiss = load_faiss()
@@ -210,8 +191,3 @@ def load_faiss() -> ModuleType:
         raise ImportError("approximate neighbours need faiss: pip install 'crossview[approximate]'.") from error
     module: ModuleType = faiss
     return module
-
-
-def _chunks(n: int) -> Iterator[slice]:
-    for start in range(0, n, _CHUNK_ROWS):
-        yield slice(start, min(start + _CHUNK_ROWS, n))

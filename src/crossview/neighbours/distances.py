@@ -1,0 +1,159 @@
+"""Distances between samples, accurate at any scale, and the nearest of candidates."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import pairwise_distances
+
+from crossview._types import Array, Indices, Labels
+from crossview._validation import check_choice
+from crossview.neighbours.arrays import chunks
+
+SAFE_EXPONENT = 300
+"""Power of 2 up to which squares are accurate."""
+
+_MAX_EXPONENT = 1000  # power of 2 up to which sums are finite
+
+
+def check_metric(metric: str) -> None:
+    """Refuse an unknown distance."""
+    check_choice(metric, "metric", ("euclidean", "cosine"))
+
+
+def centre_and_scale(samples: Sequence[Array], metric: str) -> tuple[list[Array], int]:
+    """Samples whose distances, times 2 to the exponent returned, are those of the given ones and can be computed.
+
+    Distances are differences of squares: far from zero they are lost in rounding, so that samples are centred, and
+    beyond 1e±90 squares overflow or vanish, so that they are scaled by powers of 2, which does not round.
+    """
+    check_metric(metric)
+    if metric == "cosine":  # lengths do not matter
+        exponents = [np.frexp(np.abs(X).max(axis=1, initial=0.0, keepdims=True))[1] for X in samples]
+        if max(np.abs(exponent).max(initial=0) for exponent in exponents) <= SAFE_EXPONENT:
+            return list(samples), 0
+        return [np.ldexp(X, -exponent) for X, exponent in zip(samples, exponents, strict=True)], 0
+    if _exponent(samples) > _MAX_EXPONENT:
+        raise ValueError("the samples are too large for distances between them: divide them by 1e10.")
+    origin = next((X.mean(axis=0) for X in samples if len(X)), 0.0)
+    centred = [X - origin for X in samples]
+    exponent = _exponent(centred)
+    if abs(exponent) <= SAFE_EXPONENT:
+        return centred, 0
+    return [np.ldexp(X, -exponent) for X in centred], exponent
+
+
+def _exponent(samples: Sequence[Array]) -> int:
+    """Power of 2 just above the largest absolute value; 0 if all are 0."""
+    return int(np.frexp(max(max(X.max(initial=0.0), -X.min(initial=0.0)) for X in samples))[1])
+
+
+def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[tuple[slice, Array]]:
+    """Distances of some probes at a time to all of the gallery, (probes, gallery), after the rows of these probes."""
+    (G, P), exponent = centre_and_scale([gallery, probes], metric)
+    for rows in chunks(len(P), len(G)):
+        distances = pairwise_distances(P[rows], G, metric=metric)
+        yield rows, np.ldexp(distances, exponent) if exponent else distances
+
+
+def class_distances_in_chunks(
+    gallery: Array, labels: Labels, probes: Array, metric: str
+) -> tuple[Labels, Iterator[tuple[slice, Array]]]:
+    """The classes, and distances to the nearest sample of each, (probes, classes), in chunks."""
+    order = np.argsort(labels, kind="stable")
+    classes, starts = np.unique(labels[order], return_index=True)
+    blocks = distances_in_chunks(gallery[order], probes, metric)
+    return classes, ((rows, np.minimum.reduceat(distances, starts, axis=1)) for rows, distances in blocks)
+
+
+def pair_distances(samples: Array, probes: Array, columns: Indices, rows: Indices, metric: str) -> Array:
+    """Distances between the samples `columns` and the probes `rows`, pair by pair and coordinate by coordinate.
+
+    The metric may also be ``"sqeuclidean"``.
+    """
+    distances = np.empty(len(rows))
+    for pairs in chunks(len(rows), 2 * samples.shape[1]):
+        distances[pairs] = _distances(samples[columns[pairs]], probes[rows[pairs]], metric)
+    return distances
+
+
+def table_distances(samples: Array, probes: Array, table: Indices, metric: str) -> Array:
+    """As `pair_distances`, between every probe and the samples in its row of a table; infinite where that is -1."""
+    distances = np.full(table.shape, np.inf)
+    for rows in chunks(len(table), 2 * table.shape[1] * samples.shape[1]) if len(samples) else ():
+        distances[rows] = _distances(samples[table[rows]], probes[rows, None], metric)
+    distances[table < 0] = np.inf
+    return distances
+
+
+def _distances(X: Array, Y: Array, metric: str) -> Array:
+    if metric == "cosine":
+        cosines: Array = np.einsum("...k,...k->...", unit_rows(X), unit_rows(Y))
+        return np.clip(1.0 - cosines, 0.0, 2.0)
+    Z = X - Y
+    distances: Array = np.einsum("...k,...k->...", Z, Z)
+    return np.sqrt(distances, out=distances) if metric == "euclidean" else distances
+
+
+def unit_rows(X: Array) -> Array:
+    """Rows scaled to unit length, however small or large they are; zero stays zero."""
+    largest = np.abs(X).max(axis=-1, keepdims=True)
+    scaled: Array = X / np.where(largest, largest, 1.0)
+    lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
+    return scaled / np.where(lengths, lengths, 1.0)
+
+
+def propose(
+    tiles: Iterable[tuple[slice, Array]], k: int, margin: Callable[[Any], Any]
+) -> tuple[Indices, Indices, Array]:
+    """Rows and columns of the keys that may be among the k smallest of their row, and these keys.
+
+    Keys come in tiles, after the columns they are for; what is not eligible has a key of infinity. ``margin(b)`` is
+    twice the rounding error of keys up to b.
+    """
+    bound, found = np.inf, []
+    for tile, keys in tiles:
+        bound = np.minimum(bound, _upper_bound(keys, k))
+        limit = np.minimum(bound + margin(bound), np.finfo(np.float64).max)
+        places = np.flatnonzero(keys <= limit[:, None])  # several times as fast as np.nonzero
+        rows, columns = np.divmod(places, keys.shape[1])
+        found.append((rows, columns + tile.start, keys.take(places)))
+    rows, columns, keys = (np.concatenate(part) for part in zip(*found, strict=True))
+    kept = keys <= limit[rows]
+    return rows[kept], columns[kept], keys[kept]
+
+
+def _upper_bound(keys: Array, k: int) -> Any:
+    """A bound on the k-th smallest key of every row: the k-th smallest of the minima of k groups or more."""
+    n = keys.shape[1]
+    if n < k:
+        return np.inf
+    starts = np.arange(0, n, max(1, min(64, n // (4 * k))))
+    return np.partition(np.minimum.reduceat(keys, starts, axis=1), k - 1, axis=1)[:, k - 1]
+
+
+def rank_pairs(rows: Indices, ids: Indices, distances: Array, n_rows: int, k: int) -> tuple[Array, Indices]:
+    """Distances and ids of the k nearest of every row, (n_rows, k), padded with infinity and -1; ties by id."""
+    order = np.lexsort((ids, distances, rows))
+    rows, ids, distances = rows[order], ids[order], distances[order]
+    rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(n_rows))[rows]
+    at = rows[rank < k], rank[rank < k]
+    tables = np.full((n_rows, k), np.inf), np.full((n_rows, k), -1, dtype=np.intp)
+    tables[0][at], tables[1][at] = distances[rank < k], ids[rank < k]
+    return tables
+
+
+def rank_tables(distances: Array, ids: Indices, k: int) -> tuple[Array, Indices]:
+    """The k nearest in every row of tables of distances and ids; ties by id."""
+    order = np.lexsort((ids, distances), axis=1)[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
+
+
+def nearest(blocks: Iterable[tuple[slice, Array]], k: int) -> tuple[Array, Indices]:
+    """Distances and columns of the k nearest in every row of all blocks, ascending; ties in the columns' order."""
+    tables = []
+    for _, block in blocks:
+        candidates = propose([(slice(0, block.shape[1]), block)], k, np.zeros_like)
+        tables.append(rank_pairs(*candidates, len(block), k))
+    distances, columns = (np.concatenate(part) for part in zip(*tables, strict=True))
+    return distances, columns
