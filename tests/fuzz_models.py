@@ -27,8 +27,8 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview._transformer import unwrap
-from crossview.persistence import ModelFileError, _files
-from crossview.persistence._models import _describe
+from crossview.files import ModelFileError
+from crossview.files.models import describe, pack, unpack
 
 MEMORY = 500 * 10**6
 SECONDS = 2.0
@@ -77,17 +77,17 @@ def models():
 
 def encode(model):
     """The content of a model's file, in memory."""
-    return b"".join(_files.pack(*_describe(model)))
+    return b"".join(pack(*describe(model)))
 
 
 def unforge(content):
     """The description of a model, and its arrays."""
-    return _files.unpack(io.BytesIO(content), "the file")
+    return unpack(io.BytesIO(content), "the file")
 
 
 def forge(tree, arrays, version=cv.__version__):
     """A file whose sizes and digest are right, whatever it describes."""
-    return b"".join(_files.pack(tree if isinstance(tree, str) else json.dumps(tree), arrays, version))
+    return b"".join(pack(tree if isinstance(tree, str) else json.dumps(tree), arrays, version))
 
 
 def seal(header, data=b""):

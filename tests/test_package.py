@@ -18,7 +18,7 @@ def test_import_needs_nothing_but_the_core():
     code = """
 import sys
 EXTRAS = 'jinja2 vl_convert matplotlib pandas polars pyarrow typer rich torch PIL onnx onnxruntime'.split()
-EXTRAS += ['dask', 'distributed', 'faiss', 'safetensors', 'triton', 'zarr']
+EXTRAS += ['dask', 'distributed', 'faiss', 'triton', 'zarr']
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         if name.split('.')[0] in EXTRAS:

@@ -8,7 +8,6 @@ True
 """
 
 from crossview import datasets, exceptions, metrics, plot
-from crossview._onnx import export_onnx
 from crossview._transformer import transform_view
 from crossview._version import __version__
 from crossview.embeddings.baselines import BASELINES
@@ -23,13 +22,13 @@ from crossview.embeddings.projection import PCA
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
+from crossview.files import export_onnx, load, register, save
 from crossview.matching.classifier import CrossViewClassifier
 from crossview.matching.evaluation import Evaluation, evaluate, evaluate_probes
 from crossview.model_selection.committee import Committee
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.model_selection.splits import ClassSplit, SampleSplit
 from crossview.model_selection.tuning import tune
-from crossview.persistence import load, save
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.views import Views
 
@@ -75,6 +74,7 @@ __all__ = [
     "load",
     "metrics",
     "plot",
+    "register",
     "save",
     "transform_view",
     "tune",

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import fill_missing, is_lazy, is_tensor, like, to_device, to_numpy
 from crossview._matrix import check_matrix, column_names
+from crossview._schema import VIEWS, Schema
 from crossview._text import first_few
 from crossview._types import FeatureNames, Mask, Rows
 from crossview._validation import check_choice, check_device, check_lazy
@@ -36,6 +37,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     n_features_in_: int
     feature_names_: list[FeatureNames]
     image_shape_: tuple[int, int] | None
+    _schema: ClassVar[Schema] = VIEWS
 
     device: str | None = None
     _takes_tensors: ClassVar[bool] = True  # whether fit and `_map` work on tensors; arrays are passed otherwise

@@ -1,7 +1,7 @@
 """Kernel feature maps of views."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
 from crossview._backend import column_sums, concatenate, shift, to_numpy
+from crossview._schema import VIEWS, Schema, Sizes, has_shape, number, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
@@ -41,12 +42,33 @@ if TYPE_CHECKING:
 __all__ = ["KernelTransformer", "ViewKernel"]
 
 
+def _stored_kernel(value: Any, sizes: Sizes) -> bool:
+    """Whether a value from a model file is a kernel of samples of its view."""
+    check_kernel_params(value.kernel, value.kernel_params)
+    sizes["precomputed", sizes["view"]] = value.precomputed
+    return type(value) is Kernel and (value.origin is None or has_shape(value.origin, "D", sizes))
+
+
+def _stored_landmarks(value: Any, sizes: Sizes) -> bool:
+    """Whether a value from a model file holds samples, or columns of a precomputed kernel."""
+    if not sizes["precomputed", sizes["view"]]:
+        return has_shape(value, "r D", sizes)
+    columns = has_shape(value, "r", sizes, np.intp)
+    return columns and bool(0 <= value.min() <= value.max() < sizes["D", sizes["view"]])
+
+
 class KernelTransformer(MultiViewTransformer):
     """Base of the transformers with a kernel per view, whose parameters `ViewKernel` documents."""
 
     kernels_: list[Kernel]
     landmarks_: list[Any]
     gamma_: list[float | None]
+    _schema: ClassVar[Schema] = {
+        **VIEWS,
+        "kernels_": [_stored_kernel],
+        "landmarks_": [_stored_landmarks],
+        "gamma_": [number(optional=True)],
+    }
 
     def __init__(
         self,
@@ -194,6 +216,7 @@ class KernelTransformer(MultiViewTransformer):
         self.gamma_ = [kernel.gamma for kernel in self.kernels_]
 
 
+@register
 class ViewKernel(KernelTransformer):
     r"""Map each view into the feature space of a kernel.
 
@@ -257,6 +280,7 @@ class ViewKernel(KernelTransformer):
     """
 
     factors_: list[Array]
+    _schema: ClassVar[Schema] = {**KernelTransformer._schema, "factors_": ["r r"]}
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from crossview._backend import (
     to_numpy,
     unit_rows,
 )
+from crossview._schema import Schema, number, register
 from crossview._types import Array, Indices, Rows
 
 WITH_WIDTH = ("rbf", "laplacian")
@@ -39,6 +40,7 @@ WITH_WIDTH = ("rbf", "laplacian")
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel and its parameters, for one view.
@@ -55,6 +57,13 @@ class Kernel:
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
     origin: Array | None = None
+
+    _schema: ClassVar[Schema] = {
+        "kernel": lambda value, sizes: value in ("precomputed", *kernel_metrics()),
+        "gamma": number(optional=True),
+        "degree": number(),
+        "coef0": number(),
+    }
 
     @property
     def precomputed(self) -> bool:

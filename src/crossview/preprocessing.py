@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from crossview._backend import divide_columns, inner_products, product, shift
+from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
 from crossview._validation import check_choice, check_count, check_flag, learnable_views
@@ -78,6 +79,7 @@ class _ViewWise(MultiViewTransformer):
         raise AssertionError("a subclass defines the map")
 
 
+@register
 class ViewScaler(_ViewWise):
     """Centre views and bring them to a common scale.
 
@@ -112,6 +114,7 @@ class ViewScaler(_ViewWise):
 
     means_: list[Array]
     scales_: list[Array]
+    _schema: ClassVar[Schema] = {**VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool}
 
     def __init__(self, by: str | None = "feature", pooled: bool | str = "auto") -> None:
         self.by = by
@@ -149,6 +152,7 @@ class ViewScaler(_ViewWise):
         return divide_columns(shift(X, self.means_[v]), self.scales_[v])
 
 
+@register
 class ViewPCA(_ViewWise):
     """Reduce views to their principal components.
 
@@ -185,6 +189,13 @@ class ViewPCA(_ViewWise):
     means_: list[Array]
     components_: list[Array]
     explained_variance_ratio_: list[Array]
+    _schema: ClassVar[Schema] = {
+        **VIEWS,
+        "means_": ["D"],
+        "components_": ["k D"],
+        "explained_variance_ratio_": ["k"],
+        "pooled_": bool,
+    }
 
     _refits = ("n_components",)
 

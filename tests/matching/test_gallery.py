@@ -6,17 +6,18 @@ import sys
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from fuzz_models import encode
 
 import crossview as cv
 from crossview import _progress
+from crossview.files import ModelFileError, load, save
 from crossview.matching import gallery
 from crossview.matching.gallery import Gallery
 from crossview.metrics.scoring import score_by_dimension
 from crossview.neighbours import engines
 from crossview.neighbours.arrays import GrowingArray
 from crossview.neighbours.engines import ExactSearch
-from crossview.persistence import ModelFileError, load, save
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(300, 6))
@@ -382,9 +383,8 @@ def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
 
 
 def test_files_are_in_the_format_of_safetensors(indexed, tmp_path):
-    numpy = pytest.importorskip("safetensors.numpy")
     save(indexed, tmp_path / "model")
-    arrays = numpy.load_file(tmp_path / "model")
+    arrays = safetensors.numpy.load_file(tmp_path / "model")
     np.testing.assert_array_equal(arrays["CrossViewClassifier.gallery_"], indexed.gallery_)
     lists = arrays["CrossViewClassifier.gallery_index_['lists']"]
     np.testing.assert_array_equal(lists, indexed._gallery.index_state["lists"])

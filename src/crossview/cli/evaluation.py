@@ -14,7 +14,7 @@ from crossview.cli.app import app, jsonable, print_json
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.matching import comparable_labels
 from crossview.experiments.cells import fingerprint
-from crossview.persistence import MALFORMED, check_target, write_atomically
+from crossview.files import MALFORMED, check_target, write_atomically
 from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
 from crossview.report.formatting import listed
 

@@ -26,8 +26,8 @@ from crossview.cli.matching import describe_gallery
 from crossview.cli.reports import confirm_replacing
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS
+from crossview.files import OF_SESSION, ModelFileError, write_atomically
 from crossview.matching.classifier import chosen_metric
-from crossview.persistence import OF_SESSION, ModelFileError, write_atomically
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 _TITLES = {

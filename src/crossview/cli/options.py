@@ -13,7 +13,7 @@ from crossview.datasets._images import IMAGE_SUFFIXES
 from crossview.datasets.arrays import ARRAY_SUFFIXES
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS, method_name
-from crossview.persistence import check_target
+from crossview.files import check_target
 
 CORES = int(cpu_count())
 

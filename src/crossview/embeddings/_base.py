@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import cross_product, product, shift
 from crossview._progress import report, reporting
+from crossview._schema import VIEWS, Schema, number
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
@@ -77,6 +78,13 @@ class Embedding(MultiViewTransformer):
     projections_: list[Array]
     means_: list[Array]
     eigenvalues_: Array
+    _schema: ClassVar[Schema] = {
+        **VIEWS,
+        "means_": ["D"],
+        "projections_": ["D d"],
+        "eigenvalues_": "d or n d",
+        "coupling_??": number(0.0, np.inf),
+    }
 
     search_space: ClassVar[SearchSpace] = {}
     """Parameter values that `crossview.tune` tries."""

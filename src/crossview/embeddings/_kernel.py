@@ -1,10 +1,11 @@
 """Kernel methods: linear methods on explicit kernel features."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from crossview._backend import chunks, empty_rows, product, shift
+from crossview._schema import Schema
 from crossview._types import Array, Indices, Rows
 from crossview.embeddings._base import Embedding
 from crossview.embeddings._data import TrainingData
@@ -21,6 +22,13 @@ class KernelEmbedding(KernelTransformer, Embedding):
     """
 
     offsets_: list[Array]
+    _schema: ClassVar[Schema] = {
+        **KernelTransformer._schema,
+        "projections_": ["r d"],
+        "offsets_": ["d"],
+        "eigenvalues_": "d",
+        "coupling_??": Embedding._schema["coupling_??"],
+    }
 
     def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
         self.coupling_ = self._resolved_coupling(views)

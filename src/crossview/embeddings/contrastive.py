@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 
 from crossview._backend import product
 from crossview._progress import progress
+from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Array, Indices, Mask
 from crossview._validation import check_choice, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
@@ -123,6 +124,15 @@ class Contrastive(Embedding):
     hidden_weights_: list[Array]
     hidden_biases_: list[Array]
     n_epochs_: int
+    _schema: ClassVar[Schema] = {
+        **VIEWS,
+        "means_": ["D"],
+        "n_epochs_": int,
+        "hidden_weights_?": ["D h"],
+        "hidden_biases_?": ["h"],
+        "projections_": [lambda value, sizes: has_shape(value, "h d" if "h" in sizes else "D d", sizes)],
+        "biases_": ["d"],
+    }
 
     def __init__(
         self,

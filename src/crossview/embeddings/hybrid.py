@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.random import sample_without_replacement
 
+from crossview._schema import Schema, number
 from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
@@ -175,6 +176,7 @@ class MvHE(Embedding):
     _allows_auto_components = True
     _restrict_to_span = True
     neighbour_recall_: float
+    _schema: ClassVar[Schema] = {**Embedding._schema, "neighbour_recall_??": number(0.0, 1.0)}
 
     def __init__(
         self,
@@ -363,6 +365,7 @@ class KMvHE(KernelEmbedding, MvHE):
     }
     _refits = (*(name for name in MvHE._refits if name != "coupling"), "reg")
     _revision = 2
+    _schema: ClassVar[Schema] = {**KernelEmbedding._schema, "neighbour_recall_??": number(0.0, 1.0)}
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crossview._backend import squared_norms, to_numpy
+from crossview._schema import Schema, number, register
 from crossview._types import Array, Rows
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
@@ -25,6 +26,7 @@ class _NeighbourEmbedding(Embedding):
 
     neighbours: str
     neighbour_recall_: float
+    _schema: ClassVar[Schema] = {**Embedding._schema, "neighbour_recall_??": number(0.0, 1.0)}
     _needs_equal_widths = True
 
     def _check_params(self, n_views: int) -> None:
@@ -183,6 +185,7 @@ class DLA(MvDLA):
         )
 
 
+@register
 class LPP(_NeighbourEmbedding, PooledEmbedding):
     r"""Locality Preserving Projections.
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from crossview._schema import register
 from crossview.embeddings._base import Embedding
 from crossview.embeddings.baselines import BASELINES
 from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
@@ -33,6 +34,9 @@ METHODS: dict[str, type[Embedding]] = {
 
 ALL_METHODS: dict[str, type[Embedding]] = METHODS | BASELINES
 """Name → class of everything that can be tuned and compared by name."""
+
+for _method in ALL_METHODS.values():
+    register(_method)
 
 SEARCH_SPACES: dict[str, dict[str, list[Any]]] = {
     name: {parameter: list(values) for parameter, values in method.search_space.items()}

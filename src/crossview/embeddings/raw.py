@@ -5,6 +5,7 @@ from typing import ClassVar, Self
 from numpy.typing import ArrayLike
 
 from crossview._backend import shift
+from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding, SearchSpace
 from crossview.views import ViewInput
@@ -46,6 +47,10 @@ class RawFeatures(Embedding):
     search_space: ClassVar[SearchSpace] = {}
     _needs_equal_widths = True
     _nested_components = False
+    _schema: ClassVar[Schema] = {
+        **VIEWS,
+        "means_": [lambda value, sizes: has_shape(value, "D", sizes) and has_shape(value, "d", sizes)],
+    }
 
     def __init__(self, center: bool = True, progress: bool = False) -> None:
         self.center = center

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from crossview._backend import product
 from crossview._progress import progress
+from crossview._schema import VIEWS, Schema
 from crossview._types import Array, Indices
 from crossview._validation import WARNING_FILTERS, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
@@ -85,6 +86,7 @@ class SemanticMatching(Embedding):
     center = True
 
     intercepts_: list[Array]
+    _schema: ClassVar[Schema] = {**VIEWS, "means_": ["D"], "projections_": ["D d"], "intercepts_": ["d"]}
 
     def __init__(
         self,

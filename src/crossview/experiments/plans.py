@@ -9,7 +9,7 @@ from typing import Any
 
 from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.loading import TEST_DATA
-from crossview.persistence import MALFORMED, check_target, write_atomically
+from crossview.files import MALFORMED, check_target, write_atomically
 
 COMPARISON_FILE = "comparison.json"
 """Name of the file in the folder of a report on a comparison."""

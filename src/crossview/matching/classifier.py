@@ -4,7 +4,7 @@ import warnings
 from math import ceil
 from operator import attrgetter
 from threading import RLock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._backend import to_numpy
+from crossview._schema import Schema, number, one_of, register
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import (
@@ -28,6 +29,7 @@ from crossview._validation import (
     check_lazy,
     check_same_kind,
 )
+from crossview.matching import stored
 from crossview.matching.calibration import (
     choose_probes,
     class_probabilities,
@@ -56,6 +58,7 @@ def _of_gallery(name: str, doc: str) -> Any:
     return property(lambda matcher: get(matcher), doc=doc)
 
 
+@register
 class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     """Recognise samples of one view among enrolled samples of another.
 
@@ -131,8 +134,21 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     """
 
     temperature_: float | None
-    temperature_metric_: str | None = None  # None in files of earlier versions
+    temperature_metric_: str | None = None  # until there is a temperature
     _gallery: Gallery
+    _schema: ClassVar[Schema] = {
+        "embedding_": stored.embedding,
+        "temperature_": number(1e-300, optional=True),
+        "temperature_metric_??": one_of(None, "euclidean", "cosine"),
+        "gallery_?": "g d",
+        "gallery_labels_?": stored.labels,
+        "gallery_ids_?": stored.ids,
+        "gallery_views_?": stored.views,
+        "gallery_index_?": stored.index,
+        "threshold_?": number(0.0, optional=True),
+        "threshold_metric_?": one_of(None, "euclidean", "cosine"),
+        "threshold_view_?": lambda value, sizes: value in (None, *sizes["names"]),
+    }
 
     def __init__(
         self,

@@ -1,21 +1,24 @@
 """Combine several embeddings into one."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 
 from crossview._backend import empty_rows, unit_rows
+from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import map_view, unwrap
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding
+from crossview.model_selection import stored
 from crossview.views import ViewInput, Views
 
 __all__ = ["Committee"]
 
 
+@register
 class Committee(Embedding):
     r"""Concatenate the latent samples of several embeddings, each scaled to unit length.
 
@@ -46,6 +49,7 @@ class Committee(Embedding):
     """
 
     members_: list[Any]
+    _schema: ClassVar[Schema] = {**VIEWS, "members_": stored.members}
 
     def __init__(self, members: Sequence[Any]) -> None:
         self.members = members

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import progress
+from crossview._schema import Schema, register
 from crossview._transformer import transform_view
 from crossview._types import Array
 from crossview._validation import (
@@ -25,6 +26,7 @@ from crossview._validation import (
     warn_of_kernel_matrices,
 )
 from crossview.metrics.scoring import SCORERS, score_by_dimension
+from crossview.model_selection import stored
 from crossview.model_selection.committee import Committee
 from crossview.model_selection.fits import part_of_fold, shared_fits
 from crossview.model_selection.rounds import (
@@ -44,6 +46,7 @@ from crossview.views import ViewInput, Views
 __all__ = ["EmbeddingSearchCV"]
 
 
+@register
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the parameters of an embedding, or of a pipeline that ends in one, and for the distance.
 
@@ -134,6 +137,21 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> search.best_params_["viewpca__n_components"]
     20
     """
+
+    _schema: ClassVar[Schema] = {
+        "estimator": stored.searchable,
+        "param_grid": stored.settings,
+        "folds_of_": str,
+        "n_splits_": int,
+        "cv_results_": stored.results,
+        "best_index_": stored.rows,
+        "best_params_": lambda value, sizes: stored.settings([value], sizes),
+        "best_score_": float,
+        "held_out_score_": float,
+        "best_metric_": str,
+        "members_": stored.rows,
+        "best_estimator_?": stored.embedding,
+    }
 
     def __init__(
         self,

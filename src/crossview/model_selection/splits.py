@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import isfinite
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import RandomState
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
+from crossview._schema import Schema, register
 from crossview._types import Indices, Labels, Mask
 from crossview._validation import check_choice, check_count, label_array
 from crossview.datasets._dataset import are_few_single
@@ -20,6 +21,7 @@ __all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds"]
 _CLASSES_PER_FOLD = 4
 
 
+@register
 class ClassSplit:
     """Repeated random splits into training classes and test classes, as in the paper.
 
@@ -40,6 +42,8 @@ class ClassSplit:
     [4 5] [0 1 2 3]
     [0 1 4] [2 3 5]
     """
+
+    _schema: ClassVar[Schema] = {}
 
     def __init__(
         self, n_splits: int = 10, train_size: float = 0.7, random_state: int | RandomState | None = None
@@ -79,6 +83,7 @@ class ClassSplit:
             yield np.isin(codes, random.permutation(len(classes))[:count])
 
 
+@register
 class SampleSplit(ClassSplit):
     """Repeated random splits of the samples of every class, so that test classes also occur in training.
 

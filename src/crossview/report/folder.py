@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from crossview.persistence import write_atomically
+from crossview.files import write_atomically
 from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultTable
 from crossview.report.drawing import Figure
 from crossview.report.export import FORMATS, report_markdown

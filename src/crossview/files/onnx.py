@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,10 +20,10 @@ from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
+from crossview.files.atomic import PathLike, write_atomically
 from crossview.kernels import Kernel, KernelMap
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
 from crossview.model_selection.committee import Committee
-from crossview.persistence import PathLike, write_atomically
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.views import index_of_view
 
@@ -83,49 +82,39 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
         raise ImportError("export to ONNX needs onnx: pip install 'crossview[onnx]'.") from error
     members = _members(model)
     first = members[0][0]
-    names: list[str] = first.view_names_
-    v = index_of_view(view, names)
+    v = index_of_view(view, first.view_names_)
     kernels = [step.kernels_[v] for steps in members for step in steps if hasattr(step, "kernels_")]
     double = any(kernel.kernel != "linear" for kernel in kernels)
     graph = _Graph(onnx, np.float64 if double else np.float32)
     latents = [_latent(graph, steps, v) for steps in members]
-    committee = isinstance(unwrap(model)[-1], Committee)
-    latent = graph.node("Concat", *map(graph.normalised, latents), axis=1) if committee else latents[0]
-    width = sum(steps[-1]._n_outputs(v) for steps in members)
-    proto = graph.proto(latent, first.n_features_[v], width)
-    estimators = [[type(step).__name__ for step in steps] for steps in members]
-    metadata = {
-        "crossview_version": __version__,
-        "estimators": json.dumps(estimators if committee else estimators[0]),
-        "view": names[v],
-        "view_names": json.dumps(names),
-        "distance": chosen_metric(model),
-        **_image_metadata(first.image_shape_),
-        **_decision_metadata(model),
-    }
-    onnx.helper.set_model_props(proto, metadata)
+    if isinstance(unwrap(model)[-1], Committee):
+        latents = [graph.node("Concat", *map(graph.normalised, latents), axis=1)]
+    proto = graph.proto(latents[0], first.n_features_[v], sum(steps[-1]._n_outputs(v) for steps in members))
+    onnx.helper.set_model_props(proto, _metadata(model, members, v))
     onnx.checker.check_model(proto, full_check=True)
     write_atomically(path, proto.SerializeToString())
 
 
-def _image_metadata(shape: tuple[int, int] | None) -> dict[str, str]:
-    """How images become samples."""
-    if shape is None:
-        return {}
-    height, width = map(str, shape)
-    return {"image_height": height, "image_width": width, "image_pixels": _PIXELS}
-
-
-def _decision_metadata(model: Any) -> dict[str, str]:
-    """What a matcher decides by, apart from its gallery."""
-    if not isinstance(model, CrossViewClassifier):
-        return {}
-    temperature = (
-        getattr(model, "temperature_", None) if model.temperature_metric_ in (None, chosen_metric(model)) else None
-    )
-    threshold = model._gallery.threshold.check(chosen_metric(model)) if hasattr(model, "_gallery") else None
-    facts: dict[str, Any] = {"threshold": threshold, "temperature": temperature}
-    facts |= {"n_neighbors": model.n_neighbors, "unknown_label": model.unknown_label}
+def _metadata(model: Any, members: list[list[Any]], v: int) -> dict[str, str]:
+    """What a program needs to know besides the graph."""
+    first, metric = members[0][0], chosen_metric(model)
+    estimators = [[type(step).__name__ for step in steps] for steps in members]
+    facts: dict[str, Any] = {
+        "crossview_version": __version__,
+        "estimators": json.dumps(estimators if isinstance(unwrap(model)[-1], Committee) else estimators[0]),
+        "view": first.view_names_[v],
+        "view_names": json.dumps(first.view_names_),
+        "distance": metric,
+    }
+    if first.image_shape_ is not None:
+        height, width = first.image_shape_
+        facts |= {"image_height": height, "image_width": width, "image_pixels": _PIXELS}
+    if isinstance(model, CrossViewClassifier):
+        facts |= {"n_neighbors": model.n_neighbors, "unknown_label": model.unknown_label}
+        if hasattr(model, "_gallery"):
+            facts["threshold"] = model._gallery.threshold.check(metric)
+        if model.temperature_metric_ in (None, metric):
+            facts["temperature"] = getattr(model, "temperature_", None)
     return {name: str(value) for name, value in facts.items() if value is not None}
 
 
@@ -151,28 +140,23 @@ def _members(model: Any) -> list[list[Any]]:
 def _latent(graph: _Graph, steps: list[Any], v: int) -> str:
     """Add what one embedding does, after the steps before it, to a graph."""
     embedding = steps[-1]
-    if isinstance(embedding, SemanticMatching):
-        logits = graph.shifted(_projected(graph, steps, embedding.projections_[v], v), embedding.intercepts_[v])
-        return graph.node("LogSoftmax" if embedding.log else "Softmax", logits, axis=1)
-    if isinstance(embedding, Contrastive):
-        return _head(graph, steps, v)
     if isinstance(embedding, RawFeatures):
         return _projected(graph, steps, np.ones(embedding.n_features_[v]), v)
+    W = embedding.projections_[v]
+    if isinstance(embedding, SemanticMatching):
+        logits = graph.node("Add", _projected(graph, steps, W, v), embedding.intercepts_[v])
+        return graph.node("LogSoftmax" if embedding.log else "Softmax", logits, axis=1)
+    if isinstance(embedding, Contrastive):
+        if hasattr(embedding, "hidden_weights_"):
+            hidden = _projected(graph, steps, embedding.hidden_weights_[v], v)
+            active = graph.node("Relu", graph.node("Add", hidden, embedding.hidden_biases_[v]))
+            latent = graph.node("MatMul", active, W)
+        else:
+            latent = _projected(graph, steps, W, v)
+        return graph.normalised(graph.node("Add", latent, embedding.biases_[v]))
     if type(embedding)._map not in (Embedding._map, KernelEmbedding._map):
         raise ValueError(f"{type(embedding).__name__} has its own map, which cannot be exported.")
-    return _projected(graph, steps, embedding.projections_[v], v)
-
-
-def _head(graph: _Graph, steps: list[Any], v: int) -> str:
-    """Add what the head of a view does, after the steps before it, to a graph."""
-    embedding, W = steps[-1], steps[-1].projections_[v]
-    if hasattr(embedding, "hidden_weights_"):
-        hidden = _projected(graph, steps, embedding.hidden_weights_[v], v)
-        active = graph.node("Relu", graph.shifted(hidden, embedding.hidden_biases_[v]))
-        latent = graph.node("MatMul", active, graph.constant(W))
-    else:
-        latent = _projected(graph, steps, W, v)
-    return graph.normalised(graph.shifted(latent, embedding.biases_[v]))
+    return _projected(graph, steps, W, v)
 
 
 def _projected(graph: _Graph, steps: list[Any], W: Array, v: int) -> str:
@@ -181,6 +165,9 @@ def _projected(graph: _Graph, steps: list[Any], W: Array, v: int) -> str:
     A vector stands for a diagonal matrix.
     """
     *before, embedding = steps
+    kernel: Any = None
+    landmarks: Any = None
+    offset = np.zeros(W.shape[-1])
     if isinstance(embedding, KernelEmbedding):
         kernel, landmarks, offset = embedding.kernels_[v], embedding.landmarks_[v], embedding.offsets_[v]
     elif before and isinstance(before[-1], ViewKernel):
@@ -188,24 +175,26 @@ def _projected(graph: _Graph, steps: list[Any], W: Array, v: int) -> str:
         step, offset = before.pop(), embedding.means_[v] @ W
         kernel, landmarks = step.kernels_[v], step.landmarks_[v]
         W = KernelMap.coefficients(step.factors_[v], W)
-    else:
-        kernel, landmarks, offset = None, None, np.zeros(W.shape[-1])
+    # The steps before map samples to (x - origin) @ matrix. What later steps subtract is carried back to the origin, so
+    # that it is gone before anything is multiplied: in single precision, a difference of large products would have few
+    # digits left.
     D = steps[0].n_features_[v]
-    affine = _Affine(np.zeros((1, D)), np.ones(D), np.ones(D))
+    origin, matrix, inverse = np.zeros((1, D)), np.ones(D), np.ones(D)
     for step in before:
-        if isinstance(step, ViewScaler):
-            matrix, inverse = 1.0 / step.scales_[v], step.scales_[v]
-        else:
-            matrix, inverse = step.components_[v].T, step.components_[v]
-        affine = affine.then(step.means_[v], matrix, inverse)
-    if kernel is None:
-        latent = graph.affine(affine.then(embedding.means_[v], W))
-    elif kernel.kernel == "linear":
-        origin = np.zeros(landmarks.shape[1]) if kernel.origin is None else kernel.origin
-        latent = graph.affine(affine.then(origin, (landmarks - origin).T @ W))
+        back = step.scales_[v] if isinstance(step, ViewScaler) else step.components_[v]
+        origin = origin + _times(step.means_[v][None], inverse)
+        matrix = _times(matrix, 1.0 / back if back.ndim == 1 else back.T)
+        inverse = _times(back, inverse)
+    if kernel is not None and kernel.kernel != "linear":
+        latent = graph.node("MatMul", graph.kernel(graph.affine(origin, matrix), kernel, landmarks), W)
     else:
-        latent = graph.node("MatMul", graph.kernel(graph.affine(affine), kernel, landmarks), graph.constant(W))
-    return graph.node("Sub", latent, graph.constant(offset)) if offset.any() else latent
+        if kernel is None:
+            mean = embedding.means_[v]
+        else:
+            mean = np.zeros(landmarks.shape[1]) if kernel.origin is None else kernel.origin
+            W = (landmarks - mean).T @ W
+        latent = graph.affine(origin + _times(mean[None], inverse), _times(matrix, W))
+    return graph.node("Sub", latent, offset) if offset.any() else latent
 
 
 def _times(a: Array, b: Array) -> Array:
@@ -215,59 +204,41 @@ def _times(a: Array, b: Array) -> Array:
     return a * b if b.ndim == 1 else a[:, None] * b
 
 
-@dataclass(frozen=True)
-class _Affine:
-    """The map ``(x - origin) @ matrix``.
-
-    What later steps subtract is carried back to the origin, so that it is gone before anything is multiplied: in single
-    precision, a difference of large products would have few digits left.
-    """
-
-    origin: Array  # (1, D)
-    matrix: Array  # (D, k), or (D,) for a diagonal one
-    inverse: Array | None  # ``inverse @ matrix`` is the identity; None for a map that nothing comes after
-
-    def then(self, origin: Array, matrix: Array, inverse: Array | None = None) -> _Affine:
-        """Both maps, one after the other."""
-        assert self.inverse is not None
-        back = None if inverse is None else _times(inverse, self.inverse)
-        return _Affine(self.origin + _times(origin[None], self.inverse), _times(self.matrix, matrix), back)
-
-
-@dataclass
 class _Graph:
-    """An ONNX graph as it grows; every method adds nodes, and gives the name of their output."""
+    """An ONNX graph as it grows."""
 
-    onnx: Any
-    dtype: DTypeLike
-    input: str = ""
-    nodes: list[Any] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
+    def __init__(self, onnx: Any, dtype: DTypeLike) -> None:
+        self.onnx, self.dtype = onnx, dtype
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.input = "X" if dtype == np.float32 else self.node("Cast", "X", to=onnx.TensorProto.DOUBLE)
 
-    def __post_init__(self) -> None:
-        self.input = "X" if self.dtype == np.float32 else self.node("Cast", "X", to=self.onnx.TensorProto.DOUBLE)
-
-    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
+    def node(self, kind: str, *inputs: Any, **attributes: Any) -> str:
+        """Add an operation on outputs of others, by their names, and constants; return the name of its output."""
+        names = [given if isinstance(given, str) else self.constant(given) for given in inputs]
         output = f"{kind.lower()}_{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [output], name=output, **attributes))
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [output], name=output, **attributes))
         return output
 
-    def constant(self, value: Any, dtype: DTypeLike | None = None) -> str:
+    def constant(self, value: Any) -> str:
+        """Add an array or a number: axes, which are int64, as they are, others in the precision of the graph."""
         name = f"constant_{len(self.constants)}"
-        array: NDArray[Any] = np.asarray(value, dtype=self.dtype if dtype is None else dtype, order="C")
+        axes = isinstance(value, np.ndarray) and value.dtype == np.int64
+        array = np.asarray(value, dtype=np.int64 if axes else self.dtype, order="C")
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
-    def affine(self, affine: _Affine) -> str:
+    def affine(self, origin: Array, matrix: Array) -> str:
+        """Add the map ``(x - origin) @ matrix``. A vector stands for a diagonal matrix."""
         # What is subtracted is rounded to the graph's precision; what rounding leaves of it is subtracted then.
         # Otherwise features far from zero would lose as many digits as their mean is larger than their spread.
-        x, rounded = self.input, affine.origin.astype(self.dtype)
-        for part in (rounded, affine.origin - rounded):
+        x, rounded = self.input, origin.astype(self.dtype)
+        for part in (rounded, origin - rounded):
             if part.any():
-                x = self.node("Sub", x, self.constant(part))
-        if affine.matrix.ndim == 2:
-            return self.node("MatMul", x, self.constant(affine.matrix))
-        return x if (affine.matrix == 1.0).all() else self.node("Mul", x, self.constant(affine.matrix))
+                x = self.node("Sub", x, part)
+        if matrix.ndim == 2:
+            return self.node("MatMul", x, matrix)
+        return x if (matrix == 1.0).all() else self.node("Mul", x, matrix)
 
     def kernel(self, x: str, kernel: Kernel, landmarks: Array) -> str:
         """Kernel values of samples against landmarks."""
@@ -278,52 +249,32 @@ class _Graph:
             raise ValueError(f"a model with {what} cannot be exported: {fix}.")
         gamma = 1.0 / landmarks.shape[1] if kernel.gamma is None else kernel.gamma
         if kernel.origin is not None:
-            x, landmarks = self.node("Sub", x, self.constant(kernel.origin)), landmarks - kernel.origin
+            x, landmarks = self.node("Sub", x, kernel.origin), landmarks - kernel.origin
         match kernel.kernel:
             case "rbf":
-                distances = self.squared_distances(x, landmarks)
-                return self.node("Exp", self.node("Mul", distances, self.constant(-gamma)))
+                squares = self.node(
+                    "Add", self.sum(self.node("Mul", x, x)), np.einsum("ij,ij->i", landmarks, landmarks)
+                )
+                products = self.node("MatMul", x, 2.0 * landmarks.T)
+                distances = self.node("Max", self.node("Sub", squares, products), 0.0)
+                return self.node("Exp", self.node("Mul", distances, -gamma))
             case "laplacian":
-                distances = self.city_block_distances(x, landmarks)
-                return self.node("Exp", self.node("Mul", distances, self.constant(-gamma)))
+                apart = self.node("Sub", self.node("Unsqueeze", x, np.array([1], np.int64)), landmarks[None])
+                distances = self.sum(self.node("Abs", apart), axis=2, keepdims=0)
+                return self.node("Exp", self.node("Mul", distances, -gamma))
             case "cosine":
-                return self.products(self.normalised(x), normalize(landmarks))
-            case "sigmoid":
-                return self.node("Tanh", self.shifted_products(x, landmarks, gamma, kernel.coef0))
-            case _:
-                base = self.shifted_products(x, landmarks, gamma, kernel.coef0)
-                return self.node("Pow", base, self.constant(kernel.degree))
+                return self.node("MatMul", self.normalised(x), normalize(landmarks).T)
+        shifted = self.node("Add", self.node("MatMul", x, gamma * landmarks.T), kernel.coef0)
+        return self.node("Tanh", shifted) if kernel.kernel == "sigmoid" else self.node("Pow", shifted, kernel.degree)
 
-    def products(self, x: str, landmarks: Array) -> str:
-        return self.node("MatMul", x, self.constant(landmarks.T))
-
-    def shifted_products(self, x: str, landmarks: Array, gamma: float, shift: float) -> str:
-        return self.shifted(self.products(x, gamma * landmarks), shift)
-
-    def shifted(self, x: str, shift: Array | float) -> str:
-        return self.node("Add", x, self.constant(shift))
-
-    def sum(self, x: str, axis: int, keepdims: int = 0) -> str:
-        return self.node("ReduceSum", x, self.constant([axis], np.int64), keepdims=keepdims)
-
-    def squares(self, x: str) -> str:
-        return self.sum(self.node("Mul", x, x), 1, keepdims=1)
-
-    def squared_distances(self, x: str, landmarks: Array) -> str:
-        squares = self.node("Add", self.squares(x), self.constant(np.einsum("ij,ij->i", landmarks, landmarks)))
-        distances = self.node("Sub", squares, self.products(x, 2.0 * landmarks))
-        return self.node("Max", distances, self.constant(0.0))
-
-    def city_block_distances(self, x: str, landmarks: Array) -> str:
-        rows = self.node("Unsqueeze", x, self.constant([1], np.int64))
-        apart = self.node("Sub", rows, self.constant(landmarks[None]))
-        return self.sum(self.node("Abs", apart), 2)
+    def sum(self, x: str, axis: int = 1, keepdims: int = 1) -> str:
+        return self.node("ReduceSum", x, np.array([axis], np.int64), keepdims=keepdims)
 
     def normalised(self, x: str) -> str:
-        lengths = self.node("Sqrt", self.squares(x))
+        lengths = self.node("Sqrt", self.sum(self.node("Mul", x, x)))
         # As in scikit-learn, what has no length stays as it is.
-        none = self.node("Less", lengths, self.constant(10.0 * np.finfo(np.float64).eps))
-        return self.node("Div", x, self.node("Where", none, self.constant(1.0), lengths))
+        none = self.node("Less", lengths, 10.0 * np.finfo(np.float64).eps)
+        return self.node("Div", x, self.node("Where", none, 1.0, lengths))
 
     def proto(self, output: str, n_inputs: int, n_outputs: int) -> Any:
         """The model whose output is the given one."""

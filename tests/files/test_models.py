@@ -1,0 +1,1196 @@
+from __future__ import annotations
+
+import copy
+import errno
+import functools
+import io
+import json
+import operator
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import warnings
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import sklearn.model_selection as selection
+from fuzz_models import MEMORY, SECONDS, encode, forge, load_confined, run, seal, split, unforge
+from methods import ALL, ALTERNATIVES, COUPLED, make, make_for
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+
+import crossview as cv
+from crossview._schema import KNOWN
+from crossview.files import ModelFileError, load, save
+
+confined = pytest.mark.skipif(sys.platform != "linux", reason="needs limits of memory and time")
+
+ARRAYS, Y = make()
+SAME_SIZES, _ = make(sizes=(6, 6))
+
+
+def through_a_file(model, folder):
+    save(model, folder / "model")
+    return load(folder / "model")
+
+
+def assert_same(first, second):
+    """Equal to the last bit, whatever the objects are made of."""
+    assert type(first) is type(second)
+    if isinstance(first, np.ndarray):
+        assert (first.dtype, first.shape) == (second.dtype, second.shape)
+        if first.dtype == object:
+            assert_same(first.tolist(), second.tolist())
+        else:
+            assert first.tobytes() == second.tobytes()
+    elif isinstance(first, dict):
+        assert list(first) == list(second)
+        assert_same(list(first.values()), list(second.values()))
+    elif isinstance(first, list | tuple):
+        assert len(first) == len(second)
+        for a, b in zip(first, second, strict=True):
+            assert_same(a, b)
+    elif isinstance(first, np.random.RandomState):
+        assert_same(first.get_state(legacy=False), second.get_state(legacy=False))
+    elif isinstance(first, cv.CrossViewClassifier):
+        assert_same(first.__getstate__(), second.__getstate__())
+    elif hasattr(first, "__dict__"):
+        assert_same(vars(first), vars(second))
+    else:
+        assert first == second or (first != first and second != second)
+
+
+def assert_same_latents(model, again, arrays):
+    for a, b in zip(model.transform(arrays), again.transform(arrays), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def assert_kept(model, folder, arrays=None):
+    """A file keeps a model and what it does."""
+    again = through_a_file(model, folder)
+    assert_same(model, again)
+    if arrays is not None:
+        assert_same_latents(model, again, arrays)
+    return again
+
+
+PIPELINE = make_pipeline(cv.ViewScaler(), cv.ViewPCA(), cv.MvHE())
+GRID = {"viewscaler__by": ["view"], "viewpca__n_components": [3, 4], "mvhe__n_components": [2]}
+SEARCH = cv.EmbeddingSearchCV(PIPELINE, GRID, n_folds=2)
+
+# What can be saved.
+
+
+@pytest.mark.parametrize("model", [*ALL, *COUPLED, *ALTERNATIVES], ids=repr)
+def test_methods(model, tmp_path):
+    arrays, _ = make_for(model)
+    assert repr(assert_kept(model, tmp_path)) == repr(model)
+    model = clone(model).fit(cv.Views(arrays, names=["photo", "sketch"]), Y)
+    again = assert_kept(model, tmp_path, arrays)
+    assert again.score(arrays, Y) == model.score(arrays, Y)
+
+
+@pytest.mark.parametrize("method", cv.METHODS)
+def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path):
+    data = cv.datasets.load_digits()
+    views = cv.ViewPCA(20).fit_transform(data.views)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = cv.METHODS[method](n_components=7).fit(views[:300], data.y[:300])
+    again = through_a_file(model, tmp_path)
+    for rows in (slice(None), slice(1), slice(7), slice(0, 1000, 3)):
+        assert_same_latents(model, again, views[rows].arrays)
+
+
+def test_devices_are_not_saved(tmp_path):
+    model = cv.Contrastive(2, max_epochs=1, device="cpu").fit(ARRAYS, Y)
+    assert through_a_file(model, tmp_path).device is None
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_preprocessing_and_pipelines(pooled, tmp_path):
+    scaler = cv.ViewScaler(pooled=pooled)
+    for model in (
+        scaler,
+        cv.ViewScaler("view", pooled),
+        cv.ViewPCA(3, pooled),
+        cv.ViewKernel(),
+        make_pipeline(scaler, cv.ViewPCA(3, pooled), cv.KMvHE(2)),
+        make_pipeline(scaler, cv.ViewKernel(), cv.MvDA(2)),
+        cv.Committee([make_pipeline(scaler, cv.KMvHE(2)), cv.MvDA(3)]),
+        make_pipeline(scaler, "passthrough", Pipeline([("pca", cv.ViewPCA(3)), ("cca", cv.CCA(2))])),
+    ):
+        assert_kept(clone(model), tmp_path)
+        assert_kept(clone(model).fit(SAME_SIZES, Y), tmp_path, SAME_SIZES)
+
+
+def test_one_object_stays_one(tmp_path):
+    again = through_a_file(cv.ViewScaler().fit(SAME_SIZES), tmp_path)
+    assert again.means_[0] is again.means_[1]
+    random = np.random.RandomState(3)
+    search = cv.EmbeddingSearchCV(cv.KCCA(2, random_state=random), {"reg": [0.1]}, random_state=random)
+    again = through_a_file(search, tmp_path)
+    assert again.random_state is again.estimator.random_state
+
+
+def test_galleries_of_several_matchers_stay_apart(tmp_path):
+    matchers = [cv.CrossViewClassifier(cv.MvDA(2), calibration_folds=None).fit(ARRAYS, Y + k) for k in range(5)]
+    assert_same(matchers, through_a_file(cv.MvHE(beta=matchers), tmp_path).beta)
+
+
+VALUES = [{"\ud800": np.ones(2)}, "\ud800\0", {"": {}}, 10**4000, -0.0, float("nan"), ((),), np.array(1.5)]
+VALUES += [np.array("text"), np.array([["a", "bcd"], ["", "\u00e4"]]).T, np.arange(6.0).reshape(2, 3).T]
+VALUES += [np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2), np.arange(12.0).reshape(3, 4)[:, ::2]]
+VALUES += [np.arange(6, dtype=">i2"), np.array([], dtype=np.float32), np.empty((0, 10**8)), np.array([True, False])]
+VALUES += [
+    np.array([1, "a", None, (2.5, [np.float32(0.1)])], dtype=object),
+    np.array([1.5, np.nan, -np.inf, -0.0], "f2"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}{np.shape(value)}")
+def test_values(value, tmp_path):
+    again = through_a_file(cv.MvHE(beta=value), tmp_path).beta
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        assert_same(value, again)
+    else:
+        np.testing.assert_array_equal(again, value, strict=value.dtype.isnative)
+        assert again.flags.f_contiguous or not value.flags.f_contiguous or value.dtype.kind == "U"
+        assert again.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        cv.KMvHE(2, kernel="poly", degree=2, gamma=0.5, n_landmarks=20, random_state=np.random.RandomState(1)),
+        cv.KMvHE(2, gamma=[0.1, np.float64(0.2)], n_landmarks=np.int64(20), random_state=None),
+        cv.KMvHE(2, gamma=np.array([0.1, 0.2]), kernel_params={}, center=np.bool_(True)),
+        cv.KCCA(2, kernel="laplacian", reg=(0.1, 0.2)),
+        cv.KCCA(2, kernel="cosine", kernel_params={"dense_output": True}),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{model.kernel}",
+)
+def test_kernels_and_their_parameters(model, tmp_path):
+    model = clone(model).fit(ARRAYS, Y)
+    again = through_a_file(model, tmp_path)
+    assert_same(model, again)
+    assert_same_latents(model, again, ARRAYS)
+    if model.random_state is not None:
+        assert_same(clone(model).fit(ARRAYS, Y).landmarks_, again.fit(ARRAYS, Y).landmarks_)
+
+
+def test_precomputed_kernels(tmp_path):
+    K = [X @ X.T for X in ARRAYS]
+    assert_kept(cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit(K, Y), tmp_path, K)
+
+
+def test_columns_image_sizes_and_frames(tmp_path):
+    columns = [list("abcdef"), None]
+    views = cv.Views(SAME_SIZES, feature_names=columns, image_shape=(2, 3))
+    for model in (cv.MvHE(2), cv.KMvHE(2), cv.ViewScaler(), cv.ViewPCA(2), cv.ViewKernel(), cv.Committee([cv.MvDA()])):
+        again = through_a_file(model.fit(views, Y), tmp_path)
+        assert (again.feature_names_, again.image_shape_) == (columns, (2, 3))
+    for model in (cv.MvHE(2), cv.MvHE(2).fit(ARRAYS, Y)):  # the choice of frames is not saved
+        file = encode(model)
+        assert encode(model.set_output(transform="pandas")) == file
+        assert through_a_file(model, tmp_path)._output is None
+
+
+def test_searches(tmp_path):
+    grid = {"reg": np.logspace(-2, 0, 2), "n_components": range(2, 4)}
+    folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
+    couplings = {"mvhe__coupling": [0.0, 4.0, np.inf], "mvhe__whitening": [None, 0.5], "mvhe__n_components": [2]}
+    for search in (
+        cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
+        cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
+        cv.EmbeddingSearchCV(cv.MvHE(2), {"coupling": np.array([0.0, np.inf])}, n_folds=2),
+        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2),
+        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2, members=3),
+        clone(SEARCH),
+        clone(SEARCH).set_params(members=2),
+    ):
+        search.fit(SAME_SIZES, Y)
+        again = assert_kept(search, tmp_path, SAME_SIZES)
+        assert again.score(SAME_SIZES, Y) == search.score(SAME_SIZES, Y)
+    matcher = cv.CrossViewClassifier(search).fit(SAME_SIZES, Y)
+    assert_same(matcher, through_a_file(matcher, tmp_path))
+
+
+SPLITTERS = [cv.ClassSplit(0.5, 3, 0), cv.SampleSplit(2), [(np.arange(5), np.arange(5, 10))], StratifiedKFold(3)]
+SPLITTERS += [selection.GroupKFold(3), selection.GroupShuffleSplit(3, test_size=0.3), selection.LeaveOneGroupOut()]
+SPLITTERS += [selection.KFold(3, shuffle=True, random_state=1), selection.ShuffleSplit(3)]
+SPLITTERS += [selection.StratifiedGroupKFold(3), selection.StratifiedShuffleSplit(3, train_size=0.5)]
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda splitter: type(splitter).__name__)
+def test_splitters(splitter, tmp_path):
+    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=splitter)
+    assert_same(search, through_a_file(search, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array(["a", "bc", "def", "ä", "\U0001f600", ""]),
+        np.array(list("abcdef"), dtype=object),
+        np.arange(6),
+        np.arange(6, dtype=np.uint8),
+        np.arange(6.0),
+        np.array([True, False] * 3),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_classifier(classes, tmp_path):
+    labels = classes[Y]
+    model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(pooled=False), cv.KMvHE(2)))
+    assert_kept(model, tmp_path)
+    assert_kept(model.fit(ARRAYS, labels), tmp_path)
+    assert_kept(model.enroll(ARRAYS[1], labels, 1, ids=[f"sample \u00e4 {k}" for k in range(len(labels))]), tmp_path)
+    again = assert_kept(model.calibrate(ARRAYS[1], labels, 1, 0.3), tmp_path)
+    assert_same(model.predict(ARRAYS[1], 1), again.predict(ARRAYS[1], 1))
+    assert_same(model.predict_proba(ARRAYS[1]), again.predict_proba(ARRAYS[1]))
+    with pytest.raises(ValueError, match="must be of the same kind"):
+        again.enroll(ARRAYS[0], Y if classes.dtype.kind in "OU" else Y.astype(str))
+
+
+def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
+    search = clone(SEARCH).fit(SAME_SIZES, Y)
+    for embedding in (search, FrozenEstimator(search), make_pipeline(search), search.best_estimator_):
+        model = cv.CrossViewClassifier(embedding)
+        assert_same(model, through_a_file(model, tmp_path))
+        model.enroll(SAME_SIZES[0], Y, ids=np.arange(len(Y)) + 100)
+        again = through_a_file(model, tmp_path)
+        assert_same(model, again)
+        assert again.embedding is again.embedding_
+        assert_same(model.predict(SAME_SIZES), again.predict(SAME_SIZES))
+        tree, _ = unforge(encode(model))
+        assert tree["fitted"]["embedding_"]["$"] == "same"
+
+
+def test_what_committees_usually_share_is_saved(tmp_path):
+    scaler = cv.ViewScaler().fit(SAME_SIZES)
+    pca = cv.ViewPCA(3).fit(scaler.transform(SAME_SIZES))
+    members = [make_pipeline(scaler, pca, cv.MvDA(2)) for _ in range(200)]
+    committee = cv.Committee(members).fit(SAME_SIZES, Y)
+    assert_same_latents(committee, through_a_file(make_pipeline(committee), tmp_path), SAME_SIZES)
+
+
+def test_a_parameter_that_an_older_version_did_not_have_takes_its_default(content, tmp_path):
+    tree, arrays = unforge(content)
+    del tree["params"]["beta"]
+    (tmp_path / "model").write_bytes(forge(tree, arrays))
+    assert load(tmp_path / "model").beta == cv.MvHE().beta
+
+
+def test_the_same_model_gives_the_same_file(tmp_path):
+    model = make_pipeline(cv.ViewScaler(), cv.KMvHE(2, random_state=np.random.RandomState(0))).fit(SAME_SIZES, Y)
+    save(model, tmp_path / "first")
+    save(copy.deepcopy(model), tmp_path / "second")
+    save(load(tmp_path / "first"), tmp_path / "third")
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "third").read_bytes()
+
+
+def test_a_large_search_is_a_small_file(tmp_path):
+    search = clone(SEARCH).fit(SAME_SIZES, Y)
+    search.cv_results_ = {"params": [{"mvhe__beta": k / 7, "viewpca__n_components": k} for k in range(2000)]}
+    save(search, tmp_path / "model")
+    assert (tmp_path / "model").stat().st_size < 200_000
+
+
+# Classes.
+
+
+class Timed(cv.MvHE):
+    _schema: ClassVar = {**cv.MvHE._schema, "seconds_": float, "spreads_": ["D"]}
+
+    def __init__(self, n_components="auto", unit="s"):
+        super().__init__(n_components)
+        self.unit = unit
+
+    def fit(self, views, y=None):
+        super().fit(views, y)
+        self.seconds_, self.spreads_ = 1.5, [X.std(axis=0) for X in cv.Views(views).arrays]
+        return self
+
+
+def test_every_estimator_and_splitter_of_the_package_is_known():
+    known = {entry.cls for entry in KNOWN.values()}
+    for cls in (getattr(cv, name) for name in cv.__all__):
+        if isinstance(cls, type) and (issubclass(cls, BaseEstimator) or hasattr(cls, "get_n_splits")):
+            assert cls in known
+
+
+def test_a_class_of_the_user_needs_to_be_registered(tmp_path, monkeypatch):
+    model = make_pipeline(cv.ViewScaler(), Timed(2, unit="ms")).fit(SAME_SIZES, Y)
+    message = r"Timed, which cannot be saved: register its class with crossview\.register"
+    for unknown in (model, Timed()):
+        with pytest.raises(ValueError, match=message):
+            save(unknown, tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr("crossview._schema.KNOWN", KNOWN)
+        patch.setitem(KNOWN, "Timed", None)  # so that it is removed again
+        del KNOWN["Timed"]
+        assert cv.register(Timed) is Timed
+        cv.register(Timed)  # as a notebook does that is run again
+        again = assert_kept(model, tmp_path, SAME_SIZES)
+        assert (again[-1].seconds_, again[-1].unit) == (1.5, "ms")
+        forgery = forged(model, "params/steps/1/items/1/fitted/seconds_", "long")
+        refuse(tmp_path / "forgery", forgery, r"Timed\.seconds_ is invalid")
+        model[-1].minutes_ = 1.0
+        with pytest.raises(ValueError, match=r"Timed\.minutes_ is not part of a model, as Timed\._schema does not"):
+            save(model, tmp_path / "forgery")
+    with pytest.raises(ModelFileError, match=r"not made of 'Timed': register .* with crossview\.register"):
+        load(tmp_path / "model")
+
+
+def test_what_is_registered_is_an_estimator_with_a_name_of_its_own():
+    for other in (1, BaseEstimator, Timed(), lambda: None):
+        with pytest.raises(TypeError, match="register takes a subclass of an estimator of crossview"):
+            cv.register(other)
+    with pytest.raises(ValueError, match=r"crossview\.embeddings\.hybrid has registered another MvHE: rename"):
+        cv.register(type("MvHE", (cv.MvHE,), {}))
+    assert KNOWN["MvHE"].cls is cv.MvHE
+
+
+# What cannot be saved.
+
+
+def my_kernel(x, z):
+    return float(x @ z)
+
+
+@pytest.mark.parametrize("kernel", [my_kernel, lambda x, z: float(x @ z), np.dot], ids=["function", "lambda", "numpy"])
+def test_functions_as_kernels_are_refused(kernel, tmp_path):
+    model = cv.KMvHE(2, kernel=kernel)
+    for one in (model, clone(model).fit(ARRAYS, Y), make_pipeline(cv.ViewScaler(), cv.KCCA(kernel=kernel))):
+        with pytest.raises(ValueError, match=r"kernel is the function .* cannot be saved: use one of .*rbf"):
+            save(one, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+ITSELF = cv.MvHE()
+ITSELF.beta = [ITSELF]
+ENDLESS = cv.Committee([])
+ENDLESS.members = [ENDLESS]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (GridSearchCV(cv.MvHE(), {"beta": [0.1]}), r"GridSearchCV is a .* save best_estimator_"),
+        (Pipeline([("model", cv.MvHE())], memory="cache"), "memory is a cache"),
+        (cv.MvHE(n_components=1 + 2j), r"n_components is a builtins\.complex"),
+        (cv.KMvHE(kernel_params={True: 1}), "has the key True"),
+        (cv.KMvHE(kernel_params={1: 1, "1": 2}), "has the key 1"),
+        (cv.KMvHE(kernel_params={"$": "tuple"}), r"has the key '\$'"),
+        (cv.KMvHE(random_state=np.random.default_rng(0)), r"random_state is a numpy\.random\._generator\.Generator"),
+        (cv.MvHE(beta=np.ma.ones(2)), "MaskedArray"),
+        (cv.MvHE(beta=np.zeros(2, dtype=[("a", float)])), "beta is a numpy"),
+        (cv.MvHE(beta=np.array(None, dtype=object)), "cannot be saved"),
+        (cv.MvHE(beta=np.complex128(1)), r"beta is a numpy\.complex128"),
+        (cv.MvHE(beta=np.ones(2, dtype=complex)), r"beta is a numpy\.ndarray of complex128, .* use numbers"),
+        (cv.MvHE(beta=np.ones(2, dtype="M8[s]")), r"beta is a numpy\.ndarray of datetime64"),
+        (cv.MvHE(beta=10**5000), "cannot be saved"),
+        (cv.MvHE(beta=[0] * 10**6), "more than a million values: save best_estimator_ of a large search"),
+        (cv.MvHE(beta="x" * 17 * 2**20), "more than 16 MiB .* save best_estimator_ of a large search"),
+        (ITSELF, "nested too deeply, or contains itself"),
+        (ENDLESS, "nested too deeply, or contains itself"),
+    ],
+    ids=range(18),
+)
+def test_what_a_file_cannot_hold_is_refused(model, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        save(model, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_estimators_are_saved(tmp_path):
+    with pytest.raises(TypeError, match="save takes an estimator, got list"):
+        save([cv.MvHE()], tmp_path / "model")
+
+
+# Files.
+
+
+def test_folders_and_links(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"folder .*nowhere does not exist: create it first"):
+        save(cv.MvHE(), tmp_path / "nowhere" / "model")
+    with pytest.raises(IsADirectoryError, match="is a folder: add the name of a file"):
+        save(cv.MvHE(), tmp_path)
+    save(cv.MvHE(3), str(tmp_path / "model"))
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    (tmp_path / "model").chmod(0o600)
+    save(cv.MvHE(4), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert load(tmp_path / "model").n_components == 4
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing")
+    with pytest.raises(ModelFileError, match="is not a file"):
+        load(tmp_path)
+    (tmp_path / "model").chmod(0o444)
+    tmp_path.chmod(0o555)
+    try:
+        assert load(tmp_path / "model").n_components == 4  # reading needs no right to write
+    finally:
+        tmp_path.chmod(0o755)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_and_devices_are_neither_replaced_nor_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match=f"{name} is a device, a pipe or a socket: choose the name of a file"):
+            save(cv.MvHE(), tmp_path / name)
+        with pytest.raises(OSError, match="is a device, a pipe or a socket"):
+            cv.export_onnx(cv.MvHE(2).fit(ARRAYS, Y), 0, tmp_path / name)
+        with pytest.raises(ModelFileError, match="is not a file"):
+            load(tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_what_killed_processes_leave_is_removed(tmp_path):
+    code = f"""
+import os, signal, crossview as cv
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+cv.save(cv.MvHE(), {str(tmp_path / "model")!r})
+"""
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    left = list(tmp_path.iterdir())
+    assert len(left) == 2
+    prefix = left[0].name.rpartition("-")[0].rpartition("-")[0]
+    alive = [tmp_path / f"{prefix}-{pid}-0123.tmp" for pid in (os.getpid(), os.getppid(), 1)]
+    others = [tmp_path / name for name in (".crossview-another machine-999999999-01.tmp", f"{prefix}-.tmp", ".a.tmp")]
+    for path in (*alive, *others):
+        path.write_bytes(b"")
+    save(cv.MvHE(3), tmp_path / "model")
+    assert set(tmp_path.iterdir()) == {tmp_path / "model", *alive, *others}
+
+
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+@pytest.mark.parametrize("code", [None, errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_an_exception_leaves_the_old_file(code, function, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    save(cv.MvHE(3), path)
+
+    def fail(*arguments):
+        raise KeyboardInterrupt if code is None else OSError(code, os.strerror(code))
+
+    message = None if code is None else rf"cannot write .*model \({os.strerror(code)}\): check free space"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, fail)
+        with pytest.raises(KeyboardInterrupt if code is None else OSError, match=message) as caught:
+            save(cv.MvHE(4), path)
+    assert isinstance(caught.value, PermissionError) == (code == errno.EACCES)
+    assert load(path).n_components == 3
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@confined
+def test_a_file_that_grows_too_large_leaves_the_old_one(tmp_path):
+    code = """
+import resource, sys
+import numpy as np
+import crossview as cv
+cv.save(cv.MvHE(3), sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+try:
+    cv.save(cv.MvHE(beta=np.zeros(10_000)), sys.argv[1])
+except OSError as error:
+    print(error)
+print(cv.load(sys.argv[1]).n_components)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "model")]
+    told, components = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert told.startswith(f"cannot write {tmp_path / 'model'} (File too large): check free space")
+    assert components == "3"
+    assert list(tmp_path.iterdir()) == [tmp_path / "model"]
+
+
+def test_threads_leave_the_warning_filters_alone(tmp_path):
+    path = tmp_path / "model"
+    save(make_pipeline(cv.ViewScaler(), cv.KMvHE(2)).fit(SAME_SIZES, Y), path)
+    before, seen = list(warnings.filters), []
+
+    def work():
+        for _ in range(30):
+            load(path)
+            seen.append(list(warnings.filters) == before)
+
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(8):
+            threads.submit(work)
+    assert seen == [True] * 240
+    assert warnings.filters == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs rights of groups and others")
+def test_a_private_file_is_private_while_it_is_written(tmp_path, monkeypatch):
+    rights, fsync = [], os.fsync
+
+    def look(descriptor):
+        rights.append(os.fstat(descriptor).st_mode & 0o777)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look)
+    save(cv.MvHE(3), tmp_path / "model")
+    public = (tmp_path / "model").stat().st_mode & 0o777
+    (tmp_path / "model").chmod(0o600)
+    save(cv.MvHE(4), tmp_path / "model")
+    (tmp_path / "model").chmod(0o400)
+    save(cv.MvHE(5), tmp_path / "model")
+    assert rights == [public, 0o600, 0o400]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_kill_leaves_the_old_file_or_the_new(tmp_path):
+    code = """
+import sys, itertools
+import numpy as np
+import crossview as cv
+rng = np.random.default_rng(0)
+models = [cv.CCA(d).fit([rng.normal(size=(300, 200)) for _ in range(2)]) for d in (50, 60)]
+for model in itertools.cycle(models):
+    cv.save(model, sys.argv[1])
+"""
+    path, rng = tmp_path / "model", np.random.default_rng(0)
+    for _ in range(3):
+        path.unlink(missing_ok=True)
+        process = subprocess.Popen([sys.executable, "-c", code, str(path)])
+        try:
+            deadline = time.monotonic() + 60
+            while not path.exists() and time.monotonic() < deadline:
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0.0, 0.3))
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert process.returncode == -signal.SIGKILL
+        model = load(path)
+        assert model.n_components in (50, 60)
+        assert model.projections_[0].shape == (200, model.n_components)
+
+
+# Damage.
+
+
+@pytest.fixture(scope="module")
+def content():
+    """The file of a small model."""
+    rng = np.random.default_rng(0)
+    model = cv.MvHE(1).fit([rng.normal(size=(8, 2)) for _ in range(2)], np.arange(8) % 2)
+    return bytes(encode(model))
+
+
+def refuse(path, content, message=None):
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+
+
+GONE = object()
+
+
+def forged(model, way, value):
+    """The file of a model, with another value, or none, where the way leads to."""
+    tree, arrays = unforge(encode(model))
+    *before, last = (int(key) if key.isdigit() else key for key in way.split("/"))
+    holder = functools.reduce(operator.getitem, before, tree)
+    if value is GONE:
+        del holder[last]
+    elif isinstance(value, dict) and "$" in value:  # as it is in a file
+        holder[last] = value
+    else:
+        other, more = unforge(encode(cv.MvHE(beta=value)))
+        holder[last] = other["params"]["beta"]
+        arrays |= more
+    text = json.dumps(tree)
+    return forge(text, {name: X for name, X in arrays.items() if json.dumps(name) in text})
+
+
+def assert_outcomes(folder, expected):
+    """Loading the files of a folder ends as expected, and takes little memory and time."""
+    outcomes, megabytes, seconds = load_confined(*folder.iterdir())
+    assert outcomes == expected
+    assert megabytes < MEMORY / 1e6
+    assert seconds < SECONDS
+
+
+def test_truncated_and_damaged_files(content, tmp_path):
+    for length in range(0, len(content), 7):
+        refuse(tmp_path / "model", content[:length])
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        refuse(tmp_path / "model", damaged)
+    refuse(tmp_path / "model", content[:-1], r"is cut short: .* Restore it from a copy, or save the model again")
+    refuse(tmp_path / "model", content + b"\n", "is damaged")
+
+
+@confined
+@pytest.mark.parametrize("kind", ["damaged", "forged"])
+def test_a_sample_of_the_files_of_fuzz_models(kind):
+    outcomes, megabytes, seconds = run(kind, 400, seed=1)
+    assert sum(outcomes.values()) == 400
+    assert outcomes["refused"] > 300
+    assert set(outcomes) <= {"refused", "unchanged", "loaded", "loaded, without a result"}
+    assert megabytes < MEMORY / 1e6
+    assert seconds < SECONDS
+
+
+ZEROS = "0" * 64
+
+
+def test_other_versions_and_formats_are_refused_by_name(content, tmp_path):
+    tree, arrays = unforge(content)
+    path = tmp_path / "model"
+    message = rf"was written by crossview 2\.1\.0, this is {cv.__version__}: upgrade"
+    refuse(path, forge(tree, arrays, "2.1.0"), message)
+    refuse(path, seal({"__metadata__": {"crossview": f"format=4 version=2.1.0 sha256={ZEROS} something new"}}), message)
+    path.write_bytes(forge(tree, arrays, "0.99.0rc1"))
+    assert load(path).n_components == 1
+    old = content.replace(b"format=3 ", b"format=2 ", 1)
+    refuse(path, old, rf"was written by crossview {cv.__version__}, in a format .* fit the model again")
+
+
+MARKS = ["", "\n", "format=3", "format=3 version= sha256= ", "format=3 version=0.1.0" + " " * 1000, 1, None, [], {}]
+MARKS += [f"format={number} version=0.1.0 sha256={ZEROS} {{}}" for number in ("3", "one", "-1", "")]
+MARKS += [f"format=3 version=0.1.0 sha256={ZEROS[1:]}{end} {{}}" for end in ("", "g")]
+MARKS += [f"format=3 version=x sha256={ZEROS} {{}}", f"format=0 version=0.1.0 sha256={ZEROS[1:]} {{}}"]
+
+
+@pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark)[:50])
+def test_missing_and_damaged_marks_are_refused(mark, content, tmp_path):
+    header, data = split(content)
+    for metadata in ({"crossview": mark}, {"other": mark}, mark):
+        refuse(tmp_path / "model", seal(header | {"__metadata__": metadata}, data))
+    del header["__metadata__"]
+    refuse(tmp_path / "model", seal(header, data), "is not a model of crossview")
+
+
+def test_beginnings_that_are_none_are_refused(content, tmp_path):
+    path = tmp_path / "model"
+    for length in (0, 1, 2, 7, 10**3, 2**24, 2**31, 2**63, 2**64 - 1):
+        refuse(path, length.to_bytes(8, "little") + content[8:], "is not a model of crossview")
+    for header in (b"\xff\xfe{\0}\0", b"\0" * 100, b"{" + b"\xff" * 100):
+        refuse(path, seal(header), "is not a model of crossview")
+
+
+@confined
+def test_large_files_that_are_not_models_are_refused_by_their_first_bytes(content, tmp_path):
+    largest = (16 * 2**20).to_bytes(8, "little")
+    starts = (b"", b"\x89PNG\r\n\x1a\n", b"PK\x03\x04", largest, b"\x02" + b"\0" * 7 + b"{}", content)
+    for k, start in enumerate(starts):
+        with open(tmp_path / str(k), "wb") as file:
+            file.write(start)
+            file.truncate(20 * 10**9)
+    assert_outcomes(tmp_path, {"refused": len(starts)})
+
+
+def test_names_in_a_file_do_not_make_errors_long(content, tmp_path):
+    tree, arrays = unforge(content)
+    tree["params"]["x\n\x1b[2J" + "y" * 10**6] = 1
+    refuse(tmp_path / "model", forge(tree, arrays))
+
+
+# Harm.
+
+
+class Touch:
+    """Leaves a file behind when unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_pickles_are_not_loaded(content, tmp_path):
+    tree, arrays = unforge(content)
+    proof, path = tmp_path / "proof", tmp_path / "model"
+    hostile = pickle.dumps(Touch(proof))
+    pickle.loads(hostile)  # it would do harm
+    proof.rmdir()
+    refuse(path, hostile, "Pickles are never loaded")
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("data.pkl", hostile)
+    refuse(path, archive.getvalue(), "is not a model of crossview")
+    refuse(path, len(hostile).to_bytes(8, "little") + hostile, "is not a model of crossview")
+    refuse(path, forge(hostile.decode("latin-1"), arrays))
+    refuse(path, forge(tree, arrays | {"pickle": np.frombuffer(hostile, np.uint8)}), "nothing uses the array 'pickle'")
+    header, data = split(content)
+    refuse(path, seal(header, data + hostile), "is damaged")
+    for name in arrays:
+        refuse(path, forge(tree, arrays | {name: np.frombuffer(hostile, np.uint8)}))
+    assert not proof.exists()
+
+
+PROOF = "the name of a file that nothing may create"
+NAMES = ["os.system", "numpy.load", "crossview.files.save", "type", "getattr", "functools.partial", "subprocess.Popen"]
+NAMES += ["memmap", "Generator", "FunctionTransformer", "crossview.embeddings.hybrid.MvHE", "Embedding", "Views"]
+NAMES += ["__class__", 1]
+NOTHING = {"params": {"args": PROOF}, "fitted": {}, "items": [PROOF]}
+HOSTILE = [({"$": name} | NOTHING, f"not made of {name!r}") for name in NAMES]
+HOSTILE += [({"$": name} | NOTHING, "unhashable") for name in (["MvHE"], {"a": 1})]
+HOSTILE += [
+    ({"$": "eval", "items": [f"__import__('os').mkdir({PROOF!r})"]}, "'eval'"),
+    ({"$": "Kernel", "params": {"kernel": {"$": "os.system"}}, "fitted": {}}, r"os\.system"),
+    ({"$": "MvHE", "params": {"self": 1}, "fitted": {}}, "MvHE has no parameter 'self'"),
+    ({"$": "MvHE", "params": {}, "fitted": {"transform_view": PROOF}}, r"MvHE\.transform_view is not part of a model"),
+    ({"$": "float64", "value": [1, [2]]}, "not made of 'float64'"),
+    ({"$": "float64"}, "KeyError: 'value'"),
+    ({"$": "range", "items": [10**18]}, "more than 1000000 numbers"),
+    ({"$": "range", "items": [10**30]}, "OverflowError"),
+    ({"$": "range", "items": [PROOF]}, "TypeError"),
+    ({"$": "Pipeline", "params": {"steps": [], "memory": PROOF}, "fitted": {}}, "memory is a cache"),
+]
+
+
+@pytest.mark.parametrize(("hostile", "message"), HOSTILE, ids=lambda value: str(value)[:30])
+def test_hostile_files_are_refused_and_nothing_is_run(hostile, message, content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model"
+    tree, arrays = unforge(content)
+    for place in (hostile, [1, {"$": "tuple", "items": [hostile]}], {"a": hostile}):
+        refuse(path, forge(tree | {"params": {"beta": place}}, arrays), message)
+    tree["fitted"]["projections_"] = [hostile, hostile]
+    refuse(path, forge(tree, arrays), message)
+    refuse(path, forge(hostile, {}), message)
+    assert os.listdir(tmp_path) == ["model"]
+
+
+SHAPES = [[10**15], [10**6] * 4, [2**62, 4], [10**4000] * 50, [1] * 100_000, [2, 2], [3], [-2, -1], [True, 2]]
+ENTRIES = {
+    "shape": [*SHAPES, [2.0, 1], 2, None, "21"],
+    "dtype": ["F32", "O", "C64", "BF16", ["F64"], "__import__('os').system('true')"],
+    "data_offsets": [[0, 10**15], [0, 10**4000], [0, 1e308], [-16, 0], [0], [0, 16, 32], ["0", "16"], None],
+}
+
+
+@pytest.mark.parametrize("key", ENTRIES)
+def test_arrays_that_are_not_there_in_full_are_refused(key, content, tmp_path):
+    entries = [{key: value} for value in ENTRIES[key]] + [{"shape": [0, 10**8], "data_offsets": [0, 0]}]
+    for name in unforge(content)[1]:
+        header, data = split(content)
+        for entry in entries:
+            refuse(tmp_path / "model", seal(header | {name: header[name] | entry}, data))
+        for other in (None, [], "F64", {}):
+            refuse(tmp_path / "model", seal(header | {name: other}, data))
+
+
+def test_arrays_are_there_once_and_are_used(content, tmp_path):
+    path = tmp_path / "model"
+    header, data = split(content)
+    first, second = (header[f"MvHE.projections_[{v}]"] for v in (0, 1))
+    first["data_offsets"], header["MvHE.projections_[1]"] = second["data_offsets"], second
+    refuse(path, seal(header, data))
+    tree, arrays = unforge(content)
+    for name, message in (("nowhere", "KeyError: 'nowhere'"), (["a"], "unhashable")):
+        tree["fitted"]["projections_"][1]["array"] = name
+        refuse(path, forge(tree, arrays), message)
+    tree["fitted"]["projections_"][1] = tree["fitted"]["projections_"][0]
+    refuse(path, forge(tree, arrays), "nothing uses the array")
+
+
+def test_text_truth_values_and_kinds_of_numbers_are_checked(tmp_path):
+    path = tmp_path / "model"
+    save(cv.MvHE(beta=np.array(["ab", "c"]), center=np.array([True, False])), path)
+    assert load(path).beta.tolist() == ["ab", "c"]
+    tree, arrays = unforge(path.read_bytes())
+    for codes in (np.array([[97, 2**31]], np.uint32), np.array([[97.0]]), np.array([[97]]), np.array(97, np.uint32)):
+        refuse(path, forge(tree, arrays | {"MvHE.beta": codes}))
+    flags = np.array([1, 2], np.uint8).view(bool)
+    refuse(path, forge(tree, arrays | {"MvHE.center": flags}), "truth values other than 0 and 1")
+    header, data = split(forge(tree, arrays | {"MvHE.center": np.array([1.0])}))
+    header["MvHE.center"]["dtype"] = "C64"
+    refuse(path, seal(header, data), r"complex64|C64")
+
+
+def test_descriptions_that_are_none_are_refused(tmp_path):
+    for text in ("", "{", "[" * 100_000, '{"a":' * 100_000, "1" * 10**5, '{"$": null', '{"$": "MvHE"}'):
+        refuse(tmp_path / "model", forge(text, {}))
+        refuse(tmp_path / "model", seal(text.encode()), "is not a model of crossview")
+    for tree in (1, [], {}, "MvHE", None, np.nan, {"$": None}, {"$": "KFold", "params": {}, "fitted": {}}):
+        refuse(tmp_path / "model", forge(json.dumps(tree), {}), "is not an estimator")
+
+
+def test_keys_are_there_once(content, tmp_path):
+    tree, arrays = unforge(content)
+    text = json.dumps(tree)
+    for old in ('"$": "MvHE"', '"params"', '"view_names_"'):
+        twice = f"{old}: 1, {old}" if ":" not in old else f"{old}, {old}"
+        refuse(tmp_path / "model", forge(text.replace(old, twice, 1), arrays), "has a key more than once")
+    header, data = split(content)
+    name = next(name for name in header if name != "__metadata__")
+    doubled = json.dumps(header).replace("{", f"{{{json.dumps(name)}: {json.dumps(header[name])}, ", 1)
+    refuse(tmp_path / "model", seal(doubled.encode(), data))
+
+
+# What takes much memory or time.
+
+
+def test_deep_descriptions_are_refused(content, tmp_path):
+    for depth in (70, 200, 300):
+        for wrap in (lambda deep: [deep], lambda deep: {"a": deep}, lambda deep: {"$": "tuple", "items": [deep]}):
+            tree, arrays = unforge(content)
+            deep = 1
+            for _ in range(depth):
+                deep = wrap(deep)
+            tree["params"]["beta"] = deep
+            refuse(tmp_path / "model", forge(tree, arrays), "nested too deeply")
+
+
+@confined
+def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
+    before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
+    mark = f'{{"__metadata__":{{"crossview":"format=3 version={cv.__version__} sha256={ZEROS} '
+    items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
+    many = [(item, 15) for item in items] + [("{}", 64), (" " * 100, 15), ("[" * 100, 15)]
+    for k, (item, megabytes) in enumerate(many):
+        content = ",".join([item] * (megabytes * 2**20 // (len(item) + 1)))
+        (tmp_path / str(k)).write_bytes(seal(f'{mark}{before}{content}{after}"}}}}'.encode()))
+    assert_outcomes(tmp_path, {"refused": len(many)})
+
+
+@confined
+@pytest.mark.parametrize(
+    ("outcome", "items"),
+    [
+        ("loaded, without a result", ['"ab"', "1e9", "[]", '{"a":1}', '"' + "x" * 14 + '"']),
+        ("loaded, without a result", ['{"$":"tuple","items":[]}', '{"$":"str","value":"a"}', '{"$":"int8","value":1}']),
+        ("refused", [f'{{"$":"{name}","params":{{}},"fitted":{{}}}}' for name in ("MvHE", "KMvHE", "KFold", "CCA")]),
+    ],
+)
+def test_descriptions_of_many_values_take_little(outcome, items, tmp_path):
+    for k, item in enumerate(items):
+        values = 1 + item.count("[") + item.count("{") + item.count(",")
+        content = ",".join([item] * min((10**6 - 10) // values, 12 * 2**20 // len(json.dumps(item))))
+        (tmp_path / str(k)).write_bytes(forge(f'{{"$":"MvHE","params":{{"beta":[{content}]}},"fitted":{{}}}}', {}))
+    assert_outcomes(tmp_path, {outcome: len(items)})
+
+
+@confined
+def test_many_arrays_take_little(tmp_path):
+    entries = ",".join(f'"{k}":{{"dtype":"F64","shape":[0],"data_offsets":[0,0]}}' for k in range(150_000))
+    mark = f'{{"__metadata__":{{"crossview":"format=3 version={cv.__version__} sha256={ZEROS} {{}}"}},'
+    (tmp_path / "model").write_bytes(seal(f"{mark}{entries}}}".encode()))
+    assert_outcomes(tmp_path, {"refused": 1})
+
+
+SAME = '{"$":"same","object":%d}'
+STEPS = '{"$":"Pipeline","params":{"steps":[%s]},"fitted":{}}'
+STEP = '{"$":"tuple","items":["a",%s]}'
+MEMBERS = '{"$":"Committee","params":{"members":[%s]},"fitted":{}}'
+UNFITTED = '{"$":"MvHE","params":{},"fitted":{}}'
+
+
+@confined
+def test_deep_pipelines_and_committees_take_little(tmp_path):
+    pipeline = STEPS % ",".join([STEP % UNFITTED] * 9_000)
+    for _ in range(15):
+        pipeline = STEPS % (STEP % pipeline)
+    (tmp_path / "pipeline").write_bytes(forge(pipeline, {}))
+    (tmp_path / "committee").write_bytes(forge(MEMBERS % ",".join([UNFITTED] * 9_000), {}))
+    (tmp_path / "text").write_bytes(forge('{"$":"str","value":[' + '"a",' * 1000 + '"' + "x" * 10**7 + '"]}', {}))
+    assert_outcomes(tmp_path, {"loaded, without a result": 2, "refused": 1})
+
+
+@confined
+def test_shared_objects_count_as_often_as_they_are_used(tmp_path):
+    """Lists of lists of estimators, which take little in a file, and are checked as a whole at every level."""
+    pipeline = committee = UNFITTED
+    for level in range(45):
+        pipeline = STEPS % ",".join([STEP % pipeline, STEP % (SAME % level)])
+    for level in range(14):
+        committee = MEMBERS % ",".join([committee, SAME % level, SAME % level])
+    wide = STEPS % ",".join([STEP % UNFITTED, *[STEP % (SAME % 0)] * 9_000])
+    for level in range(1, 30):
+        wide = STEPS % ",".join([STEP % wide, *[STEP % (SAME % level)] * 20])
+    for name, text in (("pipeline", pipeline), ("committee", committee), ("wide", wide)):
+        (tmp_path / name).write_bytes(forge(text, {}))
+    assert_outcomes(tmp_path, {"refused": 3})
+
+
+@confined
+def test_shared_galleries_and_views_take_little(tmp_path):
+    matcher = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
+    tree, arrays = unforge(encode(matcher))
+    g = 100_000
+    for key in ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_"):
+        name = tree["fitted"][key]["array"]
+        arrays[name] = np.repeat(arrays[name][:1], g, axis=0)
+    arrays[tree["fitted"]["gallery_ids_"]["array"]] = np.arange(g).astype("U6").view(np.uint32).reshape(g, -1)
+    again = copy.deepcopy(tree)
+    again["params"]["embedding"] = again["fitted"]["embedding_"] = {"$": "same", "object": 0}
+    (tmp_path / "one").write_bytes(forge(tree, arrays))
+    many = {"$": "MvHE", "params": {"beta": [tree, *[again] * 2000]}, "fitted": {}}
+    (tmp_path / "galleries").write_bytes(forge(many, arrays))
+    scaler, arrays = unforge(encode(cv.ViewScaler(pooled=False).fit([SAME_SIZES[0]] * 1000)))
+    steps = [{"$": "tuple", "items": [str(k), {"$": "same", "object": 0}]} for k in range(9_000)]
+    text = STEPS % ",".join([STEP % json.dumps(scaler), *map(json.dumps, steps)])
+    (tmp_path / "views").write_bytes(forge(text, arrays))
+    assert_outcomes(tmp_path, {"loaded": 1, "refused": 2})
+
+
+@confined
+def test_many_views_and_means_that_broadcast_to_many_features_are_refused(content, tmp_path):
+    path, n = tmp_path / "model", 20_000
+    tree, arrays = unforge(content)
+    tree["fitted"] |= {"n_features_": {"$": "tuple", "items": [10**7] * 2}, "n_features_in_": 2 * 10**7}
+    arrays |= {f"MvHE.means_[{v}]": np.zeros(1) for v in (0, 1)}
+    arrays |= {f"MvHE.projections_[{v}]": np.zeros((1, 1)) for v in (0, 1)}
+    refuse(path, forge(tree, arrays), r"MvHE\.means_ .* does not fit")
+    assert path.stat().st_size < 2500
+    tree["fitted"] |= {"n_features_": {"$": "tuple", "items": [1] * n}, "n_features_in_": n}
+    tree["fitted"] |= {name: tree["fitted"][name][:1] * n for name in ("means_", "projections_")}
+    tree["fitted"]["view_names_"] = [f"view{v}" for v in range(n)]
+    used = {name: X for name, X in arrays.items() if "[1]" not in name}
+    refuse(tmp_path / "views", forge(tree, used), "view_names_")
+    assert_outcomes(tmp_path, {"refused": 2})
+
+
+# Parts that are missing, or do not go together.
+
+
+@functools.cache
+def model_of(kind):
+    """Small fitted models, by what they are."""
+    if kind == "precomputed":
+        return cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit([X @ X.T for X in ARRAYS], Y)
+    if kind == "random":
+        return cv.KMvHE(random_state=np.random.RandomState(0))
+    if kind == "frozen":
+        return cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
+    kinds = {"linear": cv.MvHE(1), "kernel": cv.KMvHE(2), "scaler": cv.ViewScaler(), "pca": cv.ViewPCA(3)}
+    kinds |= {"semantic": cv.SemanticMatching(), "search": SEARCH, "committee": cv.Committee([cv.MvDA(2)])}
+    kinds["matcher"] = cv.CrossViewClassifier(cv.MvDA(2), calibration_folds=2)
+    return clone(kinds[kind]).fit(SAME_SIZES, Y)
+
+
+IDS, SCALED = np.arange(60).astype(str), cv.ViewScaler().fit(SAME_SIZES)
+FORGERIES = {
+    ("linear", "fitted/n_features_"): [(6, 10**15), (6, 7), (6,), (6, "6"), (6, True), [6, 6], 6, GONE],
+    ("linear", "fitted/n_features_in_"): [13, GONE],
+    ("linear", "fitted/view_names_"): [["a", 1], ["a", "a"], "ab", [], ["a"], GONE],
+    ("linear", "fitted/feature_names_"): [None, [None], (None, None), [None, ["a"]], [None, [*"abcde", 1]], GONE],
+    ("linear", "fitted/feature_names_/1"): ["abcdef", tuple("abcdef")],
+    ("linear", "fitted/image_shape_"): [[2, 3], (2, 2), (-2, -3), (2, 3.0), (True, 6), (2, 3, 1), GONE],
+    ("linear", "fitted/projections_"): [[], [1, "a"], (np.ones((6, 1)),) * 2, GONE],
+    ("linear", "fitted/projections_/0"): [np.ones(shape) for shape in ((6, 2), (7, 1), (0, 10**8), 6, (6, 1, 1))],
+    ("linear", "fitted/projections_/1"): [np.ones((6, 1), kind) for kind in (np.float32, int, bool, "U1")],
+    ("linear", "fitted/means_"): [[1, "a"], GONE],
+    ("linear", "fitted/means_/1"): [np.zeros(1), np.array(0.0)],
+    ("linear", "fitted/eigenvalues_"): [np.zeros(2), GONE],
+    ("linear", "fitted/coupling_"): [np.nan, -1.0, True, "auto"],
+    ("linear", "fitted/neighbour_recall_"): [np.nan, -0.1, 1.1, "all"],
+    ("linear", "$"): ["MvDA", GONE],
+    ("linear", "params"): [[], GONE],
+    ("linear", "fitted"): [[], {"means_": [np.zeros(6)] * 2}, GONE],
+    **{("linear", f"fitted/{name}"): ["shadow"] for name in ("transform_view", "__sklearn_is_fitted__", "__class__")},
+    ("linear", "fitted/_output"): ["pandas"],
+    ("kernel", "fitted/gamma_/0"): [np.nan, -np.inf, True, "wide"],
+    ("kernel", "fitted/kernels_"): [[], [None, None]],
+    ("kernel", "fitted/kernels_/0/params/kernel"): ["no such kernel", None, ["rbf"], "precomputed"],
+    ("kernel", "fitted/kernels_/0/params/gamma"): ["wide", np.nan, -np.inf, True],
+    ("kernel", "fitted/kernels_/0/params/degree"): [None],
+    ("kernel", "fitted/kernels_/0/params/coef0"): [[]],
+    ("kernel", "fitted/kernels_/0/params/origin"): [np.zeros(2), np.full(6, np.nan)],
+    ("kernel", "fitted/kernels_/0/params/kernel_params"): [{"n_jobs": 10**9}],
+    ("precomputed", "fitted/landmarks_/0"): [np.arange(15) + 46, np.arange(15) - 1, np.ones(15), np.arange(14), IDS],
+    ("random", "params/random_state/state"): [[at, 0, 0.0] for at in (625, 10**6, -5, 1.5, "1")]
+    + [[1, 0], [1, "a", 0.0]],
+    **{("random", f"params/random_state/{key}"): [GONE] for key in ("state", "array")},
+    ("search", "fitted/best_index_"): [10**6, -1],
+    ("search", "fitted/members_"): [[0, 4], ["0"]],
+    ("search", "fitted/best_score_"): ["high"],
+    ("search", "fitted/best_metric_"): [1],
+    ("search", "fitted/best_params_"): [[]],
+    ("search", "fitted/cv_results_"): [{}],
+    ("search", "fitted/cv_results_/mean_test_score"): [[0.5]],
+    ("search", "fitted/cv_results_/params"): [[1, 2, 3, 4]],
+    ("search", "fitted/best_estimator_"): [None],
+    ("committee", "fitted/members_"): [
+        [model_of("linear"), cv.MvDA(2).fit(ARRAYS, Y)],
+        [],
+        [cv.MvDA(2)],
+        [SCALED],
+        [None],
+    ],
+    ("committee", "fitted/members_/0"): [cv.MvDA(2).fit(ARRAYS, Y)],
+    ("frozen", "fitted/embedding_/object"): [1, -1, 10**6, "0", 0.0, True, None, [0], GONE],
+    ("matcher", "fitted/gallery_"): [np.zeros((60, 3)), np.zeros((59, 2)), np.zeros((60, 2), np.float32), GONE],
+    ("matcher", "fitted/gallery_labels_"): [Y[:1], Y[:, None], list(Y), np.array([cv.MvHE()] * 60, dtype=object), GONE],
+    ("matcher", "fitted/gallery_ids_"): [np.arange(60), IDS[:59], IDS.tolist(), np.repeat(IDS[:1], 60), GONE],
+    ("matcher", "fitted/gallery_views_"): [np.full(60, "top"), np.full(61, "view0"), np.zeros(60), GONE],
+    ("matcher", "fitted/gallery_index_"): [{}, 1, "index", GONE],
+    ("matcher", "fitted/temperature_"): [0.0, np.inf, np.nan, "hot", GONE],
+    ("matcher", "fitted/temperature_metric_"): ["manhattan"],
+    ("matcher", "fitted/threshold_"): [
+        np.nan,
+        np.inf,
+        -1.0,
+        -1e-300,
+        True,
+        np.bool_(True),
+        10**400,
+        "0.5",
+        [0.5],
+        GONE,
+    ],
+    ("matcher", "fitted/threshold_metric_"): [["cosine"], GONE],
+    ("matcher", "fitted/threshold_view_"): ["top", GONE],
+    ("matcher", "fitted/embedding_"): [cv.MvDA(2), SCALED, "MvDA", GONE],
+}
+
+
+@pytest.mark.parametrize(("kind", "way"), FORGERIES, ids="-".join)
+def test_parts_that_do_not_fit_are_refused(kind, way, tmp_path):
+    model, name = model_of(kind), way.split("/")[1:2]
+    for value in FORGERIES[kind, way]:
+        message = rf"\.{name[0]} is missing" if value is GONE and name and way.count("/") == 1 else None
+        refuse(tmp_path / "model", forged(model, way, value), message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        ("linear", "fitted/coupling_"),
+        ("linear", "fitted/neighbour_recall_"),
+        ("kernel", "fitted/kernels_/0/params/origin"),
+        ("search", "fitted/best_estimator_"),
+        ("matcher", "fitted/temperature_metric_"),
+    ],
+)
+def test_parts_that_may_be_missing(kind, way, tmp_path):
+    (tmp_path / "model").write_bytes(forged(model_of(kind), way, GONE))
+    assert type(load(tmp_path / "model")) is type(model_of(kind))
+
+
+@pytest.mark.parametrize("good", [0, 0.0, 0.5, np.float32(2), None])
+def test_thresholds(good, tmp_path):
+    (tmp_path / "model").write_bytes(forged(model_of("matcher"), "fitted/threshold_", good))
+    assert load(tmp_path / "model").threshold_ == good
+
+
+def test_what_is_refused_is_not_saved(tmp_path):
+    matcher = copy.copy(model_of("matcher"))
+    for bad in (np.nan, -1.0, True):
+        matcher.threshold_ = bad
+        with pytest.raises(ValueError, match=r"cannot be saved: CrossViewClassifier\.threshold_ is invalid"):
+            save(matcher, tmp_path / "model")
+    for inner in (None, 1.5, "MvDA", [cv.MvDA()], cv.ClassSplit(2)):
+        with pytest.raises(ValueError, match=r"cannot be saved: FrozenEstimator\.estimator is invalid"):
+            save(FrozenEstimator(inner), tmp_path / "model")
+        refuse(tmp_path / "forgery", encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("linear", ["projections_", "means_", "eigenvalues_"]),
+        ("kernel", ["projections_", "landmarks_", "offsets_"]),
+        ("scaler", ["scales_"]),
+        ("pca", ["components_"]),
+        ("semantic", ["intercepts_"]),
+        ("matcher", ["gallery_"]),
+    ],
+)
+def test_arrays_of_models_are_finite(kind, names, bad, tmp_path):
+    for name in names:
+        tree, arrays = unforge(encode(model_of(kind)))
+        node = tree["fitted"][name]
+        arrays[(node[0] if isinstance(node, list) else node)["array"]].ravel()[-1] = bad
+        refuse(tmp_path / "model", forge(tree, arrays), rf"{name} is invalid")
+
+
+def test_ranges_in_unexpected_places_are_refused(tmp_path):
+    path, many = tmp_path / "model", {"$": "range", "items": [10**6]}
+    pipeline = make_pipeline(cv.ViewScaler()).fit(SAME_SIZES)
+    for model in (*map(model_of, ("kernel", "committee", "search", "matcher")), pipeline):
+        for name in unforge(encode(model))[0]["fitted"]:
+            refuse(path, forged(model, f"fitted/{name}", many))
+        for group in ("params", "fitted"):
+            refuse(path, forged(model, group, many))
+    refuse(path, forged(pipeline, "params/steps", many))
+
+
+def test_steps_take_what_the_step_before_gives(tmp_path):
+    path = tmp_path / "model"
+    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(3), cv.MvDA(2)).fit(SAME_SIZES, Y)
+    wrong = Pipeline([*pipeline.steps[:2], ("mvda", cv.MvDA(2).fit(SAME_SIZES, Y))])
+    narrow = dict(zip("ab", pipeline[:2].transform(SAME_SIZES), strict=True))
+    named = Pipeline([*pipeline.steps[:2], ("mvda", cv.MvDA(2).fit(narrow, Y))])
+    for model in (wrong, named, make_pipeline(wrong), cv.Committee([pipeline])._of([wrong], cv.Views(SAME_SIZES))):
+        with pytest.raises(ValueError, match=r"Pipeline\.steps .* does not fit the rest of the model"):
+            save(model, path)
+        refuse(path, encode(model), r"Pipeline\.steps .* does not fit the rest of the model")
+
+
+def test_samples_of_a_view_have_their_own_ids(tmp_path):
+    model = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
+    model.enroll(ARRAYS[1], Y, 1)
+    assert_same(model, through_a_file(model, tmp_path))  # the same ids in another view
+    tree, arrays = unforge(encode(model))
+    ids = arrays[tree["fitted"]["gallery_ids_"]["array"]]
+    ids[-1] = ids[-2]
+    refuse(tmp_path / "model", forge(tree, arrays), "gallery_views_ is invalid")
+
+
+def test_searches_that_would_try_a_cache_are_refused(tmp_path):
+    path, cache = tmp_path / "model", tmp_path / "cache"
+    inner = cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), make_pipeline(cv.MvHE(2))), {})
+    found, tried = (clone(SEARCH).fit(SAME_SIZES, Y) for _ in range(2))
+    found.best_params_ = {"memory": str(cache)}
+    tried.cv_results_["params"][1] = {"memory": str(cache)}
+    for search, reason in (
+        (cv.EmbeddingSearchCV(PIPELINE, {"memory": [str(cache)]}), "a search for 'memory' of a pipeline"),
+        (cv.EmbeddingSearchCV(PIPELINE, [{}, {"mvhe": [cv.MvHE(2)]}]), "a search for 'mvhe' of a pipeline"),
+        (found, "a search for 'memory' of a pipeline"),
+        (tried, "a search for 'memory' of a pipeline"),
+        (inner, r"EmbeddingSearchCV\.estimator is invalid"),
+        (cv.EmbeddingSearchCV(None, {}), r"EmbeddingSearchCV\.estimator is invalid"),
+    ):
+        with pytest.raises(ValueError, match=f"cannot be saved: {reason}"):
+            save(search, path)
+        refuse(path, encode(search), reason)  # as a file that somebody else has made
+
+
+SCRIPT = '"><img src=x onerror="alert(1)">'
+
+
+@pytest.mark.parametrize("inner", [True, False])
+def test_attributes_that_hide_what_a_class_defines_are_refused(inner, tmp_path):
+    path = tmp_path / "model"
+    pipeline = make_pipeline(cv.ViewScaler(), cv.MvHE())
+    part = pipeline[0] if inner else pipeline
+    part._doc_link_module, part._doc_link_template = type(part).__module__.split(".")[0], SCRIPT
+    assert SCRIPT in pipeline._repr_html_()  # a notebook would run it
+    with pytest.raises(ValueError, match=r"cannot be saved: \w+\._doc_link_\w+ is not part of a model"):
+        save(pipeline, path)
+    refuse(path, encode(pipeline), r"\w+\._doc_link_\w+ is not part of a model")
+
+
+def test_names_in_a_model_are_no_markup(tmp_path):
+    views = cv.Views(SAME_SIZES, names=[SCRIPT, "photo"])
+    model = Pipeline([(SCRIPT, cv.ViewScaler()), ("model", cv.KMvHE(2, kernel_params={}))]).fit(views, Y)
+    model.steps.append(("unfitted", cv.KCCA(kernel=SCRIPT, kernel_params={SCRIPT: SCRIPT})))
+    assert SCRIPT not in through_a_file(model, tmp_path)._repr_html_()
