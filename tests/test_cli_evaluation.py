@@ -107,7 +107,7 @@ def test_strangers_alone(matcher, tmp_path):
     expected = cv.evaluate_probes(cv.load(matcher), NOISY[1][Y >= 12], Y[Y >= 12], "sketch", n_bootstrap=100)
     one = expected.at_threshold.strangers_matched
     shown = f"{100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}]"
-    assert f"30 test samples of 6 classes, none of which is enrolled. At the threshold, {shown} are taken" in printed
+    assert f"30 test samples of 6 classes, none of which is enrolled. At the threshold, {shown} are accepted" in printed
     assert "strangers matched" in printed
     assert "FNIR" not in printed
     page = (tmp_path / "here" / "report.html").read_text()

@@ -270,7 +270,8 @@ def _evaluate(
     if resample == "samples":
         units = np.arange(len(classes))
     n_units, random, drawn = int(units.max()) + 1, check_random_state(settings.random_state), dict[str, Indices]()
-    searches, statistics = list[Searches](), list[dict[str, Array]]()
+    directions, statistics, n_mated = list[Direction](), list[dict[str, Array]](), list[int]()
+    probes_by_class, confused, at_threshold = Counter[str](), Counter[tuple[str, str]](), None
     with show_progress("Evaluating", 2 * len(pairs), settings.progress) as advance:
         for gallery, probes, rows, counterparts in pairs:
             advance(0, f"{probes[0]} in {gallery[0]}")
@@ -281,14 +282,19 @@ def _evaluate(
             draws = draw_weights(n_units, settings.n_bootstrap, settings.random_state, size=len(found.own))
             parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]
             statistics.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-            searches.append(found)
+            directions.append(_direction(found, statistics[-1], settings))
+            n_mated.append(found.n_mated_units)
+            _count_confusions(found, probes_by_class, confused)
+            if threshold is not None:
+                at_threshold = _at_threshold(found, statistics[-1], threshold, settings)
             advance(1)
     mean = {name: _mean([one[name] for one in statistics]) for name in statistics[0]}
-    chance = float(np.mean([found.chance for found in searches]))
-    n_classes, n_mated = max(found.n_classes for found in searches), min(found.n_mated_units for found in searches)
+    chance = float(np.mean([one.scores.chance for one in directions]))
+    n_classes = max(one.n_gallery_classes for one in directions)
+    most_frequent = sorted(confused.items(), key=lambda item: (-item[1], item[0]))[:_CONFUSIONS]
     return Evaluation(
-        mean=_scores(mean, chance, n_classes, n_mated, settings),
-        directions=tuple(_direction(found, one, settings) for found, one in zip(searches, statistics, strict=True)),
+        mean=_scores(mean, chance, n_classes, min(n_mated), settings),
+        directions=tuple(directions),
         metric=settings.metric,
         n_samples=len(classes),
         n_classes=len(names),
@@ -296,8 +302,8 @@ def _evaluate(
         resampled=resample,
         n_bootstrap=settings.n_bootstrap,
         confidence=settings.confidence,
-        confusions=_confusions(searches),
-        at_threshold=None if threshold is None else _at_threshold(searches[0], statistics[0], threshold, settings),
+        confusions=tuple(Confusion(*pair, count, probes_by_class[pair[0]]) for pair, count in most_frequent),
+        at_threshold=at_threshold,
     )
 
 
@@ -389,16 +395,12 @@ def _mean(values: Sequence[Array]) -> Array:
     return mean
 
 
-def _confusions(searches: Sequence[Searches]) -> tuple[Confusion, ...]:
-    """The pairs of classes that are confused most often, over all directions."""
-    probes, wrong = Counter[str](), Counter[tuple[str, str]]()
-    for found in searches:
-        missed = found.mated & ~found.hits
-        probes.update(map(str, found.labels[found.mated].tolist()))
-        pairs = zip(found.labels[missed].tolist(), found.nearest[missed].tolist(), strict=True)
-        wrong.update((str(label), str(other)) for label, other in pairs)
-    first = sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:_CONFUSIONS]
-    return tuple(Confusion(label, other, count, probes[label]) for (label, other), count in first)
+def _count_confusions(found: Searches, probes: Counter[str], confused: Counter[tuple[str, str]]) -> None:
+    """Count the mated probes by class, and those that are taken for another class by both."""
+    missed = found.mated & ~found.hits
+    probes.update(map(str, found.labels[found.mated].tolist()))
+    pairs = zip(found.labels[missed].tolist(), found.nearest[missed].tolist(), strict=True)
+    confused.update((str(label), str(other)) for label, other in pairs)
 
 
 def _curve(x: Array, y: Array, thresholds: Array) -> tuple[Line, Line, Line]:
