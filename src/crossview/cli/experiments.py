@@ -38,7 +38,7 @@ from crossview.paper import EXPERIMENTS, QUICK, Effort, PaperLoader, plan, repro
 from crossview.report import ResultTable
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import listed
-from crossview.report.recommendation import RAW
+from crossview.report.ranking import RAW
 from crossview.report.results import not_applicable
 from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 

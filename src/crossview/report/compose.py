@@ -15,7 +15,7 @@ from crossview.experiments.plans import Panel, Place
 from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
 from crossview.report.formatting import listed
-from crossview.report.recommendation import recommend
+from crossview.report.ranking import rank, recommend, scores_of
 from crossview.report.results import (
     RANDOM_SPLITS,
     Results,
@@ -27,7 +27,6 @@ from crossview.report.results import (
     tabulate,
 )
 from crossview.report.samples import embeddings, map_test_samples, matches
-from crossview.report.standing import standard_error, standing
 from crossview.report.summary import committee_note, comparison_summary, failures
 
 _BROWSED = 2  # methods whose matches are shown
@@ -97,9 +96,7 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
         "folds have fewer samples to match with. "
         f"{committee_note(panel, results)}"
     ).strip()
-    over = (
-        RANDOM_SPLITS if panel.places[0].cell.split.n_repeats > 1 else standing(panel, results, panel.columns[0]).over
-    )
+    over = RANDOM_SPLITS if panel.places[0].cell.split.n_repeats > 1 else rank(panel, results).over
     table = tabulate(panel, results, panel.key, panel.title, values, caption=caption, over=over)
     rows = {row: [_accuracy(panel, results, row, first), *others] for row, (first, *others) in table.rows.items()}
     return [replace(table, rows=rows), *directions(panel, results)]
@@ -107,9 +104,10 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
 
 def _accuracy(panel: Panel, results: Results, row: str, entry: Entry) -> Entry:
     """The entry of an accuracy, with its standard error if there is one split, and a note if it is at chance."""
-    error = standard_error(records(panel, results, row, panel.columns[0]))
-    note = AT_CHANCE if at_chance(panel, results, row, panel.columns[0]) else entry.note
-    return replace(entry, se=None if error is None else 100 * error, note=note)
+    note = AT_CHANCE if at_chance(panel, results, row) else entry.note
+    scores = scores_of(records(panel, results, row, panel.columns[0]))
+    error = scores.standard_error() if scores is not None and scores.over.startswith("test") else np.nan
+    return replace(entry, se=None if np.isnan(error) else 100 * error, note=note)
 
 
 def _accuracy_section(panel: Panel, results: Results) -> Section:
