@@ -12,14 +12,11 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 from crossview.report.document import Item
 from crossview.report.palette import DARK, GRID, INK, SOFT, Look
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
 
 _HEAD, _LEGEND_ROWS, _LEGEND_WIDTH = 24, 22, 190
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML does not allow
@@ -43,17 +40,9 @@ class Panel:
 
     head: str
     size: tuple[float, float]
-    draw: Callable[[FigureBase], None]
+    draw: Callable[[Any], None]  # on matplotlib axes
     description: str = ""
     points: Sequence[tuple[str, Sequence[tuple[float, float, str]]]] = ()
-
-
-class DataTable(NamedTuple):
-    """The numbers of a drawing; the first of every row is its name."""
-
-    name: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,7 @@ class Figure:
     columns: int = 1
     legends: Mapping[str, Mapping[str, Look]] = field(default_factory=dict)  # name → look, by what is named
     explanation: str = ""
-    tables: Sequence[DataTable] = ()
+    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = ()  # names, heads and rows
     data: Any = None  # more data for the page's script
 
 
@@ -93,7 +82,7 @@ def figure_files(figure: Figure) -> dict[str, bytes]:
             for panel, part in zip(row, parts_of_row, strict=False):
                 if panel.head:
                     part.suptitle(clip(panel.head, int(panel.size[0] / 7)), fontsize=11, fontweight="bold")
-                panel.draw(part)
+                panel.draw(part.subplots())
         if looks:
             _draw_legend(parts[0, -1] if len(rows) < 2 else whole, looks)
         whole.draw_without_rendering()
@@ -118,7 +107,7 @@ def page_svg(panel: Panel, kind: str, name: str, title: str) -> tuple[str, list[
     """
     with _styled() as new_figure:
         drawn = new_figure(*panel.size)
-        panel.draw(drawn)
+        panel.draw(drawn.subplots())
         root = ElementTree.fromstring(_saved(drawn, "svg", "none"))
         rows, h = [], panel.size[1]
         for series, points in panel.points:
@@ -147,13 +136,10 @@ def _key(look: Look) -> Look:
 def key_svg(name: str, look: Look) -> str:
     """A line with a marker, or a marker alone, as it is in a legend of a page."""
 
-    def draw(figure: Any) -> None:
-        from matplotlib.lines import Line2D
-
-        shown: Look = {"markersize": 5} | _key(look)
-        without_marker: Look = shown | {"marker": ""}
-        figure.add_artist(Line2D([0.02, 0.98], [0.5, 0.5], **without_marker))
-        figure.add_artist(Line2D([0.5], [0.5], **shown))
+    def draw(ax: Any) -> None:
+        ax.plot([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **{"markersize": 5} | _key(look))
+        ax.set(xlim=(0, 1), ylim=(0, 1), position=(0, 0, 1, 1))
+        ax.set_axis_off()
 
     return page_svg(Panel("", (28 if "linestyle" in look else 14, 14), draw), "key", name, "")[0]
 
