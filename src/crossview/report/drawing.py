@@ -108,24 +108,31 @@ def page_svg(panel: Panel, kind: str, name: str, title: str) -> tuple[str, list[
     with _styled() as new_figure:
         drawn = new_figure(*panel.size)
         panel.draw(drawn.subplots())
-        root = ElementTree.fromstring(_saved(drawn, "svg", "none"))
+        root = _adapted(drawn, kind, name)
         rows, h = [], panel.size[1]
         for series, points in panel.points:
             places = drawn.axes[0].transData.transform([point[:2] for point in points]).tolist() if points else []
             texts = (point[2] for point in points)
             found = [[round(x, 1), round(h - y, 1), t] for (x, y), t in zip(places, texts, strict=True)]
             rows.append({"n": series, "p": found})
-    _adapt(root, name)
-    root.attrib = {"viewBox": root.attrib["viewBox"], "class": f"chart {kind}"}
-    if panel.description:
-        root.attrib |= {"role": "img", "aria-labelledby": f"{name}.title {name}.words"}
-        for tag, text in (("desc", panel.description), ("title", title)):
-            element = ElementTree.Element(tag, {"id": f"{name}.{'words' if tag == 'desc' else tag}"})
-            element.text = clip(text, 1000)
-            root.insert(0, element)
-    else:
-        root.attrib |= {"aria-hidden": "true"}
+    root.attrib |= {"role": "img", "aria-labelledby": f"{name}.title {name}.words"}
+    for tag, key, text in (("desc", "words", panel.description), ("title", "title", title)):
+        element = ElementTree.Element(tag, {"id": f"{name}.{key}"})
+        element.text = clip(text, 1000)
+        root.insert(0, element)
     return ElementTree.tostring(root, encoding="unicode"), rows
+
+
+def key_svg(name: str, look: Look) -> str:
+    """A line with a marker, or a marker alone, as it is in a legend of a page."""
+    with _styled() as new_figure:
+        from matplotlib.lines import Line2D
+
+        drawn, shown = new_figure(28 if "linestyle" in look else 14, 14), {"markersize": 5, **_key(look)}
+        drawn.add_artist(Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **shown))
+        root = _adapted(drawn, "key", name)
+    root.attrib |= {"aria-hidden": "true"}
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def _key(look: Look) -> Look:
@@ -133,19 +140,9 @@ def _key(look: Look) -> Look:
     return look if "linestyle" in look else {"linestyle": "none", "markersize": 8} | look
 
 
-def key_svg(name: str, look: Look) -> str:
-    """A line with a marker, or a marker alone, as it is in a legend of a page."""
-
-    def draw(ax: Any) -> None:
-        ax.plot([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **{"markersize": 5} | _key(look))
-        ax.set(xlim=(0, 1), ylim=(0, 1), position=(0, 0, 1, 1))
-        ax.set_axis_off()
-
-    return page_svg(Panel("", (28 if "linestyle" in look else 14, 14), draw), "key", name, "")[0]
-
-
-def _adapt(root: Any, name: str) -> None:
-    """Rewrite matplotlib's SVG for a page: see the head of this module."""
+def _adapted(drawn: Any, kind: str, name: str) -> Any:
+    """What matplotlib writes as SVG, rewritten for a page: see the head of this module."""
+    root: Any = ElementTree.fromstring(_saved(drawn, "svg", "none"))
     for parent in root.iter():
         parent.tag = parent.tag.rpartition("}")[2]
         parent.text = parent.text if parent.tag == "text" else None
@@ -170,6 +167,8 @@ def _adapt(root: Any, name: str) -> None:
         parent.attrib = {key: _value(value, name) for key, value in attributes.items()}
     for group in root.iter("g"):
         _share(group)
+    root.attrib = {"viewBox": root.attrib["viewBox"], "class": f"chart {kind}"}
+    return root
 
 
 def _value(value: str, name: str) -> str:
