@@ -230,9 +230,9 @@ def _heat_maps(item: HeatMaps) -> Figure:
             ax.set(xlabel=clip(item.x_label, 32), ylabel=clip(item.y_label, 24))
             ax.set_facecolor(GRID)  # of cells without a value
             ax.invert_yaxis()
-            bar = ax.figure.colorbar(mesh, ax=ax, format=lambda value, _: with_unit(tick_text(value), unit), pad=0.03)
+            bar = ax.figure.colorbar(mesh, ax=ax, pad=0.03, ticks=_round_ticks(4))
+            bar.ax.yaxis.set_major_formatter(lambda value, _: with_unit(tick_text(value), unit))
             bar.outline.set_visible(False)
-            bar.locator = _round_ticks(4)
 
         description = f"Grid of {len(item.y)} by {len(item.x)} values."
         if best is not None:
