@@ -65,7 +65,7 @@ clean:
 	@touch $@
 
 .venv/demo: .venv/pip pyproject.toml
-	$(RUN) -m pip install --quiet --editable '.[cli,onnx,plot]'
+	$(RUN) -m pip install --quiet --editable '.[cli,onnx]'
 	@touch $@
 
 .venv/test: .venv/pip pyproject.toml

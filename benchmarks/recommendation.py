@@ -25,7 +25,7 @@ from crossview import metrics
 from crossview.exceptions import NotApplicableError
 from crossview.model_selection.rounds import held_out_score
 from crossview.model_selection.tuning import search_space
-from crossview.report.recommendation import recommended_row
+from crossview.report.ranking import recommended_row
 
 METHODS = ("RawFeatures", "PCA", "LDA", "DLA", "MCCA", "GMA", "MvDA", "MvDA-VC", "MvHE", "KMvHE")
 COMMITTEES = ("MvHE", "KMvHE")

@@ -209,7 +209,7 @@ def test_a_pipe_is_another_report(model, data, tmp_path):
 
 def test_a_killed_command_is_resumed(model, data, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("crossview.report.folder.render", lambda report: pytest.fail("killed"))
+        patch.setattr("crossview.report.page.render", lambda report: pytest.fail("killed"))
         with pytest.raises(pytest.fail.Exception):
             runner().invoke(app, ["evaluate", str(model), str(data), *map(str, FEW)], catch_exceptions=False)
     run("evaluate", model, data, *FEW)

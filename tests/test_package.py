@@ -17,7 +17,7 @@ def test_public_names_exist():
 def test_import_needs_nothing_but_the_core():
     code = """
 import sys
-EXTRAS = 'jinja2 vl_convert matplotlib pandas polars pyarrow typer rich torch PIL onnx onnxruntime'.split()
+EXTRAS = 'jinja2 matplotlib pandas polars pyarrow typer rich torch PIL onnx onnxruntime'.split()
 EXTRAS += ['dask', 'distributed', 'faiss', 'triton', 'zarr']
 class Refuse:
     def find_spec(self, name, path=None, target=None):

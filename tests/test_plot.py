@@ -23,12 +23,12 @@ def test_embedding_has_a_colour_per_class_and_a_marker_per_view():
     views = cv.Views([X[:60] for X in DATA.views.arrays], names=["left", "right"], mask=mask)
     latents = cv.MvDA(3).fit(views, DATA.y[:60]).transform(views)
     ax = cv.plot.embedding(latents, DATA.y[:60], components=(0, 2), max_classes=4)
-    drawn = [c for c in ax.collections if len(c.get_offsets())]
+    drawn = [points for points in ax.lines if len(points.get_xdata())]
     assert len(drawn) == 4 * 2
-    assert sum(len(c.get_offsets()) for c in drawn) == mask[DATA.y[:60] < 4].sum()
-    first = drawn[0].get_offsets()
-    np.testing.assert_allclose(first, latents["left"][DATA.y[:60] == 0][:, [0, 2]])
-    assert len({tuple(c.get_facecolor()[0][:3]) for c in drawn}) == 4
+    assert sum(len(points.get_xdata()) for points in drawn) == mask[DATA.y[:60] < 4].sum()
+    np.testing.assert_allclose(drawn[0].get_xydata(), latents["left"][DATA.y[:60] == 0][:, [0, 2]])
+    assert len({points.get_color() for points in drawn}) == 4
+    assert len({points.get_marker() for points in drawn}) == 2
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["0", "1", "2", "3", "left", "right"]
 

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Protocol
 
 _FIRST_LINE = 5.0  # seconds until the first line; shorter work is silent
@@ -58,7 +57,13 @@ def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps"
         watched = watcher.get() if unit == "fits" else None
         yield silent if watched is None else _State(label, total, unit, watcher=watched).advance
         return
-    if _can_show_bar():
+    try:
+        from rich.console import Console
+    except ImportError:
+        is_terminal = False
+    else:
+        is_terminal = Console(stderr=True).is_terminal
+    if is_terminal:
         show = _bar
     elif sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.executable:
         show = _lines_of_process
@@ -87,19 +92,14 @@ def report(steps: int = 0, now: str | None = None, *, more: int = 0) -> None:
     _reporter.get()(steps, now, more=more)
 
 
-@dataclass
 class _State:
     """What is known about the work."""
 
-    label: str
-    total: int
-    unit: str
-    done: int = 0
-    now: str = ""
-    watcher: Callable[[str], object] | None = None
-
-    def __post_init__(self) -> None:
-        self._restored, self._told = 0, float("-inf")
+    def __init__(self, label: str, total: int, unit: str, watcher: Callable[[str], object] | None = None) -> None:
+        self.label, self.total, self.unit = label, total, unit
+        self.now = ""
+        self._watcher, self._told = watcher, float("-inf")
+        self._done = self._restored = 0
         self._start = self._first = self._last = time.monotonic()
         self._lock = threading.Lock()
 
@@ -107,52 +107,39 @@ class _State:
         with self._lock:
             self.now = self.now if now is None else now.translate(CONTROL)
             self.total += more
-            self.done += steps + restored
+            self._done += steps + restored
             self._restored += restored
-            if steps:
+            if steps or restored:
                 self._last = time.monotonic()
             if restored:
-                self._first = self._last = time.monotonic()
-            if self.watcher and time.monotonic() >= self._told + _BETWEEN:
+                self._first = self._last
+            if self._watcher and time.monotonic() >= self._told + _BETWEEN:
                 self._told = time.monotonic()
-                self.watcher(f"{self.done} of {self.total} {self.unit}")
+                self._watcher(f"{self._done} of {self.total} {self.unit}")
         if restored:
             _print(f"{self.label}: resuming with {restored} of {self.total} {self.unit} done")
 
     @property
-    def left(self) -> float | None:
-        """Seconds left if the other steps take as long as those so far; None if unknown, or if they took longer."""
+    def share(self) -> float | None:
+        """The share that is done, in per cent; None if steps are not counted."""
+        return 100 * self._done / self.total if self.total else None
+
+    @property
+    def status(self) -> str:
+        """Steps done, if they are counted, and times; time left if other steps take as long as those so far."""
         with self._lock:
-            computed = self.done - self._restored
-            if not computed:
-                return None
-            expected = (self._last - self._first) / computed * (self.total - self.done)
-            left = expected - (time.monotonic() - self._last)
-            return left if left >= 0 else None
-
-    @property
-    def count(self) -> str:
-        """Steps done, if they are counted."""
-        return f"{min(self.done, self.total):,} of {self.total:,} {self.unit}, " if self.total else ""
-
-    @property
-    def times(self) -> str:
-        left = self.left
-        elapsed = f"{_clock(time.monotonic() - self._start)} elapsed"
-        return elapsed if left is None else f"{elapsed}, about {_clock(left)} left"
+            time_now, computed = time.monotonic(), self._done - self._restored
+            parts = [f"{min(self._done, self.total):,} of {self.total:,} {self.unit}"] if self.total else []
+            parts.append(f"{_clock(time_now - self._start)} elapsed")
+            if computed:
+                expected = (self._last - self._first) / computed * (self.total - self._done)
+                left = expected - (time_now - self._last)
+                parts += [f"about {_clock(left)} left"] if left >= 0 else []
+        return ", ".join(parts)
 
     @property
     def line(self) -> str:
-        now = f"; now {self.now}" if self.now else ""
-        return f"{self.label}: {self.count}{self.times}{now}"
-
-
-def _can_show_bar() -> bool:
-    try:
-        from rich.console import Console
-    except ImportError:
-        return False
-    return Console(stderr=True).is_terminal
+        return f"{self.label}: {self.status}" + (f"; now {self.now}" if self.now else "")
 
 
 @contextlib.contextmanager
@@ -165,8 +152,8 @@ def _bar(state: _State) -> Iterator[Advance]:
 
     def draw() -> RenderableType:
         row = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=state.total or None, completed=state.done, width=12)
-        row.add_row(Text(state.label), bar, Text(f"{state.count}{state.times}"))
+        bar = ProgressBar(total=None if state.share is None else 100, completed=state.share or 0, width=12)
+        row.add_row(Text(state.label), bar, Text(state.status))
         return Group(row, Text(state.now, overflow="ellipsis", no_wrap=True, style="dim")) if state.now else row
 
     with Live(get_renderable=draw, console=Console(stderr=True), transient=True):
@@ -194,8 +181,8 @@ def _lines(state: _State) -> Iterator[Advance]:
 
 @contextlib.contextmanager
 def _lines_of_process(state: _State) -> Iterator[Advance]:
-    known = json.dumps([state.label, state.total, state.unit, _FIRST_LINE, _INTERVAL])
-    process = subprocess.Popen([sys.executable, "-I", "-S", __file__, known], stdin=subprocess.PIPE)
+    work = json.dumps([state.label, state.total, state.unit, _FIRST_LINE, _INTERVAL])
+    process = subprocess.Popen([sys.executable, "-I", "-S", __file__, work], stdin=subprocess.PIPE)
     assert process.stdin is not None
     pipe, lock = process.stdin, threading.Lock()
 
@@ -212,17 +199,6 @@ def _lines_of_process(state: _State) -> Iterator[Advance]:
         process.wait()
 
 
-def _print_lines_of_parent(label: str, total: int, unit: str, first_line: float, interval: float) -> None:
-    """Print lines until the pipe on stdin is closed, at the latest when the process that does the work ends."""
-    global _FIRST_LINE, _INTERVAL
-    _FIRST_LINE, _INTERVAL = first_line, interval
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches this process, which has to outlast the other
-    with _lines(_State(label, total, unit)) as advance:
-        for line in sys.stdin:
-            steps, now, restored, more = json.loads(line)
-            advance(steps, now, restored=restored, more=more)
-
-
 def _print(line: str) -> None:
     # A reader of the log that went away must not end the work.
     with contextlib.suppress(OSError, ValueError):
@@ -235,5 +211,10 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-if __name__ == "__main__":
-    _print_lines_of_parent(*json.loads(sys.argv[1]))
+if __name__ == "__main__":  # the process that prints until the pipe is closed, at the latest when the work ends
+    *work, _FIRST_LINE, _INTERVAL = json.loads(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches this process, which has to outlast the other
+    with _lines(_State(*work)) as advance:
+        for line in sys.stdin:
+            steps, now, restored, more = json.loads(line)
+            advance(steps, now, restored=restored, more=more)

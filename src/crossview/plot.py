@@ -14,7 +14,7 @@ from crossview.views import ViewInput, Views
 __all__ = ["cmc", "embedding", "matches"]
 
 _MARKERS = "osD^vP*X<>"
-_RIGHT, _WRONG = "#1b7837", "#b2182b"
+RIGHT, WRONG = "#1b7837", "#b2182b"  # matches
 
 
 def embedding(
@@ -66,12 +66,11 @@ def embedding(
     names = classes if class_names is None else class_names
     for c, label in enumerate(drawn):
         for X, seen, marker in zip(views.arrays, views.mask.T, cycle(_MARKERS), strict=False):
-            points = X[seen & (labels == label)][:, list(components)]
-            ax.scatter(*points.T, color=f"C{c}", marker=marker, s=22, alpha=0.75, linewidths=0)
+            draw_points(ax, X[seen & (labels == label)][:, list(components)], color=f"C{c}", marker=marker)
     for c in range(len(drawn)):
-        ax.scatter([], [], color=f"C{c}", marker="s", s=40, label=names[c])
+        draw_points(ax, np.empty((0, 2)), color=f"C{c}", marker="s", alpha=1.0, label=names[c])
     for name, marker in zip(views.names, cycle(_MARKERS), strict=False):
-        ax.scatter([], [], color="0.35", marker=marker, s=28, label=name)
+        draw_points(ax, np.empty((0, 2)), color="0.35", marker=marker, alpha=1.0, label=name)
     if len(classes) > len(drawn):
         ax.set_title(f"{len(drawn)} of {len(classes)} classes", fontsize="small")
     ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
@@ -107,7 +106,7 @@ def cmc(curves: ArrayLike | Mapping[str, ArrayLike], *, ax: Any = None) -> Any:
             raise ValueError(f"curve {name!r} must be shares from 0 to 1, one per rank.")
     ax = _axes(ax)
     for (name, rates), marker in zip(found.items(), cycle(_MARKERS), strict=False):
-        ax.plot(np.arange(1, len(rates) + 1), rates, marker=marker, markersize=4, label=name or None)
+        draw_curve(ax, np.arange(1, len(rates) + 1), rates, marker=marker, label=name or None)
     ax.set(xlabel="rank", ylabel="share of probes found", ylim=(0.0, 1.02))
     ax.grid(alpha=0.3)
     if any(found):
@@ -168,12 +167,27 @@ def matches(
     if probe_y is not None and gallery_y is not None:
         right = column_or_1d(gallery_y)[nearest] == column_or_1d(probe_y)[:, None]
         for ax, is_right in zip(axes[:, 1:].flat, right.flat, strict=True):
-            colour = _RIGHT if is_right else _WRONG
+            colour = RIGHT if is_right else WRONG
             for spine in ax.spines.values():
                 spine.set(color=colour, linewidth=2.5, linestyle="-" if is_right else ":")
             # A sign for those who cannot tell the colours apart.
             ax.set_xlabel("✓" if is_right else "✗", fontsize="small", color=colour, labelpad=1)
     return axes
+
+
+def draw_points(ax: Any, points: NDArray[Any], **look: Any) -> None:
+    """Draw points of shape (number, 2); `look` are properties of matplotlib's lines."""
+    ax.plot(*points.T, **{"linestyle": "none", "markersize": 5, "alpha": 0.75, "markeredgewidth": 0} | look)
+
+
+def draw_curve(ax: Any, x: ArrayLike, y: ArrayLike, sd: ArrayLike | None = None, **look: Any) -> None:
+    """Draw a curve with markers and, if `sd` is given, a band of one standard deviation each way."""
+    (line,) = ax.plot(x, y, **{"markersize": 5} | look)
+    if sd is not None:
+        mean, error = np.asarray(y, dtype=np.float64), np.asarray(sd, dtype=np.float64)
+        ax.fill_between(
+            x, mean - error, mean + error, color=line.get_color(), alpha=0.13, linewidth=0, gid=line.get_gid()
+        )
 
 
 def _pyplot() -> Any:

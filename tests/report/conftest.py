@@ -5,6 +5,7 @@ import pytest
 
 from crossview.report import Entry, Report, ResultTable, Section
 from crossview.report import document as doc
+from crossview.report.page import render
 
 METHODS = "PCA LDA LPP DLA CCA KCCA MCCA PLS GMA MULDA MvDA MvDA-VC MvMDA MvHE KMvHE".split()  # noqa: SIM905
 CASES = ["case 1", "case 2", "case 3", "case 4"]
@@ -18,6 +19,11 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="session")
+def html(report: Report) -> str:
+    return render(report)
+
+
+@pytest.fixture(scope="session")
 def hostile() -> Report:
     """A report in which every text tries to get out of its place."""
     bad = "<script>alert(1)</script>"
@@ -28,9 +34,9 @@ def hostile() -> Report:
         ResultTable("a", bad, [end, "$x_1$"], {bad: [entry, Entry(note=end)], end: [entry, entry]}, end, bad, end),
         doc.Bars("b", end, [bad], {end: [entry], bad: [entry]}, bad, end),
         doc.Curves("c", bad, {bad: doc.Curve([1, 2], [1, 2], [1, 1]), end: doc.Curve([1], [3])}, end, bad, end),
-        doc.HeatMaps("d", bad, {end: doc.HeatMap([bad, end], [end], np.array([[1.0, 2.0]]))}, end, bad, end, end),
-        doc.Embeddings("e", end, {bad: doc.Embedding2D(np.eye(2), [bad, end], [end, bad], [bad, end])}, bad),
-        doc.MatchBrowser("f", bad, image, {end: [doc.Probe(0, bad, [doc.Match(1, end, 0.5)])]}, end),
+        doc.HeatMaps("d", bad, [bad, end], [end], {end: np.array([[1.0, 2.0]])}, end, bad, end, end),
+        doc.Embeddings("e", end, {bad: np.eye(2)}, [bad, end], [end, bad], [bad, end], bad),
+        doc.MatchBrowser("f", bad, image, [bad, end], {end: [(0, [(1, 0.5)])]}, end),
         doc.Facts("g", end, {bad: end, end: bad}, bad),
     ]
     return Report(bad, end, [Section(end, items, bad)], bad + end)
@@ -46,11 +52,11 @@ def empty() -> list[doc.Item]:
         doc.Bars("d", "t", [], {}),
         doc.Curves("e", "t", {}, "x"),
         doc.Curves("f", "t", {"m": doc.Curve([3], [float("nan")])}, "x", log_x=True),
-        doc.HeatMaps("g", "t", {"m": doc.HeatMap(["x"], ["y"], np.array([[np.nan]]))}, "x", "y"),
-        doc.HeatMaps("h", "t", {}, "x", "y"),
-        doc.Embeddings("i", "t", {"m": doc.Embedding2D(np.zeros((0, 2)), [], [])}),
-        doc.Embeddings("j", "t", {}),
-        doc.MatchBrowser("k", "t", np.zeros((0, 4, 4), dtype=np.uint8), {"m": []}),
+        doc.HeatMaps("g", "t", ["x"], ["y"], {"m": np.array([[np.nan]])}, "x", "y"),
+        doc.HeatMaps("h", "t", [], [], {}, "x", "y"),
+        doc.Embeddings("i", "t", {"m": np.zeros((0, 2))}, [], []),
+        doc.Embeddings("j", "t", {}, [], []),
+        doc.MatchBrowser("k", "t", np.zeros((0, 4, 4), dtype=np.uint8), [], {"m": []}),
         doc.Facts("l", "t", {}),
     ]
 
@@ -120,9 +126,10 @@ def _heat_maps(rng: np.random.Generator) -> doc.HeatMaps:
     for name in ("MvHE", "KMvHE", "MvDA-VC"):
         i, j = np.mgrid[0:6, 0:7]
         values = 86 - (i - rng.uniform(1, 4)) ** 2 * 1.4 - (j - rng.uniform(1, 5)) ** 2 + rng.normal(0, 0.6, (6, 7))
-        maps[name] = doc.HeatMap(grid, grid[:6], values.round(2))
-    maps["MvDA-VC"].values[0, 0] = np.nan
-    return doc.HeatMaps("parameters", "Accuracy over the two parameters", maps, "β", "α", "Case 1, validation.")
+        maps[name] = values.round(2)
+    maps["MvDA-VC"][0, 0] = np.nan
+    title = "Accuracy over the two parameters"
+    return doc.HeatMaps("parameters", title, grid, grid[:6], maps, "β", "α", "Case 1, validation.")
 
 
 def _embeddings(rng: np.random.Generator) -> doc.Embeddings:
@@ -134,10 +141,9 @@ def _embeddings(rng: np.random.Generator) -> doc.Embeddings:
     for k, name in enumerate(METHODS):
         centres = rng.normal(size=(20, 2))
         offset = np.where(np.array(views) == "front", 1, -1)[:, None] * [(15 - k) / 12, 0.2]
-        points = centres[classes] * (0.4 + k / 10) + offset + rng.normal(scale=0.12, size=(400, 2))
-        panels[name] = doc.Embedding2D(points, views, labels, names)
+        panels[name] = centres[classes] * (0.4 + k / 10) + offset + rng.normal(scale=0.12, size=(400, 2))
     caption = "Twenty objects of the test, two components."
-    return doc.Embeddings("spaces", "The common space of each method", panels, caption)
+    return doc.Embeddings("spaces", "The common space of each method", panels, views, labels, names, caption)
 
 
 def _matches(rng: np.random.Generator) -> doc.MatchBrowser:
@@ -145,15 +151,19 @@ def _matches(rng: np.random.Generator) -> doc.MatchBrowser:
     waves = [np.sin(x * (1 + k % 5) / 6 + k) * np.cos(y * (1 + k % 3) / 5 + k / 2) for k in range(60)]
     images = (127 + 120 * np.stack(waves)).astype(np.uint8)
 
-    def match(k: int, rank: int, skill: float) -> doc.Match:
+    # A picture of each class for every probe and every place in the gallery.
+    labels = [f"object {k % 10}" for k in range(60)]
+
+    def match(k: int, rank: int, skill: float) -> tuple[int, float]:
         label = k % 10 if rng.random() < skill / (rank + 1) else (k + rank + 1) % 10
-        return doc.Match(20 + (3 * k + rank) % 40, f"object {label}", 0.2 + 0.1 * rank)
+        return 20 + 10 * (rank % 4) + label, 0.2 + 0.1 * rank
 
     probes = {
-        name: [doc.Probe(k, f"object {k % 10}", [match(k, rank, skill) for rank in range(6)]) for k in range(12)]
+        name: [(k, [match(k, rank, skill) for rank in range(6)]) for k in range(12)]
         for name, skill in (("KMvHE: front → back", 0.8), ("PCA: front → back", 0.2))
     }
-    return doc.MatchBrowser("matches", "Probes and what they were matched with", images, probes, "Nearest first.")
+    title = "Probes and what they were matched with"
+    return doc.MatchBrowser("matches", title, images, labels, probes, "Nearest first.")
 
 
 def _times(rng: np.random.Generator) -> ResultTable:

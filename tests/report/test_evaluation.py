@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,10 @@ from methods import make
 import crossview as cv
 from crossview.report import Entry, Report, ResultTable, Section
 from crossview.report import document as doc
-from crossview.report.charts import curves
+from crossview.report.drawing import page_svg
 from crossview.report.evaluation import evaluation_report, evaluation_summary, evaluation_tables
 from crossview.report.export import table_csv, table_latex, table_markdown
+from crossview.report.figures import figure_of
 from crossview.report.page import render
 from crossview.report.palette import Palette
 
@@ -129,15 +131,15 @@ def test_intervals_in_files():
 
 def test_a_logarithmic_vertical_axis():
     item = doc.Curves("c", "C", {"m": doc.Curve([1, 10, 100], [50, 5, float("nan")])}, "x", "y", log_x=True, log_y=True)
-    (drawing,) = curves(item, Palette(["m"])).drawings
-    ticks = {text: y for y, text in drawing.shapes["y_ticks"]}
-    assert {"1", "10", "100"} <= set(ticks)
-    assert ticks["1"] - ticks["10"] == pytest.approx(ticks["10"] - ticks["100"])
-    first, second = (point[1] for point in drawing.points["rows"][0]["p"])
-    assert second - first == pytest.approx(ticks["10"] - ticks["100"], abs=0.2)  # a tenth is a decade
+    (panel,) = figure_of(item, Palette(["m"])).panels
+    svg, ((rows,)) = page_svg(panel, "curves", "c", "C")
+    found = re.findall(r'<text [^>]*?y="([\d.]+)"[^>]*text-anchor="end"[^>]*>(\w+)<', svg)
+    ticks = {text: float(y) - 4 for y, text in found}  # the middle of a text is above its line
+    assert ticks["5"] - ticks["10"] == pytest.approx(ticks["10"] - ticks["20"], abs=0.1)
+    assert [point[1] for point in rows["p"]] == pytest.approx([ticks["50"], ticks["5"]], abs=1)
     wrong = doc.Curves("c", "C", {"m": doc.Curve([1], [0])}, "x", log_y=True)
     with pytest.raises(ValueError, match="no logarithm: use log_y=False"):
-        curves(wrong, Palette(["m"]))
+        figure_of(wrong, Palette(["m"]))
 
 
 def report_on(evaluation, y):

@@ -84,7 +84,7 @@ def test_a_folder_has_the_page_the_tables_and_the_figures(hostile, tmp_path):
     files = {str(file.relative_to(path.parent)): file.read_bytes() for file in path.parent.rglob("*.*")}
     figures = {f"figures/{key}.{kind}" for key in "bcdef" for kind in ("png", "svg", "pdf")}
     assert files.keys() == {"report.html", "report.md", "tables/a.tex", "tables/a.md", "tables/a.csv"} | figures
-    for name, start in ((".png", b"\x89PNG"), (".svg", b"<svg"), (".pdf", b"%PDF")):
+    for name, start in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
         assert all(data.startswith(start) for file, data in files.items() if file.endswith(name))
 
 

@@ -18,9 +18,9 @@ from crossview.report import ResultTable
 from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
 from crossview.report.document import Bars, Curves, Embeddings, Facts, HeatMaps, MatchBrowser
 from crossview.report.formatting import absent
+from crossview.report.ranking import rank
 from crossview.report.results import direction_maps
 from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches
-from crossview.report.standing import standing
 from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 
 
@@ -139,7 +139,7 @@ def test_ties_are_told_by_the_splits(scores, tied):
     panel = Panel("comparison", "", "accuracy", places)
     found = {"A": scores, "B": [0.7] * len(scores)}
     results = recorded(panel, lambda p: result(found[p.row][p.cell.repeat]))
-    best, others, over = standing(panel, results, "x")
+    best, others, over = rank(panel, results)
     assert best + others == tied
     assert over == ("splits" if len(scores) >= 5 else "")
 
@@ -199,9 +199,8 @@ def test_heat_maps_are_means_over_repeats():
 
     results = recorded(panel, lambda p: result(0.5, by_parameters=by_parameters(p.cell.repeat)))
     maps, neighbours, beta = items(panel, results)
-    grid = maps.maps["MvHE"]
-    assert (grid.y, grid.x) == (["0.1", "1"], ["0.5", "5"])
-    np.testing.assert_allclose(grid.values, [[5.5, 10.0], [10.0, 55.0]])
+    assert (maps.y, maps.x) == (["0.1", "1"], ["0.5", "5"])
+    np.testing.assert_allclose(maps.maps["MvHE"], [[5.5, 10.0], [10.0, 55.0]])
     assert neighbours.x_label == "p2"
     assert (beta.curves["MvHE"].y, beta.curves["MvHE"].sd) == ([pytest.approx(30.0)], [pytest.approx(10.0)])
 
@@ -242,13 +241,12 @@ def test_embeddings_are_of_the_same_samples(compared):
     shown = {p.row: map_test_samples(p, results, data) for p in first}
     drawn = embeddings("plane", "Plane", found, first[0].cell, data)
     assert list(drawn.panels) == ["PCA", "MvDA", "MvDA × 2"]
-    for one in drawn.panels.values():
-        assert one.points.shape == (4 * 4 * 3, 2)  # objects, samples, views
-        assert set(one.views) == set(data.view_names)
-        assert len(set(one.labels)) == 4
-    for row, panel in drawn.panels.items():
+    assert len(drawn.views) == len(drawn.labels) == 4 * 4 * 3  # objects, samples, views
+    assert set(drawn.views) == set(data.view_names)
+    assert len(set(drawn.labels)) == 4
+    for row, points in drawn.panels.items():
         expected = sklearn.decomposition.PCA(2).fit_transform(np.vstack(shown[row].latents.arrays))
-        np.testing.assert_allclose(np.abs(panel.points), np.abs(expected), atol=1e-9)
+        np.testing.assert_allclose(np.abs(points), np.abs(expected), atol=1e-9)
     assert not any("plane" in record.result for cell, record in results.items() if cell.repeat)
 
 
@@ -278,10 +276,10 @@ def test_matches_are_ranked_by_distance(compared):
     assert next(iter(browser.probes)) == "MvDA: V2 looked up in V1"
     accuracy = results[place.cell].result["accuracy"]
     for (g, p), probes in zip(permutations(range(3), 2), browser.probes.values(), strict=True):
-        right = [probe.matches[0].label == probe.label for probe in probes]
+        right = [browser.labels[matched[0][0]] == browser.labels[probe] for probe, matched in probes]
         assert np.mean(right) == accuracy[g][p]
-        for probe in probes:
-            distances = [match.distance for match in probe.matches]
+        for _, matched in probes:
+            distances = [distance for _, distance in matched]
             assert distances == sorted(distances)
             assert len(distances) == 8
 
@@ -292,11 +290,12 @@ def test_matches_leave_out_a_counterpart_unless_its_class_has_no_other_sample(co
     views = cv.Views([images, images], image_shape=(1, 1))
     data = cv.datasets.Dataset(views, np.array([0, 0, 1, 2]), ["0", "1", "2"])
     mapped = MappedSamples(views, np.arange(4), "euclidean", counterparts)
-    (probes, _) = matches("matches", "Matches", {"A": mapped}, data).probes.values()
-    nearest = [(probe.matches[0].label, round(probe.matches[0].distance, 3)) for probe in probes]
+    browser = matches("matches", "Matches", {"A": mapped}, data)
+    (probes, _) = browser.probes.values()
+    nearest = [(browser.labels[matched[0][0]], round(matched[0][1], 3)) for _, matched in probes]
     own = [("0", 0.0), ("0", 0.0)] if counterparts else [("0", 0.1), ("0", 0.1)]
     assert nearest == [*own, ("1", 0.0), ("2", 0.0)]
-    assert [len(probe.matches) for probe in probes] == [4 if counterparts else 3] * 2 + [4] * 2
+    assert [len(matched) for _, matched in probes] == [4 if counterparts else 3] * 2 + [4] * 2
 
 
 def test_matches_need_images(compared):
@@ -443,24 +442,23 @@ def test_committees_are_counted_and_explained():
     assert "committee" not in comparison_summary(alone, recorded(alone, lambda p: result(0.5)))
 
 
-def test_committees_with_fewer_members_say_so():
-    note = committee_note(*committees(6))
-    assert (
-        note == "MvHE × 8 is a committee of the 8 best settings of the search; here of 6, as the search found no more."
-    )
-    panel, results = committees(6)
+@pytest.mark.parametrize(
+    ("members", "last", "ends"),
+    [
+        (8, 8, "of the search."),
+        (6, 6, "of the search; here of 6, as the search found no more."),
+        (6, 4, "of the search; here of 4 to 6, as the search found no more."),
+        (1, 1, "of the search. In 4 of 4 searches, it was no better than the best setting, shown instead."),
+        (6, 1, "found no more. In 1 of 4 searches, it was no better than the best setting, shown instead."),
+    ],
+)
+def test_committees_with_fewer_members_say_so(members, last, ends):
+    panel, results = committees(members)
     cell = panel.places[-1].cell
-    results[cell] = record(cell, result(0.8, committee=result(0.9, members=[{}] * 4)))
-    assert "; here of 4 to 6, as" in committee_note(panel, results)
-
-
-def test_committees_that_are_no_better_say_so():
-    note = committee_note(*committees(1))
-    assert note.endswith("search. In 4 of 4 searches, it was no better than the best setting, shown instead.")
-    panel, results = committees(6)
-    cell = panel.places[-1].cell
-    results[cell] = record(cell, result(0.8, committee=result(0.9, members=[{}])))
-    assert "; here of 6, as the search found no more. In 1 of 4 searches, it" in committee_note(panel, results)
+    results[cell] = record(cell, result(0.8, committee=result(0.9, members=[{}] * last)))
+    note = committee_note(panel, results)
+    assert note.startswith("MvHE × 8 is a committee of the 8 best settings of the search")
+    assert note.endswith(ends)
 
 
 def test_training_samples_in_one_view_only_are_counted():
@@ -520,6 +518,6 @@ def test_directions_of_many_views_are_also_maps():
     accuracy = [[None if g == p else 0.1 * g + 0.01 * p for p in range(4)] for g in range(4)]
     four = recorded(panel, lambda p: result(0.5, views=list("abcd"), accuracy=accuracy))
     (maps,) = direction_maps(panel, four, ["PCA"])
-    assert maps.maps["PCA"].values[2][1] == pytest.approx(21.0)
-    assert np.isnan(maps.maps["PCA"].values[1][1])
+    assert maps.maps["PCA"][2][1] == pytest.approx(21.0)
+    assert np.isnan(maps.maps["PCA"][1][1])
     assert direction_maps(panel, recorded(panel, lambda p: result(0.5)), ["PCA"]) == []

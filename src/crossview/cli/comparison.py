@@ -28,7 +28,7 @@ from crossview.model_selection.splits import folds, matching_folds
 from crossview.model_selection.tuning import FACTOR, REFINE
 from crossview.report.compose import comparison_report, comparison_tables
 from crossview.report.formatting import listed
-from crossview.report.recommendation import RAW
+from crossview.report.ranking import RAW
 from crossview.report.summary import committee_note, comparison_facts, comparison_summary
 
 _COMPARED = (RAW, *cv.METHODS)  # by default

@@ -9,7 +9,7 @@ import numpy as np
 
 from crossview.experiments.plans import Panel
 from crossview.paper.protocols import AS_PRINTED, published
-from crossview.report.document import Bars, Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
+from crossview.report.document import Bars, Curve, Curves, Entry, HeatMaps, Item, ResultTable
 from crossview.report.results import Results, cmc_curves, entries, entry, euclidean, finished, pair_accuracy, records
 
 _GROUPS = {
@@ -170,9 +170,15 @@ def _parameters(panel: Panel, results: Results) -> list[Item]:
     }
     shown: list[Item] = []
     for group, (y_name, y_label, x_name, x_label) in _GROUPS.items():
-        maps = {row: _heat_map([r[group] for r in repeats], y_name, x_name) for row, repeats in found.items()}
-        title = f"{panel.title}: {y_label} and {x_label}"
-        shown.append(HeatMaps(f"{panel.key}-{group}", title, maps, x_label, y_label, _PARAMETERS_CAPTION))
+        points = {row: [point for r in repeats for point in r[group]] for row, repeats in found.items()}
+        x, y = (sorted({one[name] for some in points.values() for one in some}) for name in (x_name, y_name))
+        maps = {
+            row: np.array([[_mean_score(some, {y_name: b, x_name: a}) for a in x] for b in y])
+            for row, some in points.items()
+        }
+        names, title = [[f"{value:g}" for value in axis] for axis in (x, y)], f"{panel.title}: {y_label} and {x_label}"
+        key = f"{panel.key}-{group}"
+        shown.append(HeatMaps(key, title, names[0], names[1], maps, x_label, y_label, _PARAMETERS_CAPTION))
     curves = {}
     for row, repeats in found.items():
         betas = [point["beta"] for point in repeats[0]["beta"]]
@@ -180,14 +186,10 @@ def _parameters(panel: Panel, results: Results) -> list[Item]:
     return [*shown, Curves(f"{panel.key}-beta", f"{panel.title}: β", curves, "β", caption=_PARAMETERS_CAPTION)]
 
 
-def _heat_map(repeats: Sequence[Sequence[Mapping[str, float]]], y_name: str, x_name: str) -> HeatMap:
-    """Mean over repeats."""
-    x, y = (sorted({point[name] for point in repeats[0]}) for name in (x_name, y_name))
-    total = np.zeros((len(y), len(x)))
-    for points in repeats:
-        for point in points:
-            total[y.index(point[y_name]), x.index(point[x_name])] += 100 * point["score"] / len(repeats)
-    return HeatMap([f"{value:g}" for value in x], [f"{value:g}" for value in y], total)
+def _mean_score(points: Sequence[Mapping[str, float]], place: Mapping[str, float]) -> float:
+    """Mean over repeats at a place of a grid, in per cent; nan if there is none."""
+    scores = [point["score"] for point in points if place.items() <= point.items()]
+    return 100 * float(np.mean(scores)) if scores else np.nan
 
 
 def _mean_curve(x: Sequence[float], scores: Sequence[Sequence[float]]) -> Curve:

@@ -4,6 +4,6 @@ The items that a report can show are in `crossview.report.document`.
 """
 
 from crossview.report.document import Entry, Report, ResultTable, Section
-from crossview.report.folder import write_report
+from crossview.report.page import write_report
 
 __all__ = ["Entry", "Report", "ResultTable", "Section", "write_report"]

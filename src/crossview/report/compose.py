@@ -15,7 +15,7 @@ from crossview.experiments.plans import Panel, Place
 from crossview.experiments.runner import environment
 from crossview.report.document import Bars, Entry, Facts, Report, ResultTable, Section
 from crossview.report.formatting import listed
-from crossview.report.recommendation import recommend
+from crossview.report.ranking import rank, recommend, scores_of
 from crossview.report.results import (
     RANDOM_SPLITS,
     Results,
@@ -27,7 +27,6 @@ from crossview.report.results import (
     tabulate,
 )
 from crossview.report.samples import embeddings, map_test_samples, matches
-from crossview.report.standing import standard_error, standing
 from crossview.report.summary import committee_note, comparison_summary, failures
 
 _BROWSED = 2  # methods whose matches are shown
@@ -45,7 +44,8 @@ def comparison_report(
     `remark` joins the summary; `tune` is the start of the command that trains what is recommended.
     """
     first = first_places(panel, results)
-    summary, chosen = comparison_summary(panel, results, remark, data.description), recommend(panel, results, tune)
+    summary = comparison_summary(panel, results, remark, data.description)
+    recommended = recommend(panel, results, tune)
     environment = environment_section([place.cell for place in panel.places], data)
     title = f"Comparison on {panel.columns[0]}"
     if not first:
@@ -55,27 +55,40 @@ def comparison_report(
         )
     found = {row: records(panel, results, row, panel.columns[0])[0].result or {} for row in first}
     where = "" if panel.places[0].cell.split.n_repeats == 1 else " of the first split"
+    table, *others = comparison_tables(panel, results)
+    accuracy = {row: entries[:1] for row, entries in table.rows.items()}
+    bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
+    maps = direction_maps(panel, results, ranked_rows(table.rows, accuracy)[:_MAPPED])
     caption = (
         f"Test samples{where}, of up to eight classes: the first two principal components of each method's common "
         "space. It has more dimensions, so classes that overlap here may still be matched well."
     )
     plane = embeddings("embeddings", "Embeddings in the plane", found, panel.places[0].cell, data, caption)
     sections = [
-        _accuracy_section(panel, results),
+        Section("Accuracy", [table, bars, *others, *maps]),
         Section("How soon a match is found", cmc_curves(panel, results)),
         Section("Common spaces", [plane]),
     ]
     if data.image_shape is not None:
-        best = ranked_rows(comparison_tables(panel, results)[0].rows, first)[:_BROWSED]
+        best = ranked_rows(table.rows, first)[:_BROWSED]
         caption = (
             f"Some test samples{where}, by the best methods: {listed(best)}. Below every match is its distance, by the "
             "chosen metric."
         )
         mapped = {row: map_test_samples(first[row], results, data) for row in best}
-        browser = matches("matches", "Match browser", mapped, data, caption)
-        sections.append(Section("Matches", [browser]))
-    sections += [_time_section(panel, results), _parameters_section(first, results, where), environment]
-    return Report(title, summary, sections, command, chosen.command if chosen else "")
+        sections.append(Section("Matches", [matches("matches", "Match browser", mapped, data, caption)]))
+    alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
+    seconds = {"a fit": lambda r: r["seconds"]["fit"], "the search": lambda r: r["seconds"]["search"]}
+    look: dict[str, Any] = {"caption": "Seconds.", "unit": "s", "best": "lowest", "digits": 4, "over": RANDOM_SPLITS}
+    times = tabulate(alone, results, "times", "Training times", seconds, 1.0, **look)
+    chosen = {
+        row: _assignments({**found[row]["best_params"], "metric": found[row]["metric"]})
+        for row, place in first.items()
+        if not place.part
+    }
+    parameters = Facts("chosen", f"Chosen on the training samples{where}", chosen)
+    sections += [Section("Time", [times]), Section("Parameters", [parameters]), environment]
+    return Report(title, summary, sections, command, recommended.command if recommended else "")
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
@@ -97,9 +110,7 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
         "folds have fewer samples to match with. "
         f"{committee_note(panel, results)}"
     ).strip()
-    over = (
-        RANDOM_SPLITS if panel.places[0].cell.split.n_repeats > 1 else standing(panel, results, panel.columns[0]).over
-    )
+    over = RANDOM_SPLITS if panel.places[0].cell.split.n_repeats > 1 else rank(panel, results).over
     table = tabulate(panel, results, panel.key, panel.title, values, caption=caption, over=over)
     rows = {row: [_accuracy(panel, results, row, first), *others] for row, (first, *others) in table.rows.items()}
     return [replace(table, rows=rows), *directions(panel, results)]
@@ -107,30 +118,10 @@ def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
 
 def _accuracy(panel: Panel, results: Results, row: str, entry: Entry) -> Entry:
     """The entry of an accuracy, with its standard error if there is one split, and a note if it is at chance."""
-    error = standard_error(records(panel, results, row, panel.columns[0]))
-    note = AT_CHANCE if at_chance(panel, results, row, panel.columns[0]) else entry.note
-    return replace(entry, se=None if error is None else 100 * error, note=note)
-
-
-def _accuracy_section(panel: Panel, results: Results) -> Section:
-    table, *others = comparison_tables(panel, results)
-    accuracy = {row: found[:1] for row, found in table.rows.items()}
-    bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
-    best = ranked_rows(table.rows, accuracy)[:_MAPPED]
-    return Section("Accuracy", [table, bars, *others, *direction_maps(panel, results, best)])
-
-
-def _time_section(panel: Panel, results: Results) -> Section:
-    alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
-    seconds = {"a fit": lambda r: r["seconds"]["fit"], "the search": lambda r: r["seconds"]["search"]}
-    look: dict[str, Any] = {"caption": "Seconds.", "unit": "s", "best": "lowest", "digits": 4, "over": RANDOM_SPLITS}
-    return Section("Time", [tabulate(alone, results, "times", "Training times", seconds, 1.0, **look)])
-
-
-def _parameters_section(first: Mapping[str, Place], results: Results, where: str) -> Section:
-    found = {row: results[place.cell].result or {} for row, place in first.items() if not place.part}
-    chosen = {row: _assignments({**r["best_params"], "metric": r["metric"]}) for row, r in found.items()}
-    return Section("Parameters", [Facts("chosen", f"Chosen on the training samples{where}", chosen)])
+    note = AT_CHANCE if at_chance(panel, results, row) else entry.note
+    scores = scores_of(records(panel, results, row, panel.columns[0]))
+    error = scores.standard_error() if scores is not None and scores.over.startswith("test") else np.nan
+    return replace(entry, se=None if np.isnan(error) else 100 * error, note=note)
 
 
 def first_places(panel: Panel, results: Results) -> dict[str, Place]:

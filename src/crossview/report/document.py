@@ -84,10 +84,10 @@ class ResultTable(_Item):
 
 @dataclass(frozen=True)
 class Bars(_Item):
-    """Groups of bars with error bars: group → series → entry. Groups are the columns of a table, series its rows."""
+    """A group of bars with error bars for every column of a table, with a bar for every row."""
 
-    groups: Sequence[str]
-    series: Mapping[str, Sequence[Entry]]
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[Entry]]
     caption: str = ""
     y_label: str = "accuracy, %"
 
@@ -114,19 +114,15 @@ class Curves(_Item):
 
 
 @dataclass(frozen=True)
-class HeatMap:
-    """Values over a grid: ``values[i][j]`` is that of ``y[i]`` and ``x[j]``, nan if unknown."""
+class HeatMaps(_Item):
+    """Heat maps side by side, by name, with one scale of colours.
+
+    ``maps[name][i, j]`` is the value at ``y[i]`` and ``x[j]``, nan if unknown.
+    """
 
     x: Sequence[str]
     y: Sequence[str]
-    values: Array
-
-
-@dataclass(frozen=True)
-class HeatMaps(_Item):
-    """Heat maps side by side, by name, with one scale of colours."""
-
-    maps: Mapping[str, HeatMap]
+    maps: Mapping[str, Array]
     x_label: str
     y_label: str
     caption: str = ""
@@ -134,46 +130,29 @@ class HeatMaps(_Item):
 
 
 @dataclass(frozen=True)
-class Embedding2D:
-    """Samples of several views in the plane, with the view and class of each."""
+class Embeddings(_Item):
+    """The same samples in the plane by several methods, with one legend of their classes and views."""
 
-    points: Array  # of shape (t, 2)
+    panels: Mapping[str, Array]  # of shape (t, 2)
     views: Sequence[str]
     labels: Sequence[str]
     names: Sequence[str] = ()  # shown by the page when a sample is pointed at
-
-
-@dataclass(frozen=True)
-class Embeddings(_Item):
-    """Embeddings of the same samples by several methods side by side, with one legend of classes and views."""
-
-    panels: Mapping[str, Embedding2D]
     caption: str = ""
 
 
-@dataclass(frozen=True)
-class Match:
-    """A sample of the gallery that a probe was matched with: its picture, class and distance."""
-
-    image: int
-    label: str
-    distance: float
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A probe and its ranked matches."""
-
-    image: int
-    label: str
-    matches: Sequence[Match]
+Probe: TypeAlias = tuple[int, Sequence[tuple[int, float]]]
+"""The number of an image, and its matches, the nearest first: numbers of images with distances."""
 
 
 @dataclass(frozen=True)
 class MatchBrowser(_Item):
-    """Probes and their ranked matches, by method and views (``"KMvHE: photo → sketch"``)."""
+    """Probes and their ranked matches, by method and views (``"KMvHE: photo → sketch"``).
 
-    images: np.ndarray  # grey, of shape (t, height, width) and type uint8; probes and matches have their numbers
+    Images are grey, of shape (t, height, width) and type uint8.
+    """
+
+    images: np.ndarray
+    labels: Sequence[str]  # the class of each image
     probes: Mapping[str, Sequence[Probe]]
     caption: str = ""
 

@@ -22,7 +22,6 @@ _RANKS = (1, 5, 10)
 _MOST_RANKS = 20  # of a curve
 _STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
 _ONE_SHOT, _WITH = "one enrolled sample per class", "with own counterpart"
-_BY_DIRECTION = "A row is a direction: probes of one view in a gallery of another."
 
 
 def evaluation_report(
@@ -73,48 +72,34 @@ _VERIFICATION = (
 
 def evaluation_summary(evaluation: Evaluation) -> str:
     """What was evaluated and how good it is, in a few sentences."""
+    mean, at = evaluation.mean, evaluation.at_threshold
     samples = f"{counted(evaluation.n_samples, 'test sample')} of {counted(evaluation.n_classes, 'class')}"
     intervals = f"In brackets: {_how_intervals(evaluation)}."
-    at = evaluation.at_threshold
-    if evaluation.mean.accuracy is None and at is not None and at.strangers_matched is not None:
-        found = f"At the threshold, {_percent(at.strangers_matched)} are accepted."
-        sentences = [f"{samples}, none of which is enrolled.", found, intervals]
+    if mean.accuracy is None and at is not None and at.strangers_matched is not None:
+        accepted = f"At the threshold, {_percent(at.strangers_matched)} are accepted."
+        sentences = [f"{samples}, none of which is enrolled.", accepted, intervals]
     else:
-        matched = f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."
-        sentences = [matched, *_accuracy_sentences(evaluation), intervals, *_gallery_sentences(evaluation)]
+        sentences = [f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."]
+        if mean.accuracy is not None:
+            verdict = f", {AT_CHANCE}" if _at_chance(mean, evaluation.n_samples) else ""
+            chance = f"random matches would score {100 * mean.chance:.1f} %"
+            sentences.append(f"Accuracy is {_percent(mean.accuracy)}{verdict}; {chance}.")
+        if skipped := sum(one.n_skipped for one in evaluation.directions):
+            count = "counts as a stranger" if skipped == 1 else "count as strangers"
+            probes = f"{counted(skipped, 'probe')} whose class is not in the gallery"
+            sentences.append(f"{probes} {count}, and not in accuracy.")
+        sentences.append(intervals)
+        if mean.one_shot_accuracy is not None and _several_per_class(evaluation):
+            sentences.append(f"With one enrolled sample per class, accuracy is {_percent(mean.one_shot_accuracy)}.")
+            if mean.accuracy_with_counterparts is not None:
+                sentences.append(
+                    "The gallery leaves out each probe's own counterpart, the same sample in the other view. With it, "
+                    f"as in the paper, accuracy is {_percent(mean.accuracy_with_counterparts)}."
+                )
     if evaluation.n_unlabelled:
         were = "was" if evaluation.n_unlabelled == 1 else "were"
         sentences.append(f"{counted(evaluation.n_unlabelled, 'sample')} without a label {were} left out.")
     return " ".join(sentences)
-
-
-def _accuracy_sentences(evaluation: Evaluation) -> list[str]:
-    """Accuracy next to chance, and who does not count in it."""
-    mean, skipped = evaluation.mean, sum(one.n_skipped for one in evaluation.directions)
-    sentences = []
-    if mean.accuracy is not None:
-        verdict = f", {AT_CHANCE}" if _at_chance(mean, evaluation.n_samples) else ""
-        chance = f"random matches would score {100 * mean.chance:.1f} %"
-        sentences.append(f"Accuracy is {_percent(mean.accuracy)}{verdict}; {chance}.")
-    if skipped:
-        probes = f"{counted(skipped, 'probe')} whose class is not in the gallery"
-        count = "counts as a stranger" if skipped == 1 else "count as strangers"
-        sentences.append(f"{probes} {count}, and not in accuracy.")
-    return sentences
-
-
-def _gallery_sentences(evaluation: Evaluation) -> list[str]:
-    """What accuracy is in other galleries; empty if they have one sample per class."""
-    one_shot, counterparts = evaluation.mean.one_shot_accuracy, evaluation.mean.accuracy_with_counterparts
-    if one_shot is None or not _several_per_class(evaluation):
-        return []
-    sentences = [f"With one enrolled sample per class, accuracy is {_percent(one_shot)}."]
-    if counterparts is not None:
-        sentences.append(
-            "The gallery leaves out each probe's own counterpart, the same sample in the other view. With it, as in "
-            f"the paper, accuracy is {_percent(counterparts)}."
-        )
-    return sentences
 
 
 def _several_per_class(evaluation: Evaluation) -> bool:
@@ -136,8 +121,9 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
 
     If all probes are strangers, there is only the last.
     """
+    at_threshold = _threshold_table(evaluation)
     if evaluation.mean.accuracy is None:
-        return _threshold_table(evaluation)
+        return at_threshold
     several = _several_per_class(evaluation)
     has_counterparts = several and evaluation.mean.accuracy_with_counterparts is not None
     caption = (
@@ -151,7 +137,6 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
             "The gallery leaves out the probe's own counterpart, the same sample in the other view, if its class has "
             "another. With own counterpart: the accuracy if it stays, as in the paper. "
         )
-    caption += _BY_DIRECTION
 
     def accuracy(scores: Scores) -> dict[str, Estimate | None]:
         return {
@@ -173,26 +158,23 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     def searches(scores: Scores) -> dict[str, Estimate | None]:
         return {f"FNIR at FPIR {rate:.10g}": value for rate, value in scores.false_negative_rates.items()}
 
-    tables = [_marked(_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption), evaluation)]
-    caption = f"The share of probes whose class is among the nearest classes, up to the rank. {_BY_DIRECTION}"
-    tables.append(_table(evaluation, "ranks", "Matches by rank", ranks, caption))
     rates = list(evaluation.mean.true_match_rates)
-    notes = ["There are no pairs of two classes.", *(_too_few("pairs of two classes", rate) for rate in rates)]
-    caption = f"{_FMR} {_BY_DIRECTION}"
-    tables.append(_table(evaluation, "verification", "Verification by direction", pairs, caption, notes))
-    notes = [_too_few("searches for strangers", rate) for rate in rates]
-    caption = f"The share of searches for enrolled classes that fail, by that of strangers who match. {_BY_DIRECTION}"
-    tables.append(_table(evaluation, "identification", "Open-set identification", searches, caption, notes))
-    return [*tables, *_threshold_table(evaluation)]
+    needed = [f"a rate of {rate:.10g} needs {ceil(LEAST_ERRORS / rate - 1e-9)} or more." for rate in rates]
+    no_pairs = ["There are no pairs of two classes.", *(f"Too few pairs of two classes: {text}" for text in needed)]
+    no_searches = [f"Too few searches for strangers: {text}" for text in needed]
+    ranked = "The share of probes whose class is among the nearest classes, up to the rank. "
+    failed = "The share of searches for enrolled classes that fail, by that of strangers who match. "
+    return [
+        _mark_chance(_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption), evaluation),
+        _table(evaluation, "ranks", "Matches by rank", ranks, ranked),
+        _table(evaluation, "verification", "Verification by direction", pairs, f"{_FMR} ", no_pairs),
+        _table(evaluation, "identification", "Open-set identification", searches, failed, no_searches),
+        *at_threshold,
+    ]
 
 
 def _table(
-    evaluation: Evaluation,
-    key: str,
-    title: str,
-    values: Values,
-    caption: str,
-    notes: Sequence[str] = (),
+    evaluation: Evaluation, key: str, title: str, values: Values, caption: str, notes: Sequence[str] = ()
 ) -> ResultTable:
     """A column per value and a row per direction; the notes say why a value of a column is missing."""
     scores = {_name(one): one.scores for one in evaluation.directions}
@@ -201,10 +183,11 @@ def _table(
     columns = list(values(evaluation.mean))
     missing = notes or [""] * len(columns)
     rows = {row: [*map(_entry, values(one).values(), missing)] for row, one in scores.items()}
+    caption += "A row is a direction: probes of one view in a gallery of another."
     return ResultTable(key, title, columns, rows, caption, row_head="direction", best="")
 
 
-def _marked(table: ResultTable, evaluation: Evaluation) -> ResultTable:
+def _mark_chance(table: ResultTable, evaluation: Evaluation) -> ResultTable:
     """The table with a note on every accuracy, its first column, that is no better than chance."""
     chance = {_name(one): _at_chance(one.scores, one.n_probes) for one in evaluation.directions}
     chance[_MEAN] = _at_chance(evaluation.mean, evaluation.n_samples)
@@ -217,10 +200,6 @@ def _marked(table: ResultTable, evaluation: Evaluation) -> ResultTable:
 
 def _at_chance(scores: Scores, n: int) -> bool:
     return scores.accuracy is not None and no_better(scores.accuracy.value, scores.chance, n)
-
-
-def _too_few(what: str, rate: float) -> str:
-    return f"Too few {what}: a rate of {rate:.10g} needs {ceil(LEAST_ERRORS / rate - 1e-9)} or more."
 
 
 def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
@@ -267,13 +246,12 @@ def _verification_curves(evaluation: Evaluation) -> list[Curves]:
         roc[_name(one)] = Curve(x, true.tolist())
         # A rate of 0 has no logarithm: the curve ends there.
         missed[_name(one)] = Curve(x, np.where(true < 100, 100 - true, np.nan).tolist())
-    if not roc:
-        return []
-    label = "false match rate, %"
-    return [
-        Curves("roc", "Receiver operating characteristic", roc, label, "true match rate, %", log_x=True),
+    label, title = "false match rate, %", "Receiver operating characteristic"
+    both = [
+        Curves("roc", title, roc, label, "true match rate, %", log_x=True),
         Curves("det", "Detection error trade-off", missed, label, "false non-match rate, %", log_x=True, log_y=True),
     ]
+    return both if roc else []
 
 
 def _identification_curves(evaluation: Evaluation) -> list[Curves]:

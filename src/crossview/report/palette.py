@@ -1,79 +1,64 @@
 """Colours, dashes and markers: a name keeps its own throughout a page and its figures in files.
 
-Series have the colours of the CSS classes ``s0``, ``s1``, … in ``drawings.css``, classes of ``k0``, ``k1``, ….
+Colours are pairs, for light and dark pages. They were made in the space OKLCH, in which equal steps look equal.
+Neighbours differ in lightness as well as in hue, for those who cannot tell some hues apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import count
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any
 
 from crossview.embeddings.methods import METHODS
 from crossview.experiments.plans import method_of
+from crossview.plot import RIGHT, WRONG
 from crossview.report.document import Bars, Curves, Report
 
-_SERIES, _CLASSES = 15, 30  # colours
-_DASHES = ("", "7 3", "2.5 2.5", "9 3 2.5 3")
+INK, SOFT, GRID = "#1c222b", "#56606e", "#e7eaee"
+_SERIES_PAIRS = """
+1762b6-70acf8 d26707-ffa367 038660-71c5a2 982b98-df81dc a18222-d4ba70 b51d29-fd7d78 1f93b8-75c9e9 5d35ad-a68df7
+4b7f28-91bf77 6e401e-bf9274 d25186-ff92bc 04585c-70a8ab 777777-b4b4b4 1d3983-7493d9 475017-97a171
+"""
+_CLASS_PAIRS = """
+9b363d-e58888 249e65-78d39f 785fb7-b6a2f2 8a4d00-d29a4e 009bb3-4fd0e5 a84c80-e792be 4c6900-96b360 5984d7-94bcff
+b1512d-ef9778 00745d-40bda6 a46bbd-d8a5ef 8d6d00-cbaf54 00689a-4cb3e0 c85f77-fb9caf 34853b-81c583 5550a6-9c9dec
+c0701c-f2aa6d 00888d-3dc7cb 8a3b7b-d38ac3 888e0c-bdc46a 2575bd-77b6f7 9b3830-e5897e 009f72-6cd4aa 825bb2-bf9fed
+845200-cc9e4a 0098bb-55ceed ac4b75-eb92b4 3e6c00-8ab669 6780d7-a0b8ff af541d-ed9a6f
+"""
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return {f"#{light}": f"#{dark}" for light, dark in (pair.split("-") for pair in text.split())}
+
+
+_SERIES, _CLASSES = list(_pairs(_SERIES_PAIRS)), list(_pairs(_CLASS_PAIRS))
+DARK = {
+    **{INK: "#e3e7ed", SOFT: "#9ea8b6", GRID: "#272d36", RIGHT: "#57c07a", WRONG: "#f0787f"},
+    **_pairs(_SERIES_PAIRS),
+    **_pairs(_CLASS_PAIRS),
+}
+"""The colour on a dark page, by that on a light one."""
+
+_MARKERS = "os^DvPX"
+_DASHES = ("-", (0, (3.5, 1.5)), (0, (1.2, 1.2)), (0, (4.5, 1.5, 1.2, 1.5)))
 _COMMITTEE = 13  # from the marker and dash of a method to those of its committee
 
-
-class Marker(NamedTuple):
-    """A shape: its outline from the centre, and the CSS class that draws it."""
-
-    outline: str
-    css_class: str
+Look = dict[str, Any]
+"""How a line or its points are drawn, as matplotlib's properties."""
 
 
-MARKERS = (
-    Marker("h.01", "mark dot"),  # the round ends of a short line; readers of PDF leave out one of no length
-    Marker("m-3-3h6v6h-6z", "mark"),
-    Marker("m0-4l3.8 6.8h-7.6z", "mark"),
-    Marker("m0-4.2l3.8 4.2l-3.8 4.2l-3.8-4.2z", "mark"),
-    Marker("m0 4l3.8-6.8h-7.6z", "mark"),
-    Marker("m-4 0h8m-4-4v8", "mark cross"),
-    Marker("m-3-3l6 6m0-6l-6 6", "mark cross"),
-)
-
-# Viridis (Smith and van der Walt, 2015) at nine equal steps.
-_SCALE = np.frombuffer(bytes.fromhex("440154 472d7b 3b528b 2c728e 21918c 28ae80 5ec962 addc30 fde725"), np.uint8)
-
-
-def scale_colour(share: float) -> str:
-    """The colour of a share from 0 to 1 of a scale."""
-    steps = np.linspace(0.0, 1.0, len(_SCALE) // 3)
-    return "#" + "".join(f"{round(float(np.interp(share, steps, _SCALE[k::3]))):02x}" for k in range(3))
-
-
-def ink_on(colour: str) -> str:
-    """Black or white, whichever is read more easily on a colour."""
-    shares = np.frombuffer(bytes.fromhex(colour[1:]), np.uint8) / 255
-    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-    return "black" if (linear @ [0.2126, 0.7152, 0.0722] + 0.05) ** 2 > 1.05 * 0.05 else "white"
-
-
-def view_marker(view: int) -> Marker:
+def view_marker(view: int) -> str:
     """The shape of a view in a scatter plot; the most different ones come first."""
-    return MARKERS[(0, 6, 2, 1, 5, 3, 4)[view % len(MARKERS)]]
+    return "oX^sPDv"[view % len(_MARKERS)]
 
 
 def class_colour(label: int) -> str:
-    """The CSS class of the colour of a class."""
-    return f"k{label % _CLASSES}"
+    """The colour of a class."""
+    return _CLASSES[label % len(_CLASSES)]
 
 
-class LegendEntry(NamedTuple):
-    """A name with its colour and marker, and the dash of its line if it has one."""
-
-    name: str
-    css_class: str
-    marker: Marker
-    dash: str | None = None
-
-
-class Palette(dict[str, LegendEntry]):
+class Palette(dict[str, Look]):
     """How series look, by name: methods are the same in every report, others come in their order.
 
     Colours recur after 15 names, pairs of marker and dash after 28. A committee has the colour of its method.
@@ -88,11 +73,11 @@ class Palette(dict[str, LegendEntry]):
             k = methods[name]
             k = next(others) if k is None else k
             look = k if name in known or methods[name] is None else k + _COMMITTEE
-            marker, dash = MARKERS[look % len(MARKERS)], _DASHES[look % len(_DASHES)]
-            self[name] = LegendEntry(name, f"s{k % _SERIES}", marker, dash)
+            marker, dash = _MARKERS[look % len(_MARKERS)], _DASHES[look % len(_DASHES)]
+            self[name] = {"color": _SERIES[k % len(_SERIES)], "marker": marker, "linestyle": dash}
 
     @classmethod
     def of(cls, report: Report) -> Palette:
         """The palette of a report: bars and curves have series, other items mention them."""
-        series = [i.series if isinstance(i, Bars) else i.curves for i in report.items if isinstance(i, Bars | Curves)]
+        series = [i.rows if isinstance(i, Bars) else i.curves for i in report.items if isinstance(i, Bars | Curves)]
         return cls(name for names in series for name in names)

@@ -11,7 +11,7 @@ from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell
 from crossview.experiments.plans import Panel
 from crossview.experiments.store import Record
-from crossview.report.document import Curve, Curves, Entry, HeatMap, HeatMaps, Item, ResultTable
+from crossview.report.document import Curve, Curves, Entry, HeatMaps, Item, ResultTable
 from crossview.report.formatting import listed
 
 Results: TypeAlias = Mapping[Cell, Record]
@@ -73,18 +73,17 @@ def direction_maps(panel: Panel, results: Results, rows: Sequence[str]) -> list[
     maps = {}
     for row, done in found.items():
         views = done[0]["views"]
-        values = np.mean([np.array(result["accuracy"], dtype=np.float64) for result in done], axis=0)
-        maps[row] = HeatMap(views, views, 100 * values)
+        maps[row] = 100 * np.mean([np.array(result["accuracy"], dtype=np.float64) for result in done], axis=0)
     if not maps or len(views) < _MANY_VIEWS:
         return []
     caption = f"Accuracy for every gallery and probe, by the best methods: {listed(list(maps))}."
     title = "Accuracy of the best methods by direction"
-    return [HeatMaps(f"{panel.key}-direction-maps", title, maps, "probe", "gallery", caption)]
+    return [HeatMaps(f"{panel.key}-direction-maps", title, views, views, maps, "probe", "gallery", caption)]
 
 
-def at_chance(panel: Panel, results: Results, row: str, column: str) -> bool:
+def at_chance(panel: Panel, results: Results, row: str) -> bool:
     """Whether a method matches no better than chance: within two standard errors of what random matches score."""
-    done = finished(records(panel, results, row, column))
+    done = finished(records(panel, results, row, panel.columns[0]))
     if not done:
         return False
     chance, score = (float(np.mean([r[name] for r in done])) for name in ("chance", "score"))

@@ -17,7 +17,7 @@ from crossview.experiments.tasks import drawn_samples, spread_out
 from crossview.model_selection.committee import Committee
 from crossview.model_selection.tuning import standard_pipeline
 from crossview.neighbours.distances import distances_in_chunks, nearest
-from crossview.report.document import Embedding2D, Embeddings, Match, MatchBrowser, Probe
+from crossview.report.document import Embeddings, MatchBrowser, Probe
 from crossview.report.results import Results
 from crossview.views import Views
 
@@ -68,8 +68,8 @@ def embeddings(
     ]
     views, names = [view for view, _ in shown], [_class_name(data, y[row]) for _, row in shown]
     ids = [f"sample {row}" for _, row in shown]
-    panels = {name: Embedding2D(np.array(result["plane"]), views, names, ids) for name, result in found.items()}
-    return Embeddings(key, title, panels, caption)
+    planes = {name: np.array(result["plane"]) for name, result in found.items()}
+    return Embeddings(key, title, planes, views, names, ids, caption)
 
 
 def matches(
@@ -83,32 +83,31 @@ def matches(
     for name, one in mapped.items():
         for g, p in permutations(range(len(one.latents.names)), 2):
             heading = f"{name}: {one.latents.names[p]} looked up in {one.latents.names[g]}"
-            probes[heading] = _ranked(one, g, p, numbers, data)
+            probes[heading] = _ranked(one, g, p, numbers, np.asarray(data.y)[one.rows])
     arrays = data.views.arrays
     pixels = np.array([arrays[view][row] for view, row in numbers])
     low, high = min(np.nanmin(X) for X in arrays), max(np.nanmax(X) for X in arrays)
     grey = np.round(255 * (pixels - low) / (high - low or 1.0)).astype(np.uint8)
-    return MatchBrowser(key, title, grey.reshape(-1, *data.image_shape), probes, caption)
+    labels = [_class_name(data, data.y[row]) for _, row in numbers]
+    return MatchBrowser(key, title, grey.reshape(-1, *data.image_shape), labels, probes, caption)
 
 
-def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], int], data: Dataset) -> list[Probe]:
+def _ranked(one: MappedSamples, g: int, p: int, numbers: dict[tuple[int, int], int], y: NDArray[Any]) -> list[Probe]:
     """Some probes of view p with their nearest samples of view g; pictures are numbered as they come."""
     gallery, probes = (np.flatnonzero(one.latents.mask[:, view]) for view in (g, p))
     probes = spread_out(probes, _PROBES)
-
-    def shown(view: int, row: int) -> tuple[int, str]:
-        sample = int(one.rows[row])
-        return numbers.setdefault((view, sample), len(numbers)), _class_name(data, data.y[sample])
-
     G, P = one.latents.arrays[g][gallery], one.latents.arrays[p][probes]
     distances, columns = nearest(distances_in_chunks(G, P, one.metric), min(_RANKS + 1, len(gallery)))
-    labels = np.asarray(data.y)[one.rows]
-    ranked = []
+
+    def image(view: int, row: int) -> int:
+        return numbers.setdefault((view, int(one.rows[row])), len(numbers))
+
+    found: list[Probe] = []
     for probe, ranks, of_ranks in zip(probes, gallery[columns], distances, strict=True):
-        others = (labels[gallery] == labels[probe]) & (gallery != probe)
+        others = (y[gallery] == y[probe]) & (gallery != probe)
         kept = np.flatnonzero((ranks != probe) | one.counterparts | ~others.any())[:_RANKS]
-        ranked.append([Match(*shown(g, int(ranks[k])), float(of_ranks[k])) for k in kept])
-    return [Probe(*shown(p, int(probe)), matches) for probe, matches in zip(probes, ranked, strict=True)]
+        found.append((image(p, int(probe)), [(image(g, int(ranks[k])), float(of_ranks[k])) for k in kept]))
+    return found
 
 
 def _class_name(data: Dataset, label: Any) -> str:

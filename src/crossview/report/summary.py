@@ -1,4 +1,4 @@
-"""What a comparison was made with, and which methods are the best: in a few sentences, and for machines."""
+"""What a comparison was made with, which methods are the best, and what to use: in sentences, and for machines."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,9 +6,8 @@ from typing import Any
 from crossview._text import counted
 from crossview.experiments.plans import Panel, method_of
 from crossview.report.formatting import listed
-from crossview.report.recommendation import advice, recommend
-from crossview.report.results import Results, finished, not_applicable, records
-from crossview.report.standing import known_scores, leaders, standing
+from crossview.report.ranking import RAW, known_scores, leaders, rank, recommend
+from crossview.report.results import Results, at_chance, finished, not_applicable, records
 
 
 def comparison_summary(panel: Panel, results: Results, remark: str = "", about: str = "") -> str:
@@ -58,7 +57,7 @@ def comparison_facts(panel: Panel, results: Results, tune: str = "") -> dict[str
     `tune` is the start of the command that trains what is recommended.
     """
     cell, result = panel.places[0].cell, _first(panel, results) or {}
-    best, tied, over = standing(panel, results, panel.columns[0])
+    best, tied, over = rank(panel, results)
     parts = ("train", "test") if result else ()
     sizes = {part: {"samples": result[f"n_{part}"], "classes": result[f"n_{part}_classes"]} for part in parts}
     failed, recommended = failures(panel, results), recommend(panel, results, tune)
@@ -128,7 +127,7 @@ def _best(panel: Panel, results: Results) -> list[str]:
     failed = [method for method in found if method not in done and method not in absent]
     others = [f"{len(absent)} not applicable" * bool(absent), f"{len(failed)} failed" * bool(failed)]
     aside = f" ({', '.join(filter(None, others))})" if any(others) else ""
-    best, tied, over = standing(panel, results, panel.columns[0])
+    best, tied, over = rank(panel, results)
     if not best:
         return [f"No method of {len(found)} has a result in every split{aside}."]
     result = finished(records(panel, results, best[0], panel.columns[0]))
@@ -150,10 +149,9 @@ def _best(panel: Panel, results: Results) -> list[str]:
 
 def _other_orders(panel: Panel, results: Results) -> list[str]:
     """Where the best by accuracy are not among the best by another score, and what that means."""
-    column, sentences = panel.columns[0], []
-    best = standing(panel, results, column).best
-    enrolled = standing(panel, results, column, "with_counterparts").best
-    if not set(enrolled) & set(leaders(panel, results, column)) and best:
+    sentences = []
+    best, enrolled = rank(panel, results).best, rank(panel, results, "with_counterparts").best
+    if not set(enrolled) & set(leaders(panel, results)) and best:
         verb, it = ("leads", "it matches") if len(enrolled) == 1 else ("lead", "they match")
         sentences.append(
             f"{listed(enrolled)} {verb} only if each probe's own counterpart is enrolled (with counterparts): {it} the "
@@ -161,11 +159,47 @@ def _other_orders(panel: Panel, results: Results) -> list[str]:
         )
     others = {"one_shot": "With one enrolled sample per class", "average_precision": "By mean average precision"}
     for score, where in others.items():
-        ahead = leaders(panel, results, column, score)
+        ahead = leaders(panel, results, score)
         if best and not set(best) & set(ahead):
             first = next(iter(ahead))
-            own = known_scores(panel, results, column, score)[best[0]].values.mean()
+            own = known_scores(panel, results, score)[best[0]].values.mean()
             sentences.append(
-                f"{where}, {first} is ahead ({100 * ahead[first]:.1f} % against {100 * own:.1f} % for {best[0]})."
+                f"{where}, {first} is ahead ({_percent(ahead[first])} against {_percent(own)} for {best[0]})."
             )
     return sentences
+
+
+def advice(panel: Panel, results: Results) -> str:
+    """What to use, and whether learning helps, in a few sentences; empty if no row has a result in every split."""
+    chosen = recommend(panel, results)
+    if chosen is None:
+        return ""
+    means = {row: one.values.mean() for row, one in known_scores(panel, results, "held_out_score").items()}
+    best, raw = max(means, key=lambda row: means[row]), means.get(RAW)
+    sentences = [f"Recommended by validation scores alone: {chosen.row}, with {_percent(chosen.validation)} there."]
+    if means[best] > chosen.validation:
+        sentences.append(f"{best} has {_percent(means[best])}, within one standard error, but {chosen.row} is simpler.")
+    if chosen.row == RAW and len(means) > 1:
+        sentences.append("Learning does not help here: match the features as they are.")
+    elif raw is not None and chosen.row != RAW:
+        sentences.append(f"{RAW}, which learns nothing, has {_percent(raw)}.")
+        tested = known_scores(panel, results)
+        gaps = tested[RAW]._replace(values=tested[RAW].values - tested[chosen.row].values)
+        if gaps.values.mean() > 2 * gaps._replace(over=gaps.over or "splits").standard_error():
+            found = f"{_percent(tested[RAW].values.mean())} against {_percent(tested[chosen.row].values.mean())}"
+            sentences.append(
+                f"On the test part, however, {RAW} is better ({found}): are the test data like the training data?"
+            )
+    hopeless = [row for row in means if at_chance(panel, results, row)]
+    if len(hopeless) == len(means):
+        sentences.append("On the test part, no method is better than chance.")
+        if panel.places[0].cell.split.kind == "classes":
+            sentences.append("If you will only match classes that are in the training data, use --split samples.")
+        sentences.append("The checklist for poor accuracy, docs/checklist.md, has the usual causes.")
+    elif chosen.row in hopeless:
+        sentences.append("On the test part, it is no better than chance.")
+    return " ".join(sentences)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"

@@ -107,29 +107,29 @@
     return [...known, ...rows.filter((row) => value(row) === undefined)];
   }
 
-  // Charts: the nearest point says what it is.
-  function rowsOfScatter(svg, { labels, views, names }, panel) {
-    const own = names[Math.min(panel, names.length - 1)] ?? [];
+  // Charts: the nearest point says what it is. How much distances across and down count, and how far the pointer reaches:
+  const reaches = { bars: [0, 1, 20], curves: [1, 1, 40], heat: [1, 1, 40], scatter: [1, 1, 14] };
+  function rowsOfScatter(svg, { labels, views, names }) {
     let next = 0;
-    return all("path", svg).map((path) => ({
-      n: labels[path.dataset.c],
-      mark: path,
-      p: [...path.getAttribute("d").matchAll(/M(\S+) ([-\d.]+)/g)].map((found) => {
-        const name = own[next++];
-        return [Number(found[1]), Number(found[2]), views[path.dataset.v] + (name ? `\n${name}` : "")];
+    return all("[data-c]", svg).map((group) => ({
+      n: labels[group.dataset.c],
+      p: all("use", group).map((use) => {
+        const name = names[next++];
+        const view = views[group.dataset.v];
+        return [Number(use.getAttribute("x")), Number(use.getAttribute("y")), name ? `${view}\n${name}` : view];
       }),
     }));
   }
-  function explore(box, figure, { rows, weight = [1, 1], reach = 14, mark = [11, 11, 5.5] }) {
+  function explore(box, kind, rows, groups) {
     const svg = box.querySelector("svg");
+    const figure = box.closest("figure");
     const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-    const ring = mark && drawn("rect", { class: "ring", width: mark[0], height: mark[1], rx: mark[2] });
-    const linked = figure.classList.contains("bars-figure");
+    const [across, down, reach] = reaches[kind];
+    const ring = kind === "bars" ? null : drawn("circle", { class: "ring", r: 6 });
     let at = null;
-    const group = (row) => rows[row].mark ?? svg.querySelector(`[data-series="${row}"]`);
-    const seen = (row) => rows[row].p.length > 0 && !group(row)?.matches(".off, .dim");
+    const seen = (row) => rows[row].p.length > 0 && !groups(row)?.matches(".off, .dim");
     const link = (row) => {
-      if (!linked) return;
+      if (ring) return;
       for (const bar of all("[data-series]", figure)) bar.classList.toggle("dim", row !== null && Number(bar.dataset.series) !== row);
     };
     const hide = () => {
@@ -139,12 +139,11 @@
       at = null;
     };
     const show = (row, point, aloud) => {
-      link(null);
       const [x, y, text] = rows[row].p[point];
       const words = `${rows[row].n}\n${text}`;
       if (ring) {
-        ring.setAttribute("x", x - mark[0] / 2);
-        ring.setAttribute("y", y - mark[1] / 2);
+        ring.setAttribute("cx", x);
+        ring.setAttribute("cy", y);
         svg.append(ring);
       }
       at = [row, point];
@@ -165,20 +164,20 @@
       rows.forEach((row, r) => {
         if (!seen(r)) return;
         row.p.forEach(([x, y], k) => {
-          const distance = Math.hypot(weight[0] * (x - px), weight[1] * (y - py));
+          const distance = Math.hypot(across * (x - px), down * (y - py));
           if (distance < best) [best, found] = [distance, [r, k]];
         });
       });
       if (found) show(...found);
       else hide();
     };
-    const step = (by, down) => {
+    const step = (by, isDown) => {
       link(null);
       const open = rows.map((_, r) => r).filter(seen);
       if (!open.length) return;
       if (!at || !open.includes(at[0])) return show(open[0], 0, true);
       const single = open.every((r) => rows[r].p.length === 1);
-      if (!down && !single) return show(at[0], clamp(at[1] + by, 0, rows[at[0]].p.length - 1), true);
+      if (!isDown && !single) return show(at[0], clamp(at[1] + by, 0, rows[at[0]].p.length - 1), true);
       const row = open[clamp(open.indexOf(at[0]) + by, 0, open.length - 1)];
       show(row, Math.min(at[1], rows[row].p.length - 1), true);
     };
@@ -193,34 +192,36 @@
       step(...move);
     });
   }
-  for (const figure of all("figure")) {
-    const shared = figure.classList.contains("scatter-figure") ? dataOf(figure) : null;
-    all(".plot", figure).forEach((box, k) => {
-      explore(box, figure, shared ? { rows: rowsOfScatter(box.querySelector("svg"), shared, k) } : dataOf(box));
-    });
-    for (const button of all(".legend.series button", figure)) {
-      button.addEventListener("click", () => {
-        const shown = button.getAttribute("aria-pressed") !== "true";
-        button.setAttribute("aria-pressed", String(shown));
-        figure.querySelector(`[data-series="${button.dataset.row}"]`).classList.toggle("off", !shown);
-      });
+  for (const figure of all("figure:not(.matches-figure)")) {
+    const kind = Object.keys(reaches).find((name) => figure.classList.contains(`${name}-figure`));
+    const shared = kind === "scatter" ? dataOf(figure) : null;
+    for (const box of all(".plot", figure)) {
+      const svg = box.querySelector("svg");
+      const series = all("[data-c]", svg);
+      const group = (row) => (shared ? series[row] : svg.querySelector(`[data-series="${row}"]`));
+      explore(box, kind, shared ? rowsOfScatter(svg, shared) : dataOf(box), group);
     }
-    if (shared) highlight(figure);
-  }
-  function highlight(figure) {
-    const buttons = all(".legends button", figure);
-    const chosen = (kind) => new Set(
-      buttons.filter((button) => button.dataset.kind === kind && button.getAttribute("aria-pressed") === "true")
+    const buttons = all(".legend button", figure);
+    const toggle = (button) => {
+      const isPressed = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(isPressed));
+      return isPressed;
+    };
+    const chosen = (name) => new Set(
+      buttons.filter((button) => button.dataset.kind === name && button.getAttribute("aria-pressed") === "true")
         .map((button) => button.dataset.k),
     );
     for (const button of buttons) {
       button.addEventListener("click", () => {
-        button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
-        const classes = chosen("c");
-        const views = chosen("v");
-        for (const path of all(".scatter path", figure)) {
-          const out = (classes.size && !classes.has(path.dataset.c)) || (views.size && !views.has(path.dataset.v));
-          path.classList.toggle("dim", Boolean(out));
+        const isPressed = toggle(button);
+        if (!shared) {
+          for (const mark of all(`[data-series="${button.dataset.k}"]`, figure)) mark.classList.toggle("off", !isPressed);
+          return;
+        }
+        const [classes, views] = [chosen("c"), chosen("v")];
+        for (const group of all("[data-c]", figure)) {
+          const out = (classes.size && !classes.has(group.dataset.c)) || (views.size && !views.has(group.dataset.v));
+          group.classList.toggle("dim", Boolean(out));
         }
       });
     }
@@ -228,7 +229,7 @@
 
   // Matches.
   for (const figure of all("figure.matches-figure")) {
-    const { size: [width, height], key, digits, probes } = dataOf(figure);
+    const { size: [width, height], key, digits, labels, probes } = dataOf(figure);
     const find = (name) => figure.querySelector(name);
     const [method, filter, place, cards] = [".method", ".filter", ".place", ".browser .cards"].map(find);
     let at = 0;
@@ -240,7 +241,7 @@
       return made;
     };
     const draw = () => {
-      const isRight = ([, label, matches]) => matches.length > 0 && matches[0][1] === label;
+      const isRight = ([image, matches]) => matches.length > 0 && labels[matches[0][0]] === labels[image];
       const wanted = (probes[method.value] ?? []).filter(
         (probe) => !filter.value || isRight(probe) === (filter.value === "right"),
       );
@@ -252,13 +253,15 @@
         place.textContent = filter.value ? `no ${filter.value} probes` : "no probes";
         return;
       }
-      const [image, label, matches] = wanted[at];
+      const [image, matches] = wanted[at];
+      const label = labels[image];
       place.textContent = `probe ${at + 1} of ${wanted.length}, class ${label}`;
       const ranked = element("div", "ranked");
-      cards.append(card(image, "probe", label, "probe"), ranked);
-      for (const [other, found, distance] of matches) {
-        const right = found === label;
-        ranked.append(card(other, `${right ? "✓" : "✗"} ${found}`, distance.toFixed(digits), right ? "right" : "wrong"));
+      cards.append(card(image, label, "probe", "probe"), ranked);
+      for (const [other, distance] of matches) {
+        const right = labels[other] === label;
+        const head = `${right ? "✓" : "✗"} ${labels[other]}`;
+        ranked.append(card(other, head, distance.toFixed(digits), right ? "right" : "wrong"));
       }
     };
     const go = (by) => { at += by; draw(); };
