@@ -20,6 +20,17 @@ def squared_distances(X):
     return [[float(((a - b) ** 2).sum()) for b in X] for a in X]
 
 
+def class_neighbours(X, y, n_within, n_between):
+    """Tables of the nearest samples of the same class and of other classes, padded with -1."""
+    d = squared_distances(X)
+
+    def table(same, count):
+        rows = [neighbours(d, y, range(len(y)), k, same, count) for k in range(len(y))]
+        return np.array([row + [-1] * (count - len(row)) for row in rows], dtype=int).reshape(len(y), count)
+
+    return table(True, n_within), table(False, n_between)
+
+
 def patches(arrays, y, mask, n_within, n_between, distances=None):
     """(within, between) neighbour lists of each sample in each view; None where the sample is missing."""
     result = []

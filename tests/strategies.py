@@ -51,3 +51,26 @@ def problems(draw, complete=False, ties=None, max_samples=14):
         "beta": draw(st.sampled_from([0.0, 0.1, 1.5])),
     }
     return Problem(arrays, y, mask, draw(st.integers(0, 3)), draw(st.integers(0, 5)), weights)
+
+
+AWKWARD = ["ties", "duplicates", "equal", "constant column", "offset", "outlier", "tiny", "plain"]
+
+
+def awkward_samples(rng, kind, m, D):
+    """Samples whose nearest neighbours rounding errors may hide."""
+    X = rng.normal(size=(m, D))
+    if kind == "ties":
+        X = rng.integers(0, 3, size=(m, D)).astype(float)
+    if kind == "duplicates":
+        X = X[rng.integers(0, max(1, m // 3), size=m)]
+    if kind == "equal":
+        X[:] = X[0]
+    if kind == "constant column":
+        X[:, 0] = 1e6
+    if kind == "offset":
+        X = np.round(8 * X) / 8 + 2.0**20  # ties between numbers that are exact
+    if kind == "outlier":
+        X[0] *= 1e7
+    if kind == "tiny":
+        X *= 1e-30
+    return X

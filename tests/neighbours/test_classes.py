@@ -5,20 +5,10 @@ import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import AWKWARD, awkward_samples
 
 from crossview.neighbours import arrays, classes
 from crossview.neighbours.classes import class_neighbours
-
-
-def literal(X, y, n_within, n_between):
-    d = oracles.squared_distances(X)
-
-    def table(same, count):
-        rows = [oracles.neighbours(d, y, range(len(y)), k, same, count) for k in range(len(y))]
-        return np.array([row + [-1] * (count - len(row)) for row in rows], dtype=int).reshape(len(y), count)
-
-    return table(True, n_within), table(False, n_between)
-
 
 ROUTES = {
     "all distances": {},
@@ -38,25 +28,17 @@ ROUTES = {
     n_classes=st.integers(1, 6),
     n_within=st.integers(0, 4),
     n_between=st.integers(0, 7),
-    kind=st.sampled_from(["ties", "duplicates", "offset", "outlier", "plain"]),
+    kind=st.sampled_from(AWKWARD),
 )
 def test_equals_the_literal_search(route, seed, m, D, n_classes, n_within, n_between, kind):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, D))
-    if kind == "ties":
-        X = rng.integers(0, 3, size=(m, D)).astype(float)
-    if kind == "duplicates":
-        X = X[rng.integers(0, max(1, m // 3), size=m)]
-    if kind == "offset":
-        X = np.round(8 * X) / 8 + 2.0**20  # ties between numbers that are exact
-    if kind == "outlier":
-        X[0] *= 1e7
+    X = awkward_samples(rng, kind, m, D)
     y = rng.integers(0, n_classes, size=m)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ROUTES[route].items():
             patch.setattr(arrays if name == "_CHUNK" else classes, name, value)
         found = class_neighbours(X, y, n_within, n_between)
-    for table, expected in zip(found, literal(X, y, n_within, n_between), strict=True):
+    for table, expected in zip(found, oracles.class_neighbours(X, y, n_within, n_between), strict=True):
         np.testing.assert_array_equal(table, expected[:, : table.shape[1]])
         assert (expected[:, table.shape[1] :] == -1).all()
 

@@ -5,6 +5,7 @@ import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import AWKWARD, awkward_samples
 
 torch = pytest.importorskip("torch")
 
@@ -24,7 +25,6 @@ ROUTES = {
     },
     "few pairs at once": {"_SMALL_CLASS": 1, "_largest": lambda S, k: _first(S), "_MAX_PAIRS": 3},
 }
-KINDS = ["ties", "duplicates", "equal", "constant column", "offset", "outlier", "tiny", "plain"]
 
 
 def _first(S):
@@ -72,35 +72,6 @@ class LiteralKernels:
         return torch.from_numpy(maxima), torch.from_numpy(second)
 
 
-def samples(rng, kind, m, D):
-    X = rng.normal(size=(m, D))
-    if kind == "ties":
-        X = rng.integers(0, 3, size=(m, D)).astype(float)
-    if kind == "duplicates":
-        X = X[rng.integers(0, max(1, m // 3), size=m)]
-    if kind == "equal":
-        X[:] = X[0]
-    if kind == "constant column":
-        X[:, 0] = 1e6
-    if kind == "offset":
-        X = np.round(8 * X) / 8 + 2.0**20  # ties between numbers that are exact
-    if kind == "outlier":
-        X[0] *= 1e7
-    if kind == "tiny":
-        X *= 1e-30
-    return X
-
-
-def literal(X, y, n_within, n_between):
-    d = oracles.squared_distances(X)
-
-    def table(same, count):
-        rows = [oracles.neighbours(d, y, range(len(y)), k, same, count) for k in range(len(y))]
-        return np.array([row + [-1] * (count - len(row)) for row in rows], dtype=int).reshape(len(y), count)
-
-    return table(True, n_within), table(False, n_between)
-
-
 def assert_tables(found, expected):
     for table, rows in zip(found, expected, strict=True):
         assert table.dtype == torch.int64
@@ -119,12 +90,12 @@ def assert_tables(found, expected):
     n_classes=st.integers(1, 6),
     n_within=st.integers(0, 4),
     n_between=st.integers(0, 7),
-    kind=st.sampled_from(KINDS),
+    kind=st.sampled_from(AWKWARD),
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
 def test_equals_the_literal_search(route, device, seed, m, D, n_classes, n_within, n_between, kind, dtype):
     rng = np.random.default_rng(seed)
-    X = torch.tensor(samples(rng, kind, m, D), dtype=dtype, device=device)
+    X = torch.tensor(awkward_samples(rng, kind, m, D), dtype=dtype, device=device)
     y = rng.integers(0, n_classes, size=m)
     centres = rng.permutation(m)[: m // 2]
     with pytest.MonkeyPatch.context() as patch:
@@ -133,7 +104,7 @@ def test_equals_the_literal_search(route, device, seed, m, D, n_classes, n_withi
         classes = torch.tensor(y, device=device)
         found = class_neighbours(X, classes, n_within, n_between)
         part = class_neighbours(X, classes, n_within, n_between, centres=torch.tensor(centres, device=device))
-    expected = literal(X.double().cpu().numpy(), y, n_within, n_between)
+    expected = oracles.class_neighbours(X.double().cpu().numpy(), y, n_within, n_between)
     assert_tables(found, expected)
     assert_tables(part, [table[centres] for table in expected])
 
@@ -161,11 +132,11 @@ def test_equals_brute_force(device, dtype, D):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AWKWARD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nearest_equals_brute_force(device, kind, dtype):
     rng = np.random.default_rng(0)
-    X = torch.tensor(samples(rng, kind, 330, 5), dtype=dtype, device=device)
+    X = torch.tensor(awkward_samples(rng, kind, 330, 5), dtype=dtype, device=device)
     queries, gallery = X[:30], X[30:]
     queries[0] = gallery[17]
     d, indices = nearest(queries, gallery, 7)

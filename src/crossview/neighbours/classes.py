@@ -208,7 +208,7 @@ class _Search:
             table[chunk, : ids.shape[1]] = ids
             tied = self._tied(queries, values)
             table[chunk][tied] = self._exact(queries[tied], k, same=same)
-            self._report(len(queries), same=same)
+            report(len(queries) * (same == self.counts_within))
         return table
 
     def _nearest(self, rows: Indices, target: slice, width: int) -> tuple[Indices, Array]:
@@ -277,10 +277,6 @@ class _Search:
         error *= 4.0 * (self.X.shape[1] + 4) * np.finfo(np.float64).eps
         return error
 
-    def _report(self, n_rows: int, *, same: bool) -> None:
-        if same == self.counts_within:
-            report(n_rows)
-
 
 class _ApproximateSearch(_Search):
     """The same search, in which an inverted file proposes the candidates wherever there are many."""
@@ -308,7 +304,7 @@ class _ApproximateSearch(_Search):
             available = np.minimum(sizes - 1 if same else m - sizes, k)
             short = (found >= 0).sum(axis=1) < available
             found[short] = super()._search(queries[short], part, k, width, same=same)
-            self._report(int((~short).sum()), same=same)
+            report(int((~short).sum()) * (same == self.counts_within))
         return table
 
 

@@ -162,24 +162,22 @@ class ApproximateSearch:
     ignores what it does not know.
     """
 
-    def __init__(self, metric: str, index: InvertedFile, n_probes: int, recall: float, n_measured: int) -> None:
-        self.metric, self.index, self.size = metric, index, len(index)
+    def __init__(self, index: InvertedFile, n_probes: int, recall: float, n_measured: int) -> None:
+        self.metric, self.index, self.size = index.metric, index, len(index)
         self.n_probes, self.recall, self._n_measured = n_probes, recall, n_measured
 
     @classmethod
     def build(cls, samples: Array, exact: ExactSearch) -> ApproximateSearch:
         """Index samples, and measure the recall."""
         report(now=f"clustering {len(samples):,} samples")
-        found = cls(exact.metric, InvertedFile.train(_rows(samples, exact.metric)), 1, 1.0, 0)
+        found = cls(InvertedFile.train(samples, exact.metric), 1, 1.0, 0)
         return found.extended(samples, exact)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], samples: Array) -> ApproximateSearch:
         """Restore what `state` describes."""
-        index = InvertedFile.from_state(state, _rows(samples[: len(state["lists"])], str(state["metric"])))
-        return cls(
-            str(state["metric"]), index, int(state["n_probes"]), float(state["recall"]), int(state["n_measured"])
-        )
+        index = InvertedFile.from_state(state, samples[: len(state["lists"])], str(state["metric"]))
+        return cls(index, int(state["n_probes"]), float(state["recall"]), int(state["n_measured"]))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -196,7 +194,7 @@ class ApproximateSearch:
         found, new = copy(self), samples[self.size :]
         report(more=len(new), now="adding samples to the index")
         for rows in chunks(len(new), new.shape[1]):
-            self.index.add(_rows(new[rows], self.metric))
+            self.index.add(new[rows])
             report(rows.stop - rows.start)
         found.size = len(samples)
         if len(samples) >= 2 * self._n_measured:
@@ -216,7 +214,7 @@ class ApproximateSearch:
         n_candidates = min(len(samples), k + k // 4 + 8)  # in single precision, the order of close ones is uncertain
         distances, columns = np.empty((len(probes), k)), np.empty((len(probes), k), dtype=np.intp)
         for rows in chunks(len(probes), n_candidates, most=_BATCH):
-            table = self.index.search(_rows(probes[rows], self.metric), n_candidates, n_probes=self.n_probes)
+            table = self.index.search(probes[rows], n_candidates, n_probes=self.n_probes)
             table[table >= self.size] = -1
             found = table_distances(samples, probes[rows], table, self.metric)
             distances[rows], columns[rows] = rank_tables(found, table, k)
@@ -285,21 +283,3 @@ def nearest_tensors(gallery: Rows, probes: Rows, k: int, metric: str) -> tuple[A
     units = [X.double() / X.double().norm(dim=1, keepdim=True) for X in (probes, gallery)]
     squares, rows = nearest(units[0], units[1], k)
     return 0.5 * to_numpy(squares), to_numpy(rows)
-
-
-class _UnitRows:
-    """Rows scaled to unit length when they are taken, so that there is no second copy of all of them."""
-
-    def __init__(self, X: Array) -> None:
-        self._X, self.shape = X, X.shape
-
-    def __len__(self) -> int:
-        return len(self._X)
-
-    def __getitem__(self, rows: Any) -> Array:
-        return unit_rows(self._X[rows])
-
-
-def _rows(X: Array, metric: str) -> Any:
-    """Rows whose Euclidean distances have the order of the distances of X."""
-    return _UnitRows(X) if metric == "cosine" else X

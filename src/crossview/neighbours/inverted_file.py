@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from crossview._types import Array, Indices
 from crossview.neighbours.arrays import GrowingArray, chunks
+from crossview.neighbours.distances import unit_rows
 
 N_PROBES = 64
 """Lists that a search visits by default."""
@@ -58,8 +59,8 @@ class InvertedFile:
 
     Samples are numbered from 0 in the order in which they are added; threads may search meanwhile. Inside, they are in
     half precision, relative to the centroids: distances are good enough to propose candidates, not to order close ones.
-    `origin`, (D,), is subtracted from every sample, which is then divided by `scale`. These are the coordinates of the
-    centroids, (n_lists, D).
+    For the cosine distance, samples are scaled to unit length. Then `origin`, (D,), is subtracted, and they are divided
+    by `scale`. These are the coordinates of the centroids, (n_lists, D).
 
     Examples
     --------
@@ -70,8 +71,9 @@ class InvertedFile:
     [[5, 1000, 6]]
     """
 
-    def __init__(self, centroids: Array, origin: Array, scale: float) -> None:
+    def __init__(self, centroids: Array, origin: Array, scale: float, metric: str = "euclidean") -> None:
         faiss = load_faiss()
+        self.metric = metric
         self.centroids = np.ascontiguousarray(centroids, dtype=np.float32)
         self.origin = np.asarray(origin, dtype=np.float64)
         self.scale = float(scale)
@@ -94,24 +96,24 @@ class InvertedFile:
         return index
 
     @classmethod
-    def train(cls, X: Array) -> InvertedFile:
+    def train(cls, X: Array, metric: str = "euclidean") -> InvertedFile:
         """Find centroids by k-means on a sample of the rows of X, without adding them."""
         n_lists = list_count(len(X))
         rows = np.random.default_rng(0).permutation(len(X))[: _TRAINING_SAMPLES * n_lists]
-        sample = X[np.sort(rows)]
+        sample = unit_rows(X[np.sort(rows)]) if metric == "cosine" else X[np.sort(rows)]
         origin = np.median(sample, axis=0)
         sample -= origin
         largest = np.abs(sample).max(axis=1)
         scale = float(np.quantile(largest, _ORDINARY)) or float(largest.max()) or 1.0
         kmeans = load_faiss().Kmeans(X.shape[1], n_lists, niter=_ITERATIONS, seed=0, min_points_per_centroid=1)
         kmeans.train(np.clip(sample / scale, -_FAR, _FAR).astype(np.float32))
-        return cls(kmeans.centroids, origin, scale)
+        return cls(kmeans.centroids, origin, scale, metric)
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]], X: Array) -> InvertedFile:
+    def from_state(cls, state: Mapping[str, NDArray[Any]], X: Array, metric: str = "euclidean") -> InvertedFile:
         """Restore an index from its `state` and its samples, without searching for their lists again."""
         check_state(state, X.shape)
-        index = cls(state["centroids"], state["origin"], float(state["scale"]))
+        index = cls(state["centroids"], state["origin"], float(state["scale"]), metric)
         index.add(X, state["lists"])
         return index
 
@@ -180,6 +182,7 @@ class InvertedFile:
         return faiss.SearchParametersIVF(nprobe=n_probes, sel=selector, quantizer_params=lists)
 
     def _single(self, X: Array) -> Array:
+        X = unit_rows(X) if self.metric == "cosine" else X
         return np.ascontiguousarray(np.clip((X - self.origin) / self.scale, -_FAR, _FAR), dtype=np.float32)
 
 
