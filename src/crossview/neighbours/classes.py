@@ -241,7 +241,7 @@ class _Search:
 
     def _tied(self, rows: Indices, values: Array) -> Mask:
         """Which rows of ascending squared distances might be in another order but for rounding errors."""
-        reach = values.max(axis=1, where=np.isfinite(values), initial=0.0)
+        reach = np.where(np.isfinite(values), values, 0.0).max(axis=1, initial=0.0)
         with np.errstate(invalid="ignore"):
             gaps = np.diff(values, axis=1)
         tied: Mask = np.any(gaps <= self._rounding_error(rows, reach)[:, None], axis=1)

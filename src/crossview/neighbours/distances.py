@@ -13,6 +13,7 @@ from crossview.neighbours.arrays import chunks
 SAFE_EXPONENT = 300
 """Power of 2 up to which squares are accurate."""
 
+_SPARE = 16  # by which differences are fewer than fit into memory, so that they stay in the processor's cache
 _MAX_EXPONENT = 1000  # power of 2 up to which sums are finite
 
 
@@ -72,7 +73,7 @@ def pair_distances(samples: Array, probes: Array, columns: Indices, rows: Indice
     The metric may also be ``"sqeuclidean"``.
     """
     distances = np.empty(len(rows))
-    for pairs in chunks(len(rows), 2 * samples.shape[1]):
+    for pairs in chunks(len(rows), _SPARE * samples.shape[1]):
         distances[pairs] = _distances(samples[columns[pairs]], probes[rows[pairs]], metric)
     return distances
 
@@ -80,7 +81,7 @@ def pair_distances(samples: Array, probes: Array, columns: Indices, rows: Indice
 def table_distances(samples: Array, probes: Array, table: Indices, metric: str) -> Array:
     """As `pair_distances`, between every probe and the samples in its row of a table; infinite where that is -1."""
     distances = np.full(table.shape, np.inf)
-    for rows in chunks(len(table), 2 * table.shape[1] * samples.shape[1]) if len(samples) else ():
+    for rows in chunks(len(table), _SPARE * table.shape[1] * samples.shape[1]) if len(samples) else ():
         distances[rows] = _distances(samples[table[rows]], probes[rows, None], metric)
     distances[table < 0] = np.inf
     return distances
