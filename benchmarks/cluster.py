@@ -26,7 +26,7 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview._backend import inner_products
+from crossview.engines import inner_products
 
 SAMPLES_PER_CLASS = 20
 
@@ -58,7 +58,7 @@ def measure(method: str, n_workers: int, m: int, rows: int, D: int, n_patches: i
     options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": "localhost:0"}
     options["security"] = True  # other users of this machine cannot connect
     with LocalCluster(silence_logs=50, **options) as cluster, Client(cluster) as client:
-        client.run(__import__, "crossview.linalg.lazy")
+        client.run(__import__, "crossview.samples.lazy")
         floor = timed(lambda: dask.compute(*(delayed(multiply)(block, n_products) for block in blocks)), client)
         lazy = timed(lambda: model.fit(views, y), client)
         memory = max(client.run(peak_memory).values())

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview.landmarks import LANDMARKS
+from crossview.kernels import LANDMARKS
 
 N_COMPONENTS = 20
 PCA_COMPONENTS = 40

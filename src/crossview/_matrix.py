@@ -6,41 +6,29 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crossview._backend import is_lazy, is_tensor, lazy_if_stored, nan_rows, to_device, to_numpy
-from crossview._types import Array, FeatureNames, Mask, Rows
+from crossview._types import FeatureNames, Rows
+from crossview.engines import checked_rows, lazy_if_stored, nan_rows, place, to_device, to_numpy
 
 _NUMERIC_KINDS = "biuf"
 
 
-def check_matrix(X: Any, label: str) -> tuple[Rows, Mask]:
+def check_matrix(X: Any, label: str) -> Rows:
     """Check one view, (m, D), called `label` in errors.
 
-    Returns it as float64, as a tensor or as a Dask array, sharing memory if possible, and which of its rows, (m,), are
-    present: not NaN.
+    Returns it as float64, as a tensor or as a Dask array, sharing memory if possible.
     """
     (matrix,) = lazy_if_stored([X])
-    numbers = as_numbers(matrix, label)
-    if is_lazy(numbers):
-        from crossview._backend.dask import check_blocks, present
-
-        (checked,) = check_blocks([numbers], check_block, [label])
-        return checked, present([checked])[:, 0]
-    return check_finite(numbers, label)
-
-
-def check_block(X: NDArray[Any], label: str, first: int) -> Array:
-    """A block of rows of a Dask array as finite float64; `first` is the number of its first row."""
-    checked: Array = check_finite(X, label, first)[0]
+    checked: Rows = checked_rows(as_numbers(matrix, label), check_finite, label)
     return checked
 
 
-def check_finite(numbers: Rows, label: str, first: int = 0) -> tuple[Rows, Mask]:
-    """Numbers as float64, or as the tensor they are, and which rows are present; `first` is the number of the first."""
-    X: Rows = numbers if is_tensor(numbers) else np.ascontiguousarray(numbers, dtype=np.float64)
+def check_finite(numbers: Rows, label: str, first: int = 0) -> Rows:
+    """Numbers as float64, or as the tensor they are; `first` is the number of the first row."""
+    X: Rows = numbers if place(numbers) else np.ascontiguousarray(numbers, dtype=np.float64)
     # One pass over the data usually suffices; an overflowing sum only costs the detailed check.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(float(X.sum())):
-            return X, np.ones(len(X), dtype=bool)
+            return X
     infinite = abs(X) == np.inf
     if infinite.any():
         k, f = np.argwhere(to_numpy(infinite))[0]
@@ -52,12 +40,15 @@ def check_finite(numbers: Rows, label: str, first: int = 0) -> tuple[Rows, Mask]
             f"{label} contains NaN in part of row {first + np.flatnonzero(partly)[0]}: impute it "
             "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample is missing from this view."
         )
-    return X, ~unseen
+    return X
 
 
 def as_numbers(X: Any, label: str) -> Rows:
     """Convert the input to a dense matrix of numbers, or refuse it."""
-    if is_tensor(X):
+    where = place(X)
+    if where == "Dask":
+        return _lazy_numbers(X, label)
+    if where:
         if X.is_complex():
             raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
         if str(X.layout) != "torch.strided":
@@ -65,8 +56,6 @@ def as_numbers(X: Any, label: str) -> Rows:
         if X.device.type not in ("cpu", "cuda"):
             raise ValueError(f"{label} is on device {str(X.device)!r}: move it to 'cpu' or 'cuda'.")
         return _check_shape(to_device(X.detach(), X.device), label)
-    if is_lazy(X):
-        return _lazy_numbers(X, label)
     if scipy.sparse.issparse(X):
         raise TypeError(
             f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce it with "

@@ -15,12 +15,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import fill_missing, is_lazy, is_tensor, like, to_device, to_numpy
 from crossview._matrix import check_matrix, column_names
 from crossview._schema import VIEWS, Schema
 from crossview._text import first_few
-from crossview._types import FeatureNames, Mask, Rows
+from crossview._types import FeatureNames, Rows
 from crossview._validation import check_choice, check_device, check_lazy
+from crossview.engines import fill_missing, like, map_rows, mask_of, place, to_device, to_numpy
 from crossview.views import ViewInput, Views, index_of_view
 
 _MOST_NAMED = 3  # columns that an error lists
@@ -115,11 +115,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """As `transform`, but always a `Views`: for use within the library."""
         check_is_fitted(self)
         checked = self._check_known(views)
-        if checked._lazy:
-            mapped = [self._map_lazily(X, v) for v, X in enumerate(checked.arrays)]
-        else:
-            columns = zip(checked.arrays, checked.mask.T, strict=True)
-            mapped = [self._map_seen(X, seen, v) for v, (X, seen) in enumerate(columns)]
+        mapped = [self._map_rows(X, v) for v, X in enumerate(checked.arrays)]
         return Views._trusted(mapped, checked.names, checked.mask)
 
     def transform_view(self, X: ArrayLike, view: int | str) -> Any:
@@ -199,7 +195,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     def _contain(self, Z: Rows, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
         output = self._output or get_config()["transform_output"]
-        if output == "default" or is_tensor(Z) or is_lazy(Z):
+        if output == "default" or place(Z):
             return Z
         columns = self._names_out(v, self._input_names()[v])
         try:
@@ -216,22 +212,21 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         check_is_fitted(self)
         v = index_of_view(view, self.view_names_)
         label = f"view {self.view_names_[v]!r}"
-        checked, seen = check_matrix(X, label)
+        checked = check_matrix(X, label)
         self._check_features(checked, v, column_names(X, label))
-        return self._map_lazily(checked, v) if is_lazy(checked) else self._map_seen(checked, seen, v)
+        return self._map_rows(checked, v)
 
-    def _map_lazily(self, X: Rows, v: int) -> Rows:
-        """Map every block of a Dask array when it is computed."""
-        check_lazy(self, self.device)
-        k = self._n_outputs(v)
-        return X.map_blocks(_map_block, self, v, chunks=(X.chunks[0], (k,)), dtype=np.float64, meta=np.empty((0, 0)))
+    def _map_rows(self, X: Rows, v: int) -> Rows:
+        """Map the checked samples of view v; rows of NaN, which are missing, stay so."""
+        check_lazy(X, self, self.device)
+        return map_rows(X, self._map_present, v, width=self._n_outputs(v))
 
-    def _map_seen(self, X: Rows, seen: Mask, v: int) -> Rows:
-        """Map the present samples of view v; the others stay rows of NaN."""
-        if is_tensor(X) and not self._takes_tensors:
-            return like(X, self._map_seen(to_numpy(X), seen, v))
-        moved = X
-        if self.device is not None and self._takes_tensors and not is_tensor(X):
+    def _map_present(self, X: Rows, v: int) -> Rows:
+        """As `_map_rows`, in memory."""
+        if place(X) and not self._takes_tensors:
+            return like(X, self._map_present(to_numpy(X), v))
+        moved, seen = X, mask_of(X)[:, 0]
+        if self.device is not None and self._takes_tensors and not place(X):
             check_device(self.device)  # the model may have been fitted elsewhere
             moved = to_device(X, self.device)
         if seen.any():
@@ -294,11 +289,6 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                 f"view {self.view_names_[v]!r}: X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{expected} features as input, as in fit."
             )
-
-
-def _map_block(X: Rows, model: MultiViewTransformer, v: int) -> Rows:
-    """Map a block of checked rows; rows of NaN are missing."""
-    return model._map_seen(X, ~np.isnan(X[:, 0]), v)
 
 
 def _split(names: list[str], widths: Sequence[int]) -> list[list[str]]:
@@ -375,7 +365,7 @@ def map_view(model: Any, X: ArrayLike, view: int | str) -> Rows:
                 f"{type(step).__name__} cannot map a single view: use crossview's transformers in the pipeline."
             )
         latent = step._map_view(latent, view)
-    return latent if is_tensor(latent) or is_lazy(latent) else np.asarray(latent)
+    return latent if place(latent) else np.asarray(latent)
 
 
 def unwrap(model: Any) -> list[Any]:

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from threading import RLock
 from typing import Any
@@ -15,8 +16,17 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import column_or_1d
 
-from crossview._backend import column_ranges, cross_product, frobenius_norm, is_lazy, is_tensor, to_numpy
-from crossview._types import Array, Indices, Labels, Mask
+from crossview._types import Array, Indices, Labels, Mask, Rows
+from crossview.engines import (
+    column_ranges,
+    cross_product,
+    frobenius_norm,
+    labels_like,
+    map_rows,
+    place,
+    row_blocks,
+    to_numpy,
+)
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
@@ -64,7 +74,7 @@ def learnable_views(views: ViewInput) -> Views:
 
 def warn_of_kernel_matrices(views: Views) -> None:
     """Warn if views that are to be features look like kernel matrices between the samples."""
-    square = not views._lazy and set(views.n_features) == {len(views)}
+    square = views._place != "Dask" and set(views.n_features) == {len(views)}
     if square and all(np.allclose(X, X.T) for X in map(to_numpy, views.arrays)):
         warnings.warn(
             "the views are square and symmetric, like kernel matrices, but are taken for features: to search with "
@@ -73,9 +83,9 @@ def warn_of_kernel_matrices(views: Views) -> None:
         )
 
 
-def _sample_counts(views: Views) -> list[Indices]:
+def _sample_counts(arrays: Sequence[Rows], mask: Mask) -> list[Indices]:
     """Number of samples in each view, and of those that another view has, too."""
-    return [views.mask.sum(axis=0), seen_by_several(views.mask).sum(axis=0)]
+    return [mask.sum(axis=0), seen_by_several(mask).sum(axis=0)]
 
 
 @dataclass(frozen=True)
@@ -98,9 +108,9 @@ class _Summary:
         )
 
 
-def _summary(views: Views) -> _Summary:
-    seen, paired = views.mask.astype(np.float64), seen_by_several(views.mask)
-    rows = [X if there.all() else X[there] for X, there in zip(views.arrays, paired.T, strict=True)]
+def _summary(arrays: Sequence[Rows], mask: Mask) -> _Summary:
+    seen, paired = mask.astype(np.float64), seen_by_several(mask)
+    rows = [X if there.all() else X[there] for X, there in zip(arrays, paired.T, strict=True)]
     low, high = zip(*map(column_ranges, rows), strict=True)
     norms = np.array([frobenius_norm(X) for X in rows])
     return _Summary(cross_product(seen, seen), paired.sum(axis=0), [*low], [*high], norms)
@@ -140,19 +150,13 @@ def check_labels(y: Any, views: Views, estimator: object) -> Any:
 
 def code_labels(y: Any, views: Views) -> tuple[Any, LabelSets]:
     """Classes of the samples that views have, coded from 0, where the views are; and the labels that there are."""
-    labels: Any = _lazy_labels(y) if views._lazy else label_array(y, warn=True)
+    labels = labels_like(views.mask, y, partial(label_array, warn=True))
     if len(labels) != len(views):
         raise ValueError(
             f"y has {len(labels)} labels, but the views have {len(views)} samples: give one label per row."
         )
-    if not views._lazy:
-        found = _label_sets([labels, views.mask])
-        return _codes(labels, found.used), found
-    from crossview._backend.dask import row_blocks
-
-    labels = labels.rechunk(views.arrays[0].chunks[:1])
-    found = row_blocks([labels, views.mask]).total(_label_sets)
-    return labels.map_blocks(_codes, found.used, dtype=np.intp), found
+    found = row_blocks(views.mask, labels).total(_label_sets)
+    return map_rows(labels, _codes, found.used), found
 
 
 @dataclass(frozen=True)
@@ -169,20 +173,8 @@ class LabelSets:
 
 
 def _label_sets(rows: list[Any]) -> LabelSets:
-    labels, mask = rows
-    labels = _classes(labels)
+    mask, labels = rows[0], _classes(rows[1])
     return LabelSets(np.unique(labels), np.unique(labels[mask.any(axis=1)]))
-
-
-def _lazy_labels(y: Any) -> Any:
-    """Labels as a Dask array, wherever they are."""
-    import dask.array as da
-
-    if not is_lazy(y):
-        return da.from_array(label_array(y, warn=True), chunks=-1)
-    if y.ndim != 1 or np.isnan(y.shape).any():
-        raise ValueError("y must be a 1-d Dask array with chunks of known size: call y.compute_chunk_sizes() first.")
-    return y
 
 
 def _classes(labels: Labels) -> Labels:
@@ -242,7 +234,7 @@ def has_label(labels: Labels) -> Mask:
 def label_array(y: Any, *, warn: bool = False) -> Labels:
     """Labels as a NumPy array, (m,), unchecked; with a warning if they are a column and one is wanted."""
     with WARNING_FILTERS:
-        labels: Labels = column_or_1d(to_numpy(y) if is_tensor(y) else y, warn=warn)
+        labels: Labels = column_or_1d(to_numpy(y) if place(y) else y, warn=warn)
     return labels
 
 
@@ -292,8 +284,10 @@ def check_device(device: object) -> None:
         raise ValueError(f"device must be a device that PyTorch can use, got {device!r}: {reason}.") from error
 
 
-def check_lazy(estimator: object, device: object, instead: str | None = None) -> None:
+def check_lazy(X: object, estimator: object, device: object = None, instead: str | None = None) -> None:
     """Refuse Dask arrays where they cannot be used; `instead` says what to do."""
+    if place(X) != "Dask":
+        return
     name = type(estimator).__name__
     if instead is not None:
         raise NotApplicableError(f"{name} does not take Dask arrays: {instead}.")

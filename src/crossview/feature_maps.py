@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
-from crossview._backend import column_sums, concatenate, shift, to_numpy
 from crossview._schema import VIEWS, Schema, Sizes, has_shape, number, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
@@ -22,22 +21,25 @@ from crossview._validation import (
     learnable_views,
     per_view,
 )
+from crossview.engines import column_sums, concatenate, shift
 from crossview.exceptions import NotApplicableError
 from crossview.kernels import (
+    LANDMARKS,
     WITH_WIDTH,
     Kernel,
     KernelMap,
     check_kernel_params,
+    choose_landmarks,
     kernel_features,
     median_gamma,
     median_rows,
+    n_candidates,
 )
-from crossview.landmarks import LANDMARKS, choose_landmarks, n_candidates
-from crossview.linalg.samples import view_sums
+from crossview.samples import samples_of
 from crossview.views import ViewInput, Views
 
 if TYPE_CHECKING:
-    from crossview.linalg.lazy import LazySamples
+    from crossview.samples.lazy import LazySamples
 
 __all__ = ["KernelTransformer", "ViewKernel"]
 
@@ -133,11 +135,8 @@ class KernelTransformer(MultiViewTransformer):
             rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
             origin = column_sums(rows) / len(rows) if self._has_origin(center) else None
             kernel = self._view_kernel(v, views.shape[1], rows, origin)
-            landmarks = None
-            if self.n_landmarks is not None and self.n_landmarks < len(rows):
-                order = np.searchsorted(ids, shuffled[seen[shuffled]])
-                points = rows if self.landmarks == "uniform" else to_numpy(rows)
-                landmarks = choose_landmarks(self.landmarks, kernel, points, self.n_landmarks, order, random)
+            order = np.searchsorted(ids, shuffled[seen[shuffled]])
+            landmarks = choose_landmarks(self.landmarks, kernel, rows, self.n_landmarks, order, random)
             kernel_map, R = KernelMap.fit(kernel, rows, landmarks, ids)
             maps.append(kernel_map)
             features.append(R)
@@ -157,26 +156,24 @@ class KernelTransformer(MultiViewTransformer):
         origins = [column_sums(X) / len(X) for X in rows]
         centred = concatenate(*map(shift, rows, origins))
         kernels = [self._view_kernel(0, views.shape[1], centred, origin) for origin in origins]
-        chosen: list[Indices | None] = [None] * len(rows)
-        if self.n_landmarks is not None:
-            for v, seen in enumerate(views.mask.T):
-                order = np.searchsorted(np.flatnonzero(seen), shuffled[seen[shuffled]])
-                if self.n_landmarks < len(order):
-                    points = rows[v] if self.landmarks == "uniform" else to_numpy(rows[v])
-                    chosen[v] = choose_landmarks(self.landmarks, kernels[v], points, self.n_landmarks, order, random)
+        chosen = []
+        for X, kernel, seen in zip(rows, kernels, views.mask.T, strict=True):
+            order = np.searchsorted(np.flatnonzero(seen), shuffled[seen[shuffled]])
+            chosen.append(choose_landmarks(self.landmarks, kernel, X, self.n_landmarks, order, random))
         return KernelMap.fit_pooled(kernels, origins, rows, chosen, weights)
 
     def _fit_lazy_kernel_maps(
         self, views: Views, classes: Any = None, *, center: bool = False
     ) -> "tuple[list[KernelMap], LazySamples]":
         """Map of each view of Dask arrays, and the samples. The client receives those that it draws."""
-        from crossview.linalg.lazy import LazySamples, fetch
+        from crossview.samples.lazy import LazySamples, fetch
 
         assert self.n_landmarks is not None
         self._check_kernel(views)
-        samples = LazySamples.of(views, classes)
+        samples = samples_of(views, classes)
+        assert isinstance(samples, LazySamples)
         random = check_random_state(self.random_state)
-        sums, numbers = view_sums(samples)
+        sums, numbers = samples.view_sums()
         needs_median = self.gamma is None and self.kernel in WITH_WIDTH
         views_of = map(samples.single_view, range(len(sums) if needs_median else 0))
         few = fetch((one, median_rows(len(one))) for one in views_of)
@@ -185,9 +182,8 @@ class KernelTransformer(MultiViewTransformer):
         for v, (X, order) in enumerate(drawn):
             origin = sums[v] / numbers[v] if self._has_origin(center) else None
             kernel = self._view_kernel(v, len(sums), few[v].arrays[0] if few else X, origin)
-            if self.n_landmarks < numbers[v]:
-                X = X[choose_landmarks(self.landmarks, kernel, X, self.n_landmarks, order, random)]
-            maps.append(KernelMap.fit(kernel, X)[0])
+            chosen = choose_landmarks(self.landmarks, kernel, X, self.n_landmarks, order, random)
+            maps.append(KernelMap.fit(kernel, X if chosen is None else X[chosen])[0])
         return maps, samples
 
     def _has_origin(self, center: bool) -> bool:
@@ -314,15 +310,14 @@ class ViewKernel(KernelTransformer):
             The fitted transformer.
         """
         checked = learnable_views(views)
-        if checked._lazy:
-            check_lazy(self, self.device, self._instead_of_lazy())
+        check_lazy(checked.arrays[0], self, self.device, self._instead_of_lazy())
         check_flag(self.pooled, "pooled")
         if self.pooled:
             check_equal_widths(checked, self)
             n = checked.shape[1]
             maps = self._fit_pooled_kernel_maps(checked, np.ones((n, n)))[0]
         else:
-            maps = (self._fit_lazy_kernel_maps if checked._lazy else self._fit_kernel_maps)(checked)[0]
+            maps = (self._fit_lazy_kernel_maps if checked._place == "Dask" else self._fit_kernel_maps)(checked)[0]
         self._store_kernels(maps)
         self.factors_ = [kernel_map.factor for kernel_map in maps]
         self._remember(checked)

@@ -15,29 +15,26 @@ from itertools import pairwise, product
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
-from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances, pairwise_kernels
+from sklearn.cluster import kmeans_plusplus
+from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances
 
-from crossview._backend import (
-    chunks,
-    empty_rows,
-    is_tensor,
-    kernel_values,
-    like,
-    shift,
-    solve_rows,
-    to_numpy,
-    unit_rows,
-)
 from crossview._schema import Schema, number, register
 from crossview._types import Array, Indices, Rows
+from crossview.engines import chunks, empty_rows, kernel_values, like, shift, solve_rows, to_numpy, unit_rows
 
 WITH_WIDTH = ("rbf", "laplacian")
 """Kernels for which `median_gamma` finds a width."""
 
+LANDMARKS = ("uniform", "k-means++")
+"""Ways to choose landmarks, the samples that span an approximate map."""
+
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
+_CANDIDATES = 20  # candidates per landmark; with more, the approximation of the kernel hardly improves
+_PILOT_FOR_DISTANCES = 256  # landmarks whose features stand in for kernel distances
 
 
 @register
@@ -72,24 +69,12 @@ class Kernel:
 
     def __call__(self, X: Rows, Y: Array) -> Any:
         """Kernel values between the samples of X and Y, shape (len(X), len(Y))."""
-        if is_tensor(X):
-            return self._of_tensor(X, Y)
         if self.origin is not None:
             # Keep X and Y the same object if they are: scikit-learn then computes half and sets d(x, x) exactly to 0.
-            X, Y = (X - self.origin,) * 2 if X is Y else (X - self.origin, Y - self.origin)
-        extra = self.kernel_params or {}
-        if callable(self.kernel):
-            return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, **extra))
-        width = {} if self.gamma is None else {"gamma": self.gamma}
-        named = {"degree": self.degree, "coef0": self.coef0, **width, **extra}
-        return np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **named))
-
-    def _of_tensor(self, X: Rows, Y: Array) -> Any:
-        values = None
-        if isinstance(self.kernel, str) and not self.kernel_params:
-            moved, others = (X, Y) if self.origin is None else (shift(X, self.origin), Y - self.origin)
-            values = kernel_values(moved, others, self.kernel, self.gamma, self.degree, self.coef0)
-        return like(X, self(to_numpy(X), Y)) if values is None else values
+            moved = shift(X, self.origin)
+            X, Y = moved, moved if X is Y else Y - self.origin
+        others = self.kernel_params or {}
+        return kernel_values(X, Y, self.kernel, self.gamma, self.degree, self.coef0, others)
 
     def against(self, landmarks: NDArray[Any], X: Rows) -> Any:
         """Kernel values of samples against landmarks, which are column indices if the kernel is precomputed."""
@@ -266,3 +251,32 @@ def median_rows(m: int) -> Indices:
     if m <= _MEDIAN_SAMPLES:
         return np.arange(m)
     return np.sort(np.random.default_rng(0).choice(m, _MEDIAN_SAMPLES, replace=False))
+
+
+def choose_landmarks(
+    method: str, kernel: Kernel, X: Rows, n_landmarks: int | None, order: Indices, random_state: RandomState
+) -> Indices | None:
+    """Choose landmarks among samples; returns sorted rows of X, None for all.
+
+    X holds the samples, (m, D), or their kernel matrix, (m, m), if the kernel is precomputed; `order` is a random
+    permutation of its rows. ``"uniform"`` takes the first. ``"k-means++"`` draws samples far from those already drawn
+    (Arthur & Vassilvitskii, 2007); it returns fewer than `n_landmarks` if there are fewer different samples.
+    """
+    if n_landmarks is None or n_landmarks >= len(order):
+        return None
+    if method == "uniform":
+        return np.sort(order[:n_landmarks])
+    X, candidates = to_numpy(X), np.sort(order[: _CANDIDATES * n_landmarks])
+    # Points whose Euclidean distances rank like kernel distances, or approximate them.
+    points = kernel.euclidean_points(X[candidates])
+    if points is None:
+        points = KernelMap.fit(kernel, X, np.sort(order[:_PILOT_FOR_DISTANCES]))[1][candidates]
+    else:
+        points = points - points.mean(axis=0)  # reduces rounding errors far from zero
+    rows: Indices = np.unique(candidates[kmeans_plusplus(points, n_landmarks, random_state=random_state)[1]])
+    return rows
+
+
+def n_candidates(method: str, n_landmarks: int) -> int:
+    """Number of samples, the first in random order, that a choice of landmarks has to know."""
+    return max(_CANDIDATES * n_landmarks, _PILOT_FOR_DISTANCES) if method == "k-means++" else n_landmarks

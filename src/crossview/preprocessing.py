@@ -9,13 +9,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from crossview._backend import divide_columns, inner_products, product, shift
 from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
 from crossview._validation import check_choice, check_count, check_flag, learnable_views
-from crossview.linalg.classes import grams
-from crossview.linalg.samples import Samples, moments
+from crossview.engines import divide_columns, inner_products, product, shift
+from crossview.samples import Samples, samples_of
 from crossview.views import ViewInput, Views
 
 __all__ = ["ViewPCA", "ViewScaler"]
@@ -50,7 +49,7 @@ class _ViewWise(MultiViewTransformer):
         self._check()
         check_flag(self.pooled == "auto" or self.pooled, "pooled")
         checked = learnable_views(views)
-        samples = Samples.of(checked)
+        samples = samples_of(checked)
         self.pooled_ = self._is_pooled(checked)
         sets = [samples.pooled()] if self.pooled_ else [*samples.single_views()]
         maps = [self._learn(one) for one in sets]
@@ -73,10 +72,10 @@ class _ViewWise(MultiViewTransformer):
         """Refuse invalid parameters."""
 
     def _learn(self, samples: Samples) -> Any:
-        raise AssertionError("a subclass defines the map")
+        raise NotImplementedError("a subclass defines the map")
 
     def _store(self, maps: Sequence[Any]) -> None:
-        raise AssertionError("a subclass defines the map")
+        raise NotImplementedError("a subclass defines the map")
 
 
 @register
@@ -131,7 +130,7 @@ class ViewScaler(_ViewWise):
         (D,) = samples.n_features
         if self.by is None:
             return np.zeros(D), np.ones(D)
-        mean, variances = moments(samples)
+        mean, variances = samples.moments()
         if self.by == "view":
             return mean, np.full(D, np.sqrt(variances.mean()) or 1.0)
         # A constant column may have a variance due to rounding.
@@ -211,7 +210,7 @@ class ViewPCA(_ViewWise):
 
     def _learn(self, samples: Samples) -> tuple[Array, Array, Array]:
         limit = None if self.n_components is None or self.n_components < 1 else int(self.n_components)
-        mean, _ = moments(samples)
+        mean, _ = samples.moments()
         components, shares = _principal_components(samples.shifted([mean]), limit)
         k = _n_kept(shares, self.n_components)
         return mean, components[:k], shares[:k]
@@ -266,10 +265,10 @@ def _principal_components(samples: Samples, limit: int | None) -> tuple[Array, A
     (m,), (D,) = samples.n_seen, samples.n_features
     most = min(m, D) if limit is None else min(limit, m, D)
     if m < D:
-        X = samples.factors()[0]
+        X = samples.factor()
         gram = inner_products(X, X)
     else:
-        (gram,) = grams(samples)
+        (gram,) = samples.grams()
     total = float(np.trace(gram)) or 1.0
     order = len(gram)
     values, V = scipy.linalg.eigh(gram, subset_by_index=[order - most, order - 1], check_finite=False)
@@ -279,7 +278,7 @@ def _principal_components(samples: Samples, limit: int | None) -> tuple[Array, A
         if m < D:
             V = product(np.ascontiguousarray(V[:kept]), X) / np.sqrt(values[:kept])[:, None]
         return _with_signs(V[:kept]), values[:kept] / total
-    _, singular, Vt = scipy.linalg.svd(samples.factors()[0], full_matrices=False, check_finite=False)
+    _, singular, Vt = scipy.linalg.svd(samples.factor(), full_matrices=False, check_finite=False)
     varies = singular > max(m, D) * np.finfo(np.float64).eps * singular[0]
     kept = min(max(int(varies.sum()), 1), most)
     return _with_signs(Vt[:kept]), np.square(singular[:kept]) / total

@@ -8,10 +8,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crossview._backend import hide_rows, is_lazy, is_tensor, lazy_if_stored, to_device, to_numpy
-from crossview._matrix import as_numbers, check_block, check_finite, column_kinds, column_names
+from crossview._matrix import as_numbers, check_finite, column_kinds, column_names
 from crossview._text import counted
-from crossview._types import Array, FeatureNames, Mask, Rows
+from crossview._types import FeatureNames, Mask, Rows
+from crossview.engines import (
+    checked_rows,
+    hide_rows,
+    lazy_if_stored,
+    mask_of,
+    n_missing,
+    place,
+    row_blocks,
+    take_rows,
+    to_device,
+    to_numpy,
+)
 
 __all__ = ["ViewInput", "Views", "index_of_view", "seen_by_several"]
 
@@ -89,16 +100,15 @@ class Views:
         labels = [f"view {name!r}" for name in self.names]
         numbers = [as_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
         _check_rows(numbers, matrices, self.names)
-        self.arrays: list[Rows]
-        self.mask: Mask
-        if is_lazy(numbers[0]):
-            from crossview._backend.dask import check_blocks, present
-
-            checked = numbers if isinstance(views, Views) else check_blocks(numbers, check_block, labels)
-            self.arrays = checked if mask is None else _hide_blocks(checked, mask)
-            self.mask = present(self.arrays)
-        else:
-            self.arrays, self.mask = _check_rows_seen(numbers, labels, mask)
+        shown = None if mask is None else _check_mask(mask, numbers)
+        if shown is not None:
+            numbers = [hide_rows(X, seen) for X, seen in zip(numbers, shown.T, strict=True)]
+        trusted = isinstance(views, Views)
+        checked = (checked_rows(X, check_finite, label, trusted) for X, label in zip(numbers, labels, strict=True))
+        self.arrays: list[Rows] = list(checked)
+        self.mask: Mask = mask_of(*self.arrays)
+        if shown is not None and n_missing(self.mask) is not None:
+            _check_shown(shown, self.mask, labels)
         if isinstance(views, Views):
             feature_names = views.feature_names if feature_names is None else feature_names
             image_shape = views.image_shape if image_shape is None else image_shape
@@ -126,7 +136,7 @@ class Views:
 
     def _on(self, device: str | None) -> Views:
         """The same samples as tensors on a device; unchanged for None, and for tensors, which stay where they are."""
-        if device is None or is_tensor(self.arrays[0]):
+        if device is None or self._place:
             return self
         arrays = [to_device(X, device) for X in self.arrays]
         return Views._trusted(arrays, self.names, self.mask, self.feature_names, self.image_shape)
@@ -137,24 +147,13 @@ class Views:
         return Views._trusted(arrays, self.names, self.mask, self.feature_names, self.image_shape)
 
     @property
-    def _lazy(self) -> bool:
-        """Whether the views are Dask arrays."""
-        return is_lazy(self.arrays[0])
+    def _place(self) -> str:
+        """Where the views are, see `crossview.engines.place`."""
+        return place(self.arrays[0])
 
-    def _total(self, statistic: Callable[[Views], Any]) -> Any:
-        """Sum of a statistic over blocks of samples, or the statistic of all samples if they are in memory."""
-        return self._blocks().total(statistic) if self._lazy else statistic(self)
-
-    def _blocks(self) -> Any:
-        """Blocks of samples, each a `Views` in memory."""
-        from crossview._backend.dask import row_blocks
-
-        return row_blocks(self.arrays).map(Views._of_block, self.names)
-
-    @classmethod
-    def _of_block(cls, arrays: Sequence[Array], names: Sequence[str]) -> Views:
-        """Wrap a block of rows of checked Dask arrays, in memory."""
-        return cls._trusted(arrays, names, np.column_stack([~np.isnan(X[:, 0]) for X in arrays]))
+    def _total(self, statistic: Callable[[Sequence[Rows], Mask], Any]) -> Any:
+        """Sum of ``statistic(arrays, mask)`` over blocks of samples in memory."""
+        return row_blocks(*self.arrays).total(_of_block, statistic)
 
     def _present_rows(self) -> list[Rows]:
         """Each view without its missing samples."""
@@ -191,11 +190,8 @@ class Views:
             rows = rows.astype(np.intp) if rows.size == 0 else rows
             if rows.ndim != 1 or rows.dtype.kind not in "biu":
                 raise IndexError(_HOW_TO_INDEX)
-        if is_tensor(self.arrays[0]) and not (isinstance(rows, slice) and (rows.step or 1) > 0):
-            # torch knows no negative steps, and takes uint8 for a mask
-            rows = np.ascontiguousarray(np.arange(len(self))[rows])
-        arrays, mask = [X[rows] for X in self.arrays], self.mask[rows]
-        return Views._trusted(arrays, self.names, mask, self.feature_names, self.image_shape)
+        arrays = [take_rows(X, rows) for X in self.arrays]
+        return Views._trusted(arrays, self.names, self.mask[rows], self.feature_names, self.image_shape)
 
     # `len` counts samples, so iterating over views would be surprising: use `.arrays`.
     __iter__ = None
@@ -205,7 +201,7 @@ class Views:
 
     def __repr__(self) -> str:
         parts = [f"{name}: {counted(D, 'feature')}" for name, D in zip(self.names, self.n_features, strict=True)]
-        missing = 0 if self._lazy else int(self.mask.size - self.mask.sum())
+        missing = n_missing(self.mask)
         gaps = f"; {counted(missing, 'row')} missing" if missing else ""
         return f"Views({counted(len(self), 'sample')}; {', '.join(parts)}{gaps})"
 
@@ -274,13 +270,13 @@ def _check_rows(arrays: Sequence[Rows], given: Sequence[Any], names: Sequence[st
             f"all views need the same number of rows: {counts}. Row k of every view is the same sample; "
             "use a row of NaN for a sample that is missing from a view."
         )
-    devices = {str(X.device) if is_tensor(X) else "Dask" if is_lazy(X) else "" for X in arrays}
-    if len(devices) > 1:
-        found = ", ".join(device or "an array" for device in sorted(devices))
+    places = {place(X) for X in arrays}
+    if len(places) > 1:
+        found = ", ".join(one or "an array" for one in sorted(places))
         what = "arrays, tensors on one device, or Dask arrays"
         raise ValueError(f"the views are in different places ({found}): pass {what}.")
     for name, X in zip(names, arrays, strict=True):
-        if is_lazy(X) and X.chunks[0] != arrays[0].chunks[0]:
+        if getattr(X, "chunks", None) and X.chunks[0] != arrays[0].chunks[0]:
             raise ValueError(
                 f"the rows of views {names[0]!r} and {name!r} are in different chunks: rechunk one like the other, "
                 "Z.rechunk({0: X.chunks[0]})."
@@ -296,39 +292,29 @@ def _check_rows(arrays: Sequence[Rows], given: Sequence[Any], names: Sequence[st
             )
 
 
-def _check_rows_seen(arrays: list[Rows], labels: Sequence[str], mask: ArrayLike | None) -> tuple[list[Rows], Mask]:
-    """Finite arrays, with rows of NaN where the mask says so, and which of their rows are present, (m, n)."""
-    if mask is not None:
-        seen = _check_mask(mask, (len(arrays[0]), len(arrays)))
-        arrays = [X if rows.all() else hide_rows(X, rows) for X, rows in zip(arrays, seen.T, strict=True)]
-    checked = [check_finite(X, label) for X, label in zip(arrays, labels, strict=True)]
-    present: Mask = np.column_stack([rows for _, rows in checked])
-    if mask is not None and (seen & ~present).any():
-        k, v = np.argwhere(seen & ~present)[0]
-        raise ValueError(
-            f"mask says that sample {k} was seen in {labels[v]}, but its row is NaN: "
-            "fill in its values, or set mask to False there."
-        )
-    return [X for X, _ in checked], present
-
-
-def _hide_blocks(arrays: Sequence[Rows], mask: Any) -> list[Rows]:
-    """Dask arrays with rows of NaN where the mask says so."""
-    shape = (len(arrays[0]), len(arrays))
-    seen = mask if is_lazy(mask) and mask.dtype == np.bool_ and mask.shape == shape else _check_mask(mask, shape)
-    from crossview._backend.dask import hide_blocks
-
-    return hide_blocks(arrays, seen)
-
-
-def _check_mask(mask: ArrayLike, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    given = np.asarray(mask)
+def _check_mask(mask: Any, arrays: Sequence[Rows]) -> Any:
+    shape = len(arrays[0]), len(arrays)
+    given = mask if place(mask) == place(arrays[0]) == "Dask" else np.asarray(mask)
     if given.dtype != np.bool_ or given.shape != shape:
         raise ValueError(
             f"mask must be a boolean array of shape {shape} (samples, views), "
             f"got dtype {given.dtype} and shape {given.shape}."
         )
     return given
+
+
+def _check_shown(mask: Mask, present: Mask, labels: Sequence[str]) -> None:
+    """Refuse a mask that shows rows of NaN."""
+    if (mask & ~present).any():
+        k, v = np.argwhere(mask & ~present)[0]
+        raise ValueError(
+            f"mask says that sample {k} was seen in {labels[v]}, but its row is NaN: "
+            "fill in its values, or set mask to False there."
+        )
+
+
+def _of_block(arrays: Sequence[Rows], statistic: Callable[[Sequence[Rows], Mask], Any]) -> Any:
+    return statistic(arrays, mask_of(*arrays))
 
 
 def index_of_view(view: int | str, names: Sequence[str]) -> int:
@@ -350,7 +336,7 @@ def seen_by_several(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     Nothing ties such samples to another view, and as neighbours or class members they would bias the scatters of their
     view against those of the pairs. Fits therefore ignore them.
     """
-    if mask.shape[1] == 1 or (not is_lazy(mask) and mask.all()):
+    if mask.shape[1] == 1 or n_missing(mask) == 0:
         return mask
     several: NDArray[np.bool_] = mask & (mask.sum(axis=1, keepdims=True) > 1)
     return several

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.linalg import correspondence
-from crossview.linalg.samples import Samples
+from crossview.linalg.coupling import features_correspond
+from crossview.linalg.sums import similarities
 
 CLASSES = np.arange(40) % 5
 COUPLINGS = [0.0, 0.5, 4.0, 100.0]
@@ -383,18 +383,14 @@ class TestAuto:
     """``coupling="auto"`` couples views whose features correspond."""
 
     @pytest.mark.parametrize("seed", range(8))
-    def test_orders_of_features(self, seed, monkeypatch):
+    def test_orders_of_features(self, seed):
         arrays = [X + seed % 3 * np.roll(X, 1, axis=1) for X in make(D=5, seed=seed)]
-        data = Samples.of(cv.Views([X - X.mean(axis=0) for X in arrays]))
+        sums = similarities([X - X.mean(axis=0) for X in arrays], np.ones((40, 3)), np.arange(5))
         alike, deviations = similarity(arrays)
         for least, most in ((0.0, 0.0), (alike * 0.999, deviations * 0.999), (-1.0, deviations * 1.001)):
-            monkeypatch.setattr(correspondence, "_MIN_SIMILARITY", least)
-            monkeypatch.setattr(correspondence, "_MIN_DEVIATIONS", most)
             expected = alike > max(least, 0.0) and deviations >= most
-            assert correspondence.features_correspond(data) == expected
-        monkeypatch.setattr(correspondence, "_MIN_DEVIATIONS", -99.0)
-        monkeypatch.setattr(correspondence, "_MIN_SIMILARITY", alike * 1.001)
-        assert not correspondence.features_correspond(data)
+            assert features_correspond(*sums, 3, similarity=least, deviations=most) == expected
+        assert not features_correspond(*sums, 3, similarity=alike * 1.001, deviations=-99.0)
 
     @pytest.mark.parametrize("model", [cv.MvHE(5), cv.KMvHE(5), cv.MvDA(5)], ids=lambda model: type(model).__name__)
     @pytest.mark.parametrize("complete", [True, False])

@@ -11,8 +11,7 @@ from scipy.sparse.linalg import ArpackError
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import crossview as cv
-from crossview.linalg.classes import joint_scatters, view_scatters
-from crossview.linalg.samples import Samples
+from crossview.samples import Samples, pair_weights, samples_of
 
 ARRAYS, Y = make(sizes=(6, 4, 5))
 OFFSETS = np.cumsum([6, 4])
@@ -240,8 +239,8 @@ def test_view_consistency_does_not_depend_on_the_scale(scale):
 def test_mvda_of_one_view_is_lda():
     X, y = make(sizes=(5,))
     samples = Samples(arrays=centred(X), weights=np.ones((60, 1)), classes=y)
-    between, within = joint_scatters(samples)
-    one, within_one = view_scatters(samples)
+    between, within = samples.joint_scatters()
+    one, within_one = samples.view_scatters()
     np.testing.assert_allclose(between, one[0], atol=1e-10)
     np.testing.assert_allclose(within, within_one[0], atol=1e-10)
     lda = LinearDiscriminantAnalysis(solver="eigen", n_components=3).fit(X[0], y)
@@ -256,7 +255,7 @@ def test_scatters_with_missing_samples():
     rng = np.random.default_rng(0)
     mask = rng.random((60, 3)) < 0.7
     arrays = [np.where(mask[:, [v]], X, 0.0) for v, X in enumerate(centred(ARRAYS))]
-    between, within = joint_scatters(Samples(arrays=arrays, weights=mask.astype(float), classes=Y))
+    between, within = Samples(arrays=arrays, weights=mask.astype(float), classes=Y).joint_scatters()
     W = rng.normal(size=(15, 2))
     Z = [X @ w for X, w in zip(arrays, np.split(W, OFFSETS), strict=True)]
     seen = np.vstack([z[m] for z, m in zip(Z, mask.T, strict=True)])
@@ -401,11 +400,9 @@ def test_classes_far_apart_do_not_hide_what_varies_within_them():
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_consistency_ridge_is_reg(share):
     """β = X (X'DX + ridge)^-1 W, with the ridge relative to the mean diagonal, and D the weights of the samples."""
-    from crossview.embeddings._data import TrainingData
-
     model = cv.MvDAVC(2, reg=0.5)
     mask = np.random.default_rng(0).random((60, 3)) >= share
-    data = TrainingData.from_views(cv.Views(ARRAYS, mask=mask), Y, center=True)
+    data = samples_of(cv.Views(ARRAYS, mask=mask), Y, pair_weights).centred()
     found = model._consistency(data)
     duals = []
     arrays = oracles.pair_centred(ARRAYS, mask)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from strategies import problems
 
-from crossview import _backend
 from crossview.linalg.patches import Edges
-from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import patch_scatter
+from crossview.samples import Samples
 
 
 def edges_of(found, m, beta):
@@ -92,12 +91,15 @@ def test_a_draw_of_centres_is_unbiased():
     assert relative(draws[0], draws[1]) > 0.1
 
 
-def test_chunks_do_not_change_the_result(monkeypatch):
+def test_the_order_of_many_samples_does_not_matter():
+    """Rows are summed in chunks, which hold other samples in another order."""
     rng = np.random.default_rng(0)
-    arrays = [rng.normal(size=(50, 4)), rng.normal(size=(50, 3))]
-    mask = np.ones((50, 2), dtype=bool)
-    y = rng.integers(0, 5, size=50)
-    edges = edges_of(oracles.patches(arrays, y, mask, 1, 3), 50, 0.2)
-    whole = patch_scatter(arrays, mask, edges, paired=1.0, intra=0.3, inter=0.7)
-    monkeypatch.setattr(_backend, "_CHUNK_ROWS", 7)
-    assert relative(patch_scatter(arrays, mask, edges, paired=1.0, intra=0.3, inter=0.7), whole) < 1e-13
+    arrays, y = [rng.normal(size=(2500, D)) for D in (4, 3)], rng.integers(0, 50, size=2500)
+    order = rng.permutation(2500)
+    first, second = (
+        Samples(arrays=[X[rows] for X in arrays], weights=np.ones((2500, 2)), classes=y[rows])
+        .with_patches(1, 3)
+        .patch_scatter(1, 3, between_weight=-0.2, paired=1.0, intra=0.3, inter=0.7)
+        for rows in (np.arange(2500), order)
+    )
+    assert relative(first, second) < 1e-12

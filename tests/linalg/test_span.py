@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from crossview.embeddings._data import TrainingData
 from crossview.kernels import Kernel, KernelMap
-from crossview.linalg.span import constant_direction, row_space
+from crossview.linalg.span import constant_directions, deviations, unit_images
+from crossview.samples import Samples, samples_of
 from crossview.views import Views
 
 RNG = np.random.default_rng(0)
+
+
+def row_space(X):
+    return Samples(arrays=[X], weights=np.ones((len(X), 1))).row_spaces()[0]
 
 
 @pytest.mark.parametrize("shape", [(30, 8), (8, 30), (12, 12)])
@@ -44,7 +48,7 @@ def test_directions_of_rounding_error_are_not():
 
 def test_maps_lead_back_to_the_views():
     arrays = [np.c_[RNG.normal(size=(20, 3)), np.zeros(20)], RNG.normal(size=(20, 2))]
-    data = TrainingData.from_views(Views(arrays), None, center=False).in_span()
+    data = samples_of(Views(arrays)).in_span()
     assert data.n_features == [3, 2]
     for X, Z, basis in zip(arrays, data.arrays, data.bases, strict=True):
         np.testing.assert_allclose(X if basis is None else X @ basis, Z, atol=1e-12)
@@ -55,9 +59,10 @@ def test_features_of_a_kernel_hold_a_constant():
     X = RNG.normal(size=(25, 3))
     for rows, there in ((None, True), (np.arange(10), False)):
         kernel_map, R = KernelMap.fit(Kernel("rbf", 0.5), X, rows)
-        u = constant_direction(R, kernel_map.factor)
-        assert (u is not None) == there
-        if there:
+        images = unit_images(kernel_map.factor)
+        found = constant_directions(images, deviations(R, images), len(R))
+        assert len(found) == there
+        for u in found:
             assert np.ptp(R @ u) < 1e-10
             centred = R - R.mean(axis=0)
             assert np.linalg.matrix_rank(centred) == np.linalg.matrix_rank(rbf_kernel(X, gamma=0.5)) - 1

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import cross_product, product, shift
 from crossview._progress import report, reporting
 from crossview._schema import VIEWS, Schema, number
 from crossview._transformer import MultiViewTransformer
@@ -31,14 +30,12 @@ from crossview._validation import (
     check_views,
     check_weight,
 )
-from crossview.embeddings._data import TrainingData
-from crossview.linalg.classes import joint_scatters
-from crossview.linalg.correspondence import features_correspond
+from crossview.engines import n_missing, product, rows_in_use, shift
 from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.eigen import component_signs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
-from crossview.linalg.samples import Samples
 from crossview.metrics import mean_accuracy
+from crossview.samples import Samples, pair_weights, samples_of
 from crossview.views import ViewInput, Views
 
 SearchSpace: TypeAlias = Mapping[str, Sequence[Any]]
@@ -96,6 +93,7 @@ class Embedding(MultiViewTransformer):
     _allows_auto_components: ClassVar[bool] = False  # n_components may be "auto"
     _nested_components: ClassVar[bool] = True  # the first components are those of a fit with fewer
     _restrict_to_span: ClassVar[bool] = False  # restrict maps to the span of the training samples
+    _weighs_pairs: ClassVar[bool] = True  # samples have the weights `pair_weights`; otherwise all have the same
     _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
     _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
 
@@ -150,7 +148,8 @@ class Embedding(MultiViewTransformer):
         with reporting(f"Fitting {type(self).__name__}", self.progress):
             data = self._prepare(views, y)
             report(now="solving the eigenproblem")
-            eigenvalues, W = self._solve(data, self._capped_components(data))
+            d = min(self._requested_components(), self._max_components(data))
+            eigenvalues, W = self._solve(data, d)
             fitted = self._store(data, eigenvalues, W)
         self._warn_of_disagreement(data, W)
         return fitted
@@ -175,47 +174,41 @@ class Embedding(MultiViewTransformer):
         """
         return mean_accuracy(self._mapped(views), y)
 
-    def _prepare(self, views: ViewInput, y: ArrayLike | None) -> TrainingData:
+    def _prepare(self, views: ViewInput, y: ArrayLike | None) -> Samples:
         """Check the input and prepare the training data."""
         self._requested_components()
         check_flag(self.center, "center")
         check_device(self.device)
         check_flag(self.progress, "progress")
         checked = check_views(views, self)
-        if checked._lazy:
-            check_lazy(self, self.device, self._instead_of_lazy())
+        check_lazy(checked.arrays[0], self, self.device, self._instead_of_lazy())
         if self._needs_two_views:
             check_two_views(checked, self)
         if self._needs_equal_widths:
             check_equal_widths(checked, self)
         self._check_settings(checked)
         classes = check_labels(y, checked, self) if self._uses_labels else None
-        if not checked._lazy and not get_tags(self).input_tags.pairwise:
-            used = np.flatnonzero(checked.mask.any(axis=1))
-            if len(used) < len(checked):
-                checked, classes = checked[used], None if classes is None else classes[used]
-        on_engine = self._on_engine(checked)
+        used = None if get_tags(self).input_tags.pairwise else rows_in_use(checked.mask)
+        if used is not None:
+            checked, classes = checked[used], None if classes is None else classes[used]
+        on_engine = checked._on(self.device) if self._takes_tensors else checked._in_memory()
         data = self._training_data(on_engine, classes)
-        if "coupling" in vars(self) and data.maps is None:
-            is_centred = self.center and not checked._lazy and bool(checked.mask.all())
-            self.coupling_ = self._resolved_coupling(on_engine, data if is_centred else None)
+        if "coupling" in vars(self) and not data.maps:
+            self.coupling_ = self._resolved_coupling(on_engine, data if self.center else None)
         data = self._find_neighbours(data)
         return data.in_span(common=self.coupling_ > 0) if self._restrict_to_span else data
 
-    def _resolved_coupling(self, views: Views, centred: TrainingData | None = None) -> float:
+    def _resolved_coupling(self, views: Views, centred: Samples | None = None) -> float:
         """The coupling to use: the given one or, if that is ``"auto"``, one that suits the views."""
         if self.coupling != "auto":
             return float(self.coupling)
-        centred = TrainingData.from_views(views, None, center=True) if centred is None else centred
-        return AUTO_COUPLING if features_correspond(centred) else 0.0
+        if centred is None or n_missing(views.mask) != 0:  # samples may have other weights
+            centred = samples_of(views, None, pair_weights).centred()
+        return AUTO_COUPLING if centred.features_correspond() else 0.0
 
     def _instead_of_lazy(self) -> str | None:
         """What to do instead of passing Dask arrays, if the method does not take any."""
         return None if self._takes_tensors else "pass arrays in memory, or use MvHE"
-
-    def _on_engine(self, views: Views) -> Views:
-        """The views where the method works on them."""
-        return views._on(self.device) if self._takes_tensors else views._in_memory()
 
     def _requested_components(self) -> int:
         """Check and resolve `n_components`."""
@@ -223,10 +216,6 @@ class Embedding(MultiViewTransformer):
             return AUTO_COMPONENTS
         check_count(self.n_components, "n_components", least=1)
         return int(self.n_components)
-
-    def _capped_components(self, data: TrainingData) -> int:
-        """Number of components to solve for: those requested, capped at the number available."""
-        return min(self._requested_components(), self._max_components(data))
 
     def _check_settings(self, views: Views) -> None:
         """Refuse parameters that are invalid, or invalid for the views."""
@@ -240,28 +229,28 @@ class Embedding(MultiViewTransformer):
     def _check_params(self, n_views: int) -> None:
         """Refuse invalid parameters."""
 
-    def _find_neighbours(self, data: TrainingData) -> TrainingData:
+    def _find_neighbours(self, data: Samples) -> Samples:
         """Add patches, if the method needs any: before linear algebra, whose idle threads would slow the search."""
         return data
 
-    def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
         """Prepare the training data."""
-        return TrainingData.from_views(views, classes, center=self.center)
+        return samples_of(views, classes, pair_weights if self._weighs_pairs else None).centred(self.center)
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         """Maximum number of components."""
-        return self._norm(data).order - sum(null is not None for null in data.nulls)
+        return self._norm(data).order - len(data.nulls)
 
-    def _norm(self, data: TrainingData) -> CoupledNorm:
+    def _norm(self, data: Samples) -> CoupledNorm:
         """The norm of the maps."""
         return CoupledNorm(self.coupling_, data.n_features, data.spans)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         """Eigenvalues, and the d components of all views, stacked."""
-        raise AssertionError("a subclass defines the problem")
+        raise NotImplementedError("a subclass defines the problem")
 
     def _largest_ratios(
-        self, data: TrainingData, A: Array, B: Array | Sequence[Array], d: int, reg: float
+        self, data: Samples, A: Array, B: Array | Sequence[Array], d: int, reg: float
     ) -> tuple[Array, Array]:
         """Maximise ``tr W'AW`` subject to ``W'BW = I`` with a ridge on the norm of the maps.
 
@@ -303,14 +292,15 @@ class Embedding(MultiViewTransformer):
                 model.coupling_ = auto() if model.coupling == "auto" else float(model.coupling)
             rest = {name: value for name, value in setting.items() if name != "whitening"}
             if not last or last[0] != rest:
-                last[:] = rest, solve(model, data, model._capped_components(data))
+                d = min(model._requested_components(), model._max_components(data))
+                last[:] = rest, solve(model, data, d)
             return model._store(data, *last[1])
 
         return refit
 
     def _shared_solver(
         self, models: Sequence[Self], views: Views, y: ArrayLike | None
-    ) -> tuple[TrainingData, Callable[[Self, TrainingData, int], tuple[Array, Array]]]:
+    ) -> tuple[Samples, Callable[[Self, Samples, int], tuple[Array, Array]]]:
         """Training data for models that differ in `_refits`, and a function that solves their problems."""
         model = copy(self)
         # Coordinates that views share serve every coupling, and whitening needs labels.
@@ -324,17 +314,17 @@ class Embedding(MultiViewTransformer):
         """Whether the objective has a term across views; without one, the views have no reason to agree."""
         return True
 
-    def _warn_of_disagreement(self, data: TrainingData, W: Array) -> None:
+    def _warn_of_disagreement(self, data: Samples, W: Array) -> None:
         """Warn if the components keep the views apart: the few that are left, or all of them together."""
         # With one map, all components are the features themselves.
         if not self._allows_auto_components or not self._couples_views() or np.isinf(self.coupling_):
             return
-        n, automatic, kept = len(data.n_features), self.n_components == "auto", self.n_components_
+        n, automatic, kept = len(data.n_features), self.n_components == "auto", len(self.eigenvalues_)
         few, all_kept = automatic and _FEW * kept < W.shape[1], W.shape[1] == self._max_components(data)
         # Whitening makes those small that set views apart.
         if not few and (automatic or not all_kept or self.whitening is not None):
             return
-        squares, products = data.total(_agreement, data.split(W[:, :kept] if few else W))
+        squares, products = data.agreement(W[:, :kept] if few else W)
         if products.sum() >= (_MIN_OF_FEW[kept == 1] if few else _MIN_AGREEMENT) * (n - 1) * squares.sum():
             return
         if few:
@@ -345,18 +335,18 @@ class Embedding(MultiViewTransformer):
             fix = f"use n_components='auto', or at most {_count_agreeing(squares, products, n)}"
         warnings.warn(f"{what}, so matching is close to chance: {fix}.", stacklevel=3)
 
-    def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
+    def _store(self, data: Samples, eigenvalues: Array, W: Array) -> Self:
         """Store the useful components."""
         kept = _count_positive(eigenvalues) if self._drop_nonpositive else W.shape[1]
         if self.n_components == "auto" and self._couples_views():
-            squares, products = data.total(_agreement, data.split(W))
+            squares, products = data.agreement(W)
             kept = min(kept, _count_agreeing(squares, products, len(data.n_features)))
         self.eigenvalues_ = eigenvalues[:kept]
         self._store_maps(data, W[:, :kept] if self.whitening is None else _whitened(data, W[:, :kept], self.whitening))
         self._remember(data.views)
         return self
 
-    def _store_maps(self, data: TrainingData, W: Array) -> None:
+    def _store_maps(self, data: Samples, W: Array) -> None:
         bases = data.bases or [None] * len(data.n_features)
         maps = [
             w if B is None else product(B, np.ascontiguousarray(w)) for w, B in zip(data.split(W), bases, strict=True)
@@ -399,14 +389,14 @@ def _count_positive(eigenvalues: Array) -> int:
     return int(positive.argmin()) if not positive.all() else len(positive)
 
 
-def _whitened(data: TrainingData, W: Array, reg: float) -> Array:
+def _whitened(data: Samples, W: Array, reg: float) -> Array:
     """Maps under which the samples have unit covariance around their class means.
 
     The Cholesky factor makes the first components those of fewer components; so does a ridge that is relative to the
     mean variance of the components up to each.
     """
     latents = data.in_coordinates(data.split(W)).pooled()
-    _, within = joint_scatters(latents)
+    _, within = latents.joint_scatters()
     within /= len(latents)
     variances = np.diagonal(within)
     ridged = within + np.diag(reg * np.cumsum(variances) / np.arange(1, len(within) + 1))
@@ -420,14 +410,6 @@ def _whitened(data: TrainingData, W: Array, reg: float) -> Array:
     return whitened
 
 
-def _agreement(rows: Samples, maps: Sequence[Array]) -> list[Array]:
-    """For each component, the sum of squares of all samples in the common space, and of products between views."""
-    latents = [product(X, np.ascontiguousarray(w)) for X, w in zip(rows.arrays, maps, strict=True)]
-    squares = np.sum([np.diagonal(cross_product(Z, Z)) for Z in latents], axis=0)
-    whole = sum(latents)
-    return [squares, np.diagonal(cross_product(whole, whole)) - squares]
-
-
 def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
     """Number of components before the first along which the agreement of the views is below 0.1; at least 1.
 
@@ -437,3 +419,22 @@ def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
     """
     disagrees = products < _MIN_AGREEMENT * (n_views - 1) * squares
     return max(int(disagrees.argmax()), 1) if disagrees.any() else len(disagrees)
+
+
+class PooledEmbedding(Embedding):
+    """Base of methods that learn one map for all views from their pooled samples. A subclass defines `_solve_one`."""
+
+    coupling_ = np.inf
+    _needs_equal_widths = True
+    _weighs_pairs = False
+
+    def _max_components(self, data: Samples) -> int:
+        return data.n_features[0]
+
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+        values, W = self._solve_one(data.pooled(), d)
+        return values, np.tile(W, (len(data.n_features), 1))
+
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        """Eigenvalues and d components of one set of samples, none of them missing."""
+        raise NotImplementedError("a subclass defines the problem")

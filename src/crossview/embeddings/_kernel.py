@@ -1,17 +1,17 @@
 """Kernel methods: linear methods on explicit kernel features."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from crossview._backend import chunks, empty_rows, product, shift
 from crossview._schema import Schema
 from crossview._types import Array, Indices, Rows
 from crossview.embeddings._base import Embedding
-from crossview.embeddings._data import TrainingData
+from crossview.engines import chunks, empty_rows, product, shift
 from crossview.feature_maps import KernelTransformer
 from crossview.kernels import KernelMap
 from crossview.linalg.coupling import CoupledNorm, coupling_inverse
+from crossview.samples import Samples
 from crossview.views import Views
 
 
@@ -30,36 +30,33 @@ class KernelEmbedding(KernelTransformer, Embedding):
         "coupling_??": Embedding._schema["coupling_??"],
     }
 
-    def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
         self.coupling_ = self._resolved_coupling(views)
-        if views._lazy:
-            from crossview.embeddings._lazy import LazyTrainingData
+        if views._place == "Dask":
+            maps, samples = self._fit_lazy_kernel_maps(views, classes, center=self.center)
+            return samples.with_features(maps, center=self.center)
+        if not self.coupling_:
+            maps, features = self._fit_kernel_maps(views, center=self.center)
+            return Samples.of_features(features, maps, views, classes, center=self.center)
+        inverse = coupling_inverse(self.coupling_, views.shape[1])
+        maps, features, views_of = self._fit_pooled_kernel_maps(views, inverse)
+        shares = [share[views_of] for share in inverse]
+        return Samples.of_features(features, maps, views, classes, center=self.center, shares=shares, views_of=views_of)
 
-            found = self._fit_lazy_kernel_maps(views, classes, center=self.center)
-            return LazyTrainingData.of_kernel_maps(*found, views, center=self.center)
-        if self.coupling_:
-            inverse = coupling_inverse(self.coupling_, views.shape[1])
-            maps, features, views_of = self._fit_pooled_kernel_maps(views, inverse)
-            pooled: dict[str, Any] = {"shares": [share[views_of] for share in inverse], "views_of": views_of}
-            return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center, **pooled)
-        maps, features = self._fit_kernel_maps(views, center=self.center)
-        return TrainingData.from_kernel_maps(maps, features, views, classes, center=self.center)
-
-    def _resolved_coupling(self, views: Views, centred: TrainingData | None = None) -> float:
+    def _resolved_coupling(self, views: Views, centred: Samples | None = None) -> float:
         # Neither Dask arrays nor precomputed kernels can be coupled.
-        if self.coupling == "auto" and (views._lazy or self.kernel == "precomputed"):
+        if self.coupling == "auto" and (views._place == "Dask" or self.kernel == "precomputed"):
             return 0.0
         return super()._resolved_coupling(views, centred)
 
     def _instead_of_lazy(self) -> str | None:
         return super()._instead_of_lazy() if self.coupling in (0, "auto") else "set coupling=0"
 
-    def _norm(self, data: TrainingData) -> CoupledNorm:
+    def _norm(self, data: Samples) -> CoupledNorm:
         # The coupled norm is in the features of a pooled kernel, where all views share a map.
         return CoupledNorm(np.inf if data.one_map else 0.0, data.n_features)
 
-    def _store_maps(self, data: TrainingData, W: Array) -> None:
-        assert data.maps is not None
+    def _store_maps(self, data: Samples, W: Array) -> None:
         # Signs from the latent samples do not depend on the choice of landmarks, unlike those of the coefficients.
         parts = data.split(W * data.signs(W))
         self.projections_ = [KernelMap.coefficients(m.factor, w) for m, w in zip(data.maps, parts, strict=True)]

@@ -8,14 +8,13 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 from sklearn.preprocessing import normalize
 
-from crossview._backend import product
 from crossview._progress import progress
 from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Array, Indices, Mask
 from crossview._validation import check_choice, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
-from crossview.embeddings._data import TrainingData
-from crossview.views import ViewInput, Views
+from crossview.engines import product
+from crossview.views import ViewInput
 
 __all__ = ["Contrastive"]
 
@@ -114,6 +113,7 @@ class Contrastive(Embedding):
         "learning_rate": [3e-3, 1e-2],
     }
     _needs_labels = True
+    _weighs_pairs = False
     _takes_tensors = False
     _nested_components = False
     _nonnegative: ClassVar[tuple[str, ...]] = ("weight_decay",)
@@ -203,9 +203,6 @@ class Contrastive(Embedding):
         if self.hidden is not None:
             self.hidden_weights_, self.hidden_biases_ = ([head[0][k] for head in heads] for k in range(2))
         self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))
-
-    def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
-        return TrainingData.from_views(views, classes, center=True, weigh=None)
 
     def _check_params(self, n_views: int) -> None:
         for name in ("batch_size", "max_epochs", "patience"):

@@ -17,16 +17,10 @@ from crossview.embeddings._base import (
     Embedding,
     SearchSpace,
 )
-from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.linalg.classes import between_views, grams, pair_products
 from crossview.linalg.eigen import largest_singular_triplets, smallest_eigenpairs
-from crossview.linalg.generalised import (
-    factor_blocks,
-    ridge,
-    successive_directions,
-    unwhiten,
-)
+from crossview.linalg.generalised import factor_blocks, ridge, successive_directions, unwhiten
+from crossview.samples import Samples
 
 __all__ = ["CCA", "KCCA", "MCCA", "PLS"]
 
@@ -118,12 +112,12 @@ class MCCA(Embedding):
     def _check_params(self, n_views: int) -> None:
         check_choice(self.constraint, "constraint", ("views", "joint"))
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         joint = self.constraint == "joint" or self.coupling_
         return self._norm(data).order if joint else min(data.n_features)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        pairs, blocks = pair_products(data), grams(data)
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+        pairs, blocks = data.pair_matrix(), data.grams()
         n = len(blocks)
         if self.constraint == "joint" or self.coupling_:
             eigenvalues, W = self._largest_ratios(data, pairs, blocks, d, self.reg)
@@ -190,16 +184,16 @@ class CCA(Embedding):
     def _check_params(self, n_views: int) -> None:
         per_view(self.reg, "reg", n_views)
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         return min(data.n_features)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         regs = per_view(self.reg, "reg", 2)
         if self.coupling_:
-            eigenvalues, W = self._largest_ratios(data, pair_products(data), grams(data), d, float(np.mean(regs)))
+            eigenvalues, W = self._largest_ratios(data, data.pair_matrix(), data.grams(), d, float(np.mean(regs)))
             return eigenvalues, np.sqrt(2.0) * W
-        factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(grams(data), regs, strict=True)])
-        C = between_views(data)
+        factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(data.grams(), regs, strict=True)])
+        (C,) = data.pair_products()
         for L in factors:
             C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
         U, correlations, V = largest_singular_triplets(C, d)
@@ -320,13 +314,14 @@ class PLS(Embedding):
     _needs_two_views = True
     _drop_nonpositive = True
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         return min(data.n_features)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         if self.coupling_:
             norm = self._norm(data)
-            negative, U = smallest_eigenpairs(-norm.restrict(pair_products(data)), d, overwrite=True)
+            negative, U = smallest_eigenpairs(-norm.restrict(data.pair_matrix()), d, overwrite=True)
             return -negative, np.sqrt(2.0) * norm.expand(U)
-        U, covariances, V = largest_singular_triplets(between_views(data), d)
+        (C,) = data.pair_products()
+        U, covariances, V = largest_singular_triplets(C, d)
         return covariances, np.vstack([U, V])

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from crossview._backend import cross_product
 from crossview._types import Array
 from crossview._validation import check_choice, per_view
 from crossview.embeddings._base import (
@@ -18,18 +17,11 @@ from crossview.embeddings._base import (
     Embedding,
     SearchSpace,
 )
-from crossview.embeddings._data import TrainingData
+from crossview.engines import cross_product
 from crossview.exceptions import NotApplicableError
-from crossview.linalg.classes import (
-    class_means,
-    class_sums,
-    grams,
-    joint_scatters,
-    pair_products,
-    view_scatters,
-)
 from crossview.linalg.generalised import factor_blocks, ridge, successive_conjugates, successive_directions
-from crossview.linalg.samples import Samples
+from crossview.linalg.sums import class_means, pair_matrix, pair_products
+from crossview.samples import Samples
 
 __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 
@@ -60,7 +52,7 @@ class _Discriminant(Embedding):
         super().__init__(n_components, coupling, whitening, center, device, progress)
         self.reg = reg
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
 
 
@@ -109,8 +101,8 @@ class MvDA(_Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        between, within = joint_scatters(data)
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+        between, within = data.joint_scatters()
         return self._largest_ratios(data, between, within, d, self.reg)
 
 
@@ -206,16 +198,16 @@ class MvDAVC(MvDA):
         super().__init__(n_components, reg, coupling, whitening, center, device, progress)
         self.lambda_consistency = lambda_consistency
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        between, within = joint_scatters(data)
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+        between, within = data.joint_scatters()
         if self.lambda_consistency:
             consistency = self._consistency(data)
             within += self.lambda_consistency * np.trace(within) * (consistency / np.trace(consistency))
         return self._largest_ratios(data, between, within, d, self.reg)
 
-    def _consistency(self, data: TrainingData) -> Array:
+    def _consistency(self, data: Samples) -> Array:
         """Scatter of Σ_i Σ_{j≠i} |β_i - β_j|²: LE-paired on the arrays that map W_v to β_v."""
-        covariances = grams(data)
+        covariances = data.grams()
         # At scale 1, the inverse neither overflows nor vanishes.
         scale = 2.0 ** np.round(np.log2(max(np.diagonal(G).max() for G in covariances)))
         factors = factor_blocks([ridge(G / scale, self.reg) for G in covariances])
@@ -280,19 +272,19 @@ class MvMDA(_Discriminant):
     ) -> None:
         super().__init__(n_components, reg, coupling, whitening, center, device, progress)
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         shared = int(data.class_sizes.all(axis=1).sum())
         if shared < 2:
             raise NotApplicableError(f"MvMDA needs at least 2 classes that all views have, got {shared}: use MvDA.")
         return min(super()._max_components(data), shared - 1)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         _check_within_class_scatter(data, "MvMDA")
-        sums, counts = class_sums(data)
+        sums, counts = data.class_sums()
         means = np.hstack(class_means(sums, counts))[counts.all(axis=1)]
         means -= means.mean(axis=0)
         between = 2.0 * len(means) * cross_product(means, means)
-        _, within = view_scatters(data)
+        _, within = data.view_scatters()
         return self._largest_ratios(data, between, within, d, self.reg)
 
 
@@ -409,17 +401,17 @@ class GMA(_PairedDiscriminant):
         check_choice(self.exemplars, "exemplars", ("samples", "means"))
         check_choice(self.constraint, "constraint", ("within", "total"))
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         return self._norm(data).order
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         if self.constraint == "within":
             _check_within_class_scatter(data, "GMA")
-        between, within = view_scatters(data)
-        pairs, total = pair_products(data), grams(data)
+        between, within = data.view_scatters()
+        pairs, total = data.pair_matrix(), data.grams()
         if self.exemplars == "means":
-            means = class_means(*class_sums(data))
-            pairs = pair_products(Samples(arrays=means, weights=np.ones((data.n_classes, len(means)))))
+            means = class_means(*data.class_sums())
+            pairs = pair_matrix(pair_products(means), data.n_features)
         blocks = self._constraint_blocks(within if self.constraint == "within" else total)
         return self._largest_ratios(data, self._objective(between, pairs), blocks, d, self.reg)
 
@@ -463,13 +455,13 @@ class MULDA(_PairedDiscriminant):
     (15,)
     """
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         return min(data.n_features)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         _check_within_class_scatter(data, "MULDA")
-        between, _ = view_scatters(data)
-        pairs, total = pair_products(data), grams(data)
+        between, _ = data.view_scatters()
+        pairs, total = data.pair_matrix(), data.grams()
         A, blocks = self._objective(between, pairs), self._constraint_blocks(total)
         if np.isinf(self.coupling_):
             return self._largest_ratios(data, A, blocks, d, self.reg)

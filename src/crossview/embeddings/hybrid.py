@@ -1,6 +1,6 @@
 """Multi-view Hybrid Embedding and its kernel form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -10,17 +10,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils.random import sample_without_replacement
 
 from crossview._schema import Schema, number
-from crossview._types import Array, Indices
+from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
-from crossview.embeddings._data import TrainingData
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.embeddings._parts import HybridProblem, HybridWeights
-from crossview.linalg.classes import grams
 from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import factor_blocks, ridge, unwhiten, whiten
 from crossview.neighbours.classes import check_neighbours
+from crossview.samples import Samples
 from crossview.views import Views
 
 __all__ = ["KMvHE", "MvHE"]
@@ -28,6 +26,7 @@ __all__ = ["KMvHE", "MvHE"]
 AUTO_REG = 0.05
 """Ridge of `KMvHE` with landmarks with ``reg="auto"``."""
 
+_WEIGHTS = ("lambda_paired", "lambda_intra", "lambda_inter", "beta", "n_within", "n_between")
 _NO_VARIANCE = 1e-5  # variance, relative to the mean of all directions, that adds next to nothing to a constraint
 
 
@@ -162,17 +161,9 @@ class MvHE(Embedding):
         "coupling": COUPLINGS,
         "whitening": WHITENINGS,
     }
-    _refits: ClassVar[tuple[str, ...]] = (
-        "lambda_paired",
-        "lambda_intra",
-        "lambda_inter",
-        "beta",
-        "n_within",
-        "n_between",
-        "coupling",
-        "whitening",
-    )
+    _refits: ClassVar[tuple[str, ...]] = (*_WEIGHTS, "coupling", "whitening")
     _needs_labels = True
+    _weighs_pairs = False
     _allows_auto_components = True
     _restrict_to_span = True
     neighbour_recall_: float
@@ -213,35 +204,46 @@ class MvHE(Embedding):
         self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
-        self._hybrid_weights().check()
+        self._check_weights()
         check_neighbours(self.neighbours)
         if self.n_patches is not None:
             check_count(self.n_patches, "n_patches", least=1)
 
-    def _hybrid_weights(self) -> HybridWeights:
-        return HybridWeights(
-            self.lambda_paired, self.lambda_intra, self.lambda_inter, self.beta, self.n_within, self.n_between
-        )
+    def _check_weights(self) -> None:
+        for name in ("n_within", "n_between"):
+            check_count(getattr(self, name), name, least=0)
+        for name in ("lambda_paired", "lambda_intra", "lambda_inter", "beta"):
+            check_weight(getattr(self, name), name)
+        if not (self.lambda_paired or self.lambda_intra or self.lambda_inter):
+            raise ValueError("lambda_paired, lambda_intra and lambda_inter are all 0: set at least one above 0.")
 
     def _couples_views(self) -> bool:
         return bool(self.lambda_paired or self.lambda_inter)
 
-    def _training_data(self, views: Views, classes: Indices | None) -> TrainingData:
-        return TrainingData.from_views(views, classes, center=self.center, weigh=None)
-
-    def _find_neighbours(self, data: TrainingData) -> TrainingData:
+    def _find_neighbours(self, data: Samples) -> Samples:
         centres = None
         if self.n_patches is not None and self.n_patches < len(data):
             # Unlike the method of a generator, this takes no memory for the samples that are not drawn.
             centres = np.sort(sample_without_replacement(len(data), self.n_patches, random_state=self.random_state))
         return data.with_patches(self.n_within, self.n_between, self.neighbours, centres)
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
-            S = HybridProblem(data.through(self._norm(data))).scatter(self._hybrid_weights())
+            S = self._scatter(data.through(self._norm(data)))
         return self._components(S, data, d)
 
-    def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _scatter(self, data: Samples) -> Array:
+        """Scatter matrix of the objective, (ΣD_v, ΣD_v); lower triangle of blocks."""
+        return data.patch_scatter(
+            self.n_within,
+            self.n_between,
+            between_weight=-self.beta,
+            paired=self.lambda_paired,
+            intra=self.lambda_intra,
+            inter=self.lambda_inter,
+        )
+
+    def _components(self, S: Array, data: Samples, d: int) -> tuple[Array, Array]:
         """The d smallest eigenvalues of a scatter matrix, and the components with W'MW = nI. Overwrites S."""
         _shift_nulls(S, data, np.full(len(S), 2.0 * _check_norm(S)))  # above all other eigenvalues
         norm, n = self._norm(data), len(data.n_features)
@@ -250,36 +252,75 @@ class MvHE(Embedding):
         share = n if data.one_map else 1
         return share * eigenvalues, norm.expand(U) * np.sqrt(n * share)
 
-    def _store(self, data: TrainingData, eigenvalues: Array, W: Array) -> Self:
+    def _store(self, data: Samples, eigenvalues: Array, W: Array) -> Self:
         self.neighbour_recall_ = data.neighbour_recall
         return super()._store(data, eigenvalues, W)
 
     def _shared_solver(
         self, models: Sequence[Self], views: Views, y: ArrayLike | None
-    ) -> tuple[TrainingData, Callable[[Self, TrainingData, int], tuple[Array, Array]]]:
+    ) -> tuple[Samples, Callable[[Self, Samples, int], tuple[Array, Array]]]:
         """Compute the terms of the objective once; each setting then costs an eigen-solve."""
-        weights = {w for model in models if (w := model._hybrid_weights()).valid}
-        within, between = {w.n_within for w in weights}, {w.n_between for w in weights}
+        valid = [model for model in models if model._has_valid_weights()]
+        within, between = {model.n_within for model in valid}, {model.n_between for model in valid}
+        n_weights = len({tuple(getattr(model, name) for name in _WEIGHTS) for model in valid})
         largest = copy(self)
         largest.n_within, largest.n_between = max(within, default=0), max(between, default=0)
         data, _ = super(MvHE, largest)._shared_solver(models, views, y)
-        problem = HybridProblem(data)
-        # One scatter costs about as much as one part, so parts only pay off for many settings; where maps are
+        # One scatter costs about as much as one term, so terms only pay off for many settings; where maps are
         # restricted, they would be larger than what remains.
-        restricted = any(span is not None for span in data.spans) and not data.views._lazy
-        many = len(weights) > 1 + 2 * (len(within) + len(between)) and not restricted
-        parts = problem.parts(within, between) if many else None
+        restricted = any(span is not None for span in data.spans)
+        many = n_weights > 1 + 2 * (len(within) + len(between)) and not restricted
+        terms = _Terms(data, within, between) if many else None
+        through = lru_cache(lambda coupling: data.through(CoupledNorm(coupling, data.n_features, data.spans)))
 
-        @lru_cache
-        def of(coupling: float) -> HybridProblem:
-            return HybridProblem(data.through(CoupledNorm(coupling, data.n_features, data.spans)))
-
-        def solve(model: Self, data: TrainingData, d: int) -> tuple[Array, Array]:
-            weights = model._hybrid_weights()
-            S = of(model.coupling_).scatter(weights) if parts is None else parts.combine(weights)
+        def solve(model: Self, data: Samples, d: int) -> tuple[Array, Array]:
+            S = model._scatter(through(model.coupling_)) if terms is None else terms.scatter(model)
             return model._components(S, data, d)
 
         return data, solve
+
+    def _has_valid_weights(self) -> bool:
+        try:
+            self._check_weights()
+        except ValueError:
+            return False
+        return True
+
+
+class _Terms:
+    """The terms of the scatter of MvHE, which make any other weighting cheap.
+
+    The objective is a sum, and so is its scatter, ``λ0 S_J + λ1 (S_U⁺ - β S_U⁻) + λ2 (S_V⁺ - β S_V⁻)``. The last four
+    terms are cumulative in the numbers of neighbours; they are computed for all numbers given. The patches of the data
+    must be as large.
+    """
+
+    def __init__(self, data: Samples, within: Iterable[int], between: Iterable[int]) -> None:
+        self.paired = data.patch_scatter(0, 0, paired=1.0)
+        self.within = self._cumulative(within, lambda ranks, **weights: data.patch_scatter(ranks, 0, **weights))
+        self.between = self._cumulative(between, lambda ranks, **weights: data.patch_scatter(0, ranks, **weights))
+
+    def _cumulative(self, counts: Iterable[int], scatter: Callable[..., Array]) -> dict[int, tuple[Array, Array]]:
+        """S_U and S_V for each number of neighbours of one kind, from the scatter of those of some ranks."""
+        found, done = {}, 0
+        intra = inter = np.zeros_like(self.paired)
+        for count in sorted(counts):
+            if count > done:
+                ranks = slice(done, count)
+                intra, inter = intra + scatter(ranks, intra=1.0), inter + scatter(ranks, inter=1.0)
+            found[count], done = (intra, inter), count
+        return found
+
+    def scatter(self, model: MvHE) -> Array:
+        """Scatter matrix of the objective with the weights of a model."""
+        S = model.lambda_paired * self.paired
+        terms = (self.within[model.n_within], 1.0), (self.between[model.n_between], -model.beta)
+        for (intra, inter), factor in terms:
+            if model.lambda_intra and factor:
+                S += model.lambda_intra * factor * intra
+            if model.lambda_inter and factor:
+                S += model.lambda_inter * factor * inter
+        return S
 
 
 class KMvHE(KernelEmbedding, MvHE):
@@ -422,14 +463,14 @@ class KMvHE(KernelEmbedding, MvHE):
         elif self.reg is not None:
             check_weight(self.reg, "reg")
 
-    def _components(self, S: Array, data: TrainingData, d: int) -> tuple[Array, Array]:
+    def _components(self, S: Array, data: Samples, d: int) -> tuple[Array, Array]:
         # Samples have no say, so that the folds of a search and the final fit solve the same problem.
         automatic = None if self.n_landmarks is None else AUTO_REG
         reg = automatic if self.reg == "auto" else self.reg
         return super()._components(S, data, d) if reg is None else _components_of_unit_variance(S, data, d, float(reg))
 
 
-def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: float) -> tuple[Array, Array]:
+def _components_of_unit_variance(S: Array, data: Samples, d: int, reg: float) -> tuple[Array, Array]:
     """The d smallest eigenvalues of a scatter matrix with a ridge, per variance, and components of unit variance."""
     _check_norm(S)
     S = np.tril(S) + np.tril(S, -1).T
@@ -439,7 +480,7 @@ def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: floa
     ridges = np.concatenate([np.full(len(part), part.mean()) for part in parts])
     S[np.diag_indices(len(S))] += reg * ridges
     _shift_nulls(S, data, ridges)  # which the small variance there multiplies
-    covariances = [gram / m for gram, m in zip(grams(data), data.n_seen, strict=True)]
+    covariances = [gram / m for gram, m in zip(data.grams(), data.n_seen, strict=True)]
     if data.one_map:
         covariances = [sum(covariances[1:], covariances[0])]
     factors = factor_blocks([ridge(C, _NO_VARIANCE) for C in covariances])
@@ -451,16 +492,13 @@ def _components_of_unit_variance(S: Array, data: TrainingData, d: int, reg: floa
 def _check_norm(S: Array) -> float:
     """Norm of a scatter matrix; refuse one that is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        norm = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # avoids NumPy's BLAS: see crossview._backend
+        norm = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # avoids NumPy's BLAS: see crossview.engines
     if not np.isfinite(norm):
         raise ValueError("the views or weights are too large, and their products overflow: scale them down.")
     return norm
 
 
-def _shift_nulls(S: Array, data: TrainingData, by: Array) -> None:
+def _shift_nulls(S: Array, data: Samples, by: Array) -> None:
     """Shift the eigenvalues of directions in which no sample varies: the objective is 0 there, hence optimal."""
-    edges = np.cumsum([0, *data.n_features])
-    for k, null in enumerate(data.nulls):
-        if null is not None:
-            a, b = (0, len(S)) if data.one_map else edges[k : k + 2]
-            S[a:b, a:b] += np.outer(by[a:b] * null, null)
+    for block, null in data.nulls:
+        S[block, block] += np.outer(by[block] * null, null)

@@ -4,19 +4,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from crossview._backend import squared_norms, to_numpy
 from crossview._schema import Schema, number, register
 from crossview._types import Array, Rows
 from crossview._validation import check_count, check_weight
-from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
-from crossview.embeddings._data import TrainingData
-from crossview.embeddings._pooled import PooledEmbedding
+from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, PooledEmbedding, SearchSpace
+from crossview.engines import squared_norms, to_numpy
 from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
 from crossview.linalg.patches import Edges
-from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import graph_scatter
 from crossview.neighbours.classes import check_neighbours
+from crossview.samples import Samples
 
 __all__ = ["DLA", "LPP", "MvDLA"]
 
@@ -31,12 +29,6 @@ class _NeighbourEmbedding(Embedding):
 
     def _check_params(self, n_views: int) -> None:
         check_neighbours(self.neighbours)
-
-    def _with_patches(self, samples: Samples, n_within: int, n_between: int) -> Samples:
-        """Find the patches of a set of samples."""
-        found = samples.with_patches(n_within, n_between, self.neighbours)
-        self.neighbour_recall_ = found.neighbour_recall
-        return found
 
 
 class MvDLA(_NeighbourEmbedding):
@@ -122,9 +114,10 @@ class MvDLA(_NeighbourEmbedding):
         if not self.n_within and not (self.n_between and self.beta):
             raise ValueError("n_within and n_between (or beta) are 0: give patches at least one neighbour.")
 
-    def _solve(self, data: TrainingData, d: int) -> tuple[Array, Array]:
-        found, norm = self._with_patches(data.stacked(), self.n_within, self.n_between), self._norm(data)
-        S = found.patch_scatter(self.n_within, self.n_between, between_weight=-self.beta, intra=1.0)
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+        norm = self._norm(data)
+        S, recall = data.stacked_scatter(self.n_within, self.n_between, -self.beta, self.neighbours)
+        self.neighbour_recall_ = recall
         eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True)
         return eigenvalues, np.sqrt(len(data.n_features)) * norm.expand(U)
 
@@ -264,7 +257,8 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
             check_weight(self.t, "t", positive=True)
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        found = self._with_patches(samples.of_one_class(), self.n_neighbors, 0)
+        found = samples.of_one_class().with_patches(self.n_neighbors, 0, self.neighbours)
+        self.neighbour_recall_ = found.neighbour_recall
         total, n_edges = found.edge_total(_total_length)
         width = self.t if self.t is not None else float(total / n_edges) or 1.0
         S, D = found.edge_total(_heat_scatters, width)

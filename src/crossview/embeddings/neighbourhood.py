@@ -6,14 +6,12 @@ import numpy as np
 import scipy.linalg
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from crossview._backend import cross_product, product
 from crossview._progress import report
 from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_weight
-from crossview.embeddings._base import N_COMPONENTS, SearchSpace
-from crossview.embeddings._data import TrainingData
-from crossview.embeddings._pooled import PooledEmbedding
-from crossview.linalg.samples import Samples
+from crossview.embeddings._base import N_COMPONENTS, PooledEmbedding, SearchSpace
+from crossview.engines import cross_product, product
+from crossview.samples import Samples
 
 __all__ = ["NCA"]
 
@@ -100,7 +98,7 @@ class NCA(PooledEmbedding):
         check_weight(self.scale, "scale", positive=True)
         check_count(self.max_iter, "max_iter", least=1)
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         return min(super()._max_components(data), int(data.n_seen.sum()))
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:

@@ -6,11 +6,8 @@ import numpy as np
 import scipy.linalg
 
 from crossview._types import Array
-from crossview.embeddings._base import N_COMPONENTS, WHITENINGS, SearchSpace
-from crossview.embeddings._data import TrainingData
-from crossview.embeddings._pooled import PooledEmbedding
-from crossview.linalg.classes import grams
-from crossview.linalg.samples import Samples
+from crossview.embeddings._base import N_COMPONENTS, WHITENINGS, PooledEmbedding, SearchSpace
+from crossview.samples import Samples
 
 __all__ = ["PCA"]
 
@@ -67,14 +64,14 @@ class PCA(PooledEmbedding):
         self.device = device
         self.progress = progress
 
-    def _max_components(self, data: TrainingData) -> int:
+    def _max_components(self, data: Samples) -> int:
         return min(super()._max_components(data), int(data.n_seen.sum()))
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         (m,), (D,) = samples.n_seen, samples.n_features
         if m < D:
-            _, singular, Vt = scipy.linalg.svd(samples.factors()[0], full_matrices=False, check_finite=False)
+            _, singular, Vt = scipy.linalg.svd(samples.factor(), full_matrices=False, check_finite=False)
             return np.square(singular[:d]) / max(m - 1, 1), Vt[:d].T
-        (gram,) = grams(samples)
+        (gram,) = samples.grams()
         values, V = scipy.linalg.eigh(gram, subset_by_index=[D - d, D - 1], overwrite_a=True, check_finite=False)
         return values[::-1] / max(m - 1, 1), V[:, ::-1]

@@ -4,10 +4,10 @@ from typing import ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from crossview._backend import shift
 from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding, SearchSpace
+from crossview.engines import shift
 from crossview.views import ViewInput
 
 __all__ = ["RawFeatures"]

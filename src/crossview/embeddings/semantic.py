@@ -8,15 +8,15 @@ from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
-from crossview._backend import product
 from crossview._progress import progress
 from crossview._schema import VIEWS, Schema
 from crossview._types import Array, Indices
 from crossview._validation import WARNING_FILTERS, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
-from crossview.embeddings._data import TrainingData
 from crossview.embeddings.correlation import MCCA
+from crossview.engines import product
 from crossview.exceptions import NotApplicableError
+from crossview.samples import Samples
 from crossview.views import ViewInput
 
 __all__ = ["SemanticMatching"]
@@ -141,7 +141,7 @@ class SemanticMatching(Embedding):
         check_flag(self.log, "log")
         check_count(self.max_iter, "max_iter", least=1)
 
-    def _check_classes(self, data: TrainingData) -> None:
+    def _check_classes(self, data: Samples) -> None:
         for name, seen in zip(data.views.names, data.mask.T, strict=True):
             lacking = data.n_classes - len(np.unique(data.labels[seen]))
             if lacking:
@@ -151,7 +151,7 @@ class SemanticMatching(Embedding):
                     f"{lacking} of the {data.n_classes} classes: {fix}."
                 )
 
-    def _correlated(self, data: TrainingData) -> list[Array | None]:
+    def _correlated(self, data: Samples) -> list[Array | None]:
         """The map of every view by canonical correlation analysis, if wanted."""
         if self.cca_components is None:
             return [None] * len(data.arrays)

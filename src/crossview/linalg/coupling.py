@@ -21,6 +21,26 @@ import scipy.linalg
 from crossview._types import Array
 
 
+def features_correspond(
+    squares: float, C: Array, n_views: int, *, similarity: float = 0.2, deviations: float = 4.0
+) -> bool:
+    """Whether samples resemble themselves in other views because of the order of the features.
+
+    `squares` is the sum of the squares of centred samples in all views, C the sum of ``X_i' X_j`` over all pairs of
+    views (`crossview.linalg.sums.similarities`). `similarity` is the least that counts, of ``tr C`` relative to its
+    value for equal views; `deviations` is by how many the order of the features must be better than a random one.
+    Features that do not correspond can be similar, too, if all of them grow with the same quantity. Then any other
+    order of the features would do as well: over all orders, the trace of a matrix with its columns reordered has the
+    mean ``sum(C) / D`` and the variance ``|C~|² / (D - 1)``, where C~ has centred rows and columns.
+    """
+    if not np.trace(C) > 0.0 or 2.0 * np.trace(C) < similarity * (n_views - 1) * squares:
+        return False
+    C = C + C.T
+    centred = C - C.mean(axis=0) - C.mean(axis=1)[:, None] + C.mean()
+    deviation = np.linalg.norm(centred) / np.sqrt(len(C) - 1)
+    return bool(np.trace(C) - C.sum() / len(C) >= deviations * deviation)
+
+
 def coupling_inverse(coupling: float, n_views: int) -> Array:
     """Inverse of ``I + c (I - J)``, (n, n).
 

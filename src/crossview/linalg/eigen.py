@@ -12,8 +12,8 @@ from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import ArpackError, svds
 
-from crossview._backend import dense_eigenpairs, inner_products
 from crossview._types import Array, Rows
+from crossview.engines import dense_eigenpairs, inner_products
 
 _ITERATE_FROM = 5000  # order from which iteration beats the dense solver
 _ITERATE_AT_MOST = 24  # number of eigenpairs up to which it does

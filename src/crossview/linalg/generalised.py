@@ -9,8 +9,8 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dsygst
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from crossview._backend import inner_products
 from crossview._types import Array
+from crossview.engines import inner_products
 
 _ITERATE_FROM = 300  # order from which iterating from an initial guess beats the dense solver
 _MAX_STEPS = 100  # Newton steps or series of Horst sweeps per direction

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from crossview._backend import incoming, like, neighbour_sums, outgoing
 from crossview._types import Array, Indices, Mask, Rows
+from crossview.engines import incoming, like, neighbour_sums, outgoing
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from crossview._backend import add_cross_product, chunks, cross_product, like, scale_rows, to_numpy, zeros
 from crossview._types import Array, Indices, Mask, Rows
+from crossview.engines import add_cross_product, chunks, cross_product, like, scale_rows, to_numpy, zeros
 from crossview.linalg.patches import Edges
 
 

@@ -6,47 +6,68 @@ but useless, because new samples do vary in these directions. Maps are therefore
 samples. This changes nothing if the samples span all directions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
-from crossview._backend import frobenius_norm, product, rounding_errors, row_factor, to_numpy
 from crossview._types import Array, Indices, Rows
+from crossview.engines import frobenius_norm, product, rounding_errors, row_factor, to_numpy
 
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
 
 
-def row_space(X: Rows, m: int | None = None) -> Array | None:
-    """Orthonormal basis, (D, r), of the directions in which samples (m, D) vary; None if these are all directions.
+@dataclass(frozen=True)
+class RowFactor:
+    """A matrix with the same Gram matrix as samples, and as many columns; `+` is that of the samples of both."""
+
+    R: Array
+    errors: Array  # (D,): bounds on the squared norms of the rounding errors of the samples' features
+
+    def __add__(self, other: RowFactor) -> RowFactor:
+        return RowFactor(row_factor(np.vstack([self.R, other.R])), self.errors + other.errors)
+
+
+def row_factors(arrays: Sequence[Rows], views: Sequence[int]) -> list[RowFactor]:
+    """The factors of some views."""
+    return [RowFactor(row_factor(arrays[v]), np.square(rounding_errors(arrays[v]))) for v in views]
+
+
+def row_space(factor: RowFactor, m: int) -> Array | None:
+    """Orthonormal basis, (D, r), of the directions in which m samples (m, D) vary; None if these are all directions.
 
     The numerical rank r is the number of singular values above ``max(m, D) · eps`` times the largest and, for tensors
-    of float32, above the rounding errors along their directions. X may be another matrix with the same Gram matrix as
-    the m samples.
+    of float32, above the rounding errors along their directions.
 
     Examples
     --------
     >>> import numpy as np
-    >>> row_space(np.array([[1.0, 2.0], [2.0, 4.0], [-3.0, -6.0]])).shape
+    >>> (factor,) = row_factors([np.array([[1.0, 2.0], [2.0, 4.0], [-3.0, -6.0]])], [0])
+    >>> row_space(factor, 3).shape
     (2, 1)
     """
-    m, D = m or len(X), X.shape[1]
-    # If a subset of the samples has full rank, so do all samples.
-    if len(X) >= D and full_rank(dsyrk(1.0, to_numpy(X[: 2 * D]).T)):
-        return None
-    _, singular, Vt = scipy.linalg.svd(row_factor(X), full_matrices=False, check_finite=False)
-    errors = (abs(Vt) * rounding_errors(X)).sum(axis=1)
+    D = factor.R.shape[1]
+    _, singular, Vt = scipy.linalg.svd(factor.R, full_matrices=False, check_finite=False)
+    errors = (abs(Vt) * np.sqrt(factor.errors)).sum(axis=1)
     varies = singular > np.maximum(errors, max(m, D) * np.finfo(np.float64).eps * singular[0])
     varies[0] = True
     return None if varies.sum() == D else np.ascontiguousarray(Vt[varies].T)
 
 
+def leading_grams(arrays: Sequence[Rows], m: int) -> list[Array]:
+    """Upper triangle of the Gram matrix of the features of some samples, of each view with at most m features."""
+    return [dsyrk(1.0, to_numpy(X[: 2 * D]).T) if (D := X.shape[1]) <= m else np.zeros((1, 1)) for X in arrays]
+
+
 def full_rank(gram: Array) -> bool:
     """Whether the features are clearly independent, which makes the singular values unnecessary.
 
-    `gram` is the upper triangle of their Gram matrix, which is overwritten.
+    If some samples have full rank, so do all. `gram` is the upper triangle of their Gram matrix, which is overwritten.
     """
     norms = np.sqrt(np.diagonal(gram))
     if not norms.all():
@@ -58,50 +79,36 @@ def full_rank(gram: Array) -> bool:
     return not info and bool(dpocon(factor, float(len(gram)))[0] > _WELL_CONDITIONED)
 
 
-def constant_direction(R: Rows, factor: Array) -> Array | None:
-    """Unit direction, (r,), along which all rows of the kernel features R, (m, r), have the same value; None if none.
+def unit_images(factor: Array, views_of: Indices | None = None) -> Array:
+    """Vectors, (r, n), whose products with the kernel features of the pivots of a view are 1, and 0 for other views.
 
-    Centring removes this direction. Features from a Cholesky factorisation have no other degenerate direction, and the
-    triangular solve with those of the pivots, `factor`, is far cheaper than a singular value decomposition.
+    `factor`, (r, r), holds the features of the pivots, and `views_of`, (r,), their views, by default one and the same.
     """
-    u = unit_image(factor)
-    return direction_if_constant(u, deviation(R, u), len(R))
+    views_of = np.zeros(len(factor), dtype=np.intp) if views_of is None else views_of
+    indicators = views_of[:, None] == np.arange(views_of.max() + 1)
+    images: Array = scipy.linalg.solve_triangular(factor, indicators, lower=True, check_finite=False)
+    return images
 
 
-def constant_directions(features: Sequence[Rows], factor: Array, views_of: Indices) -> list[Array]:
-    """Orthonormal directions, (r,), along which the features of each view, (m_v, r) each, have a constant value.
+def deviations(R: Rows, images: Array, v: int = 0) -> Array:
+    """Gram matrix of the deviations of the products of features R, (m, r), with images from those of view v.
 
-    As `constant_direction`, for features that several views share: `views_of` are the views of the pivots.
+    In one array, (n + 1, n), with the sum of the squares of R below it; those of several parts of the rows, or of
+    several views, can be added.
     """
-    views = np.arange(len(features))
-    images: Array = scipy.linalg.solve_triangular(factor, views_of[:, None] == views, lower=True, check_finite=False)
-    gram, size = np.zeros((len(views), len(views))), 0.0
-    for R, row in zip(features, np.eye(len(views)), strict=True):
-        rest = to_numpy(product(R, images)) - row
-        gram += rest.T @ rest
-        size += frobenius_norm(R) ** 2
-    errors, mixtures = scipy.linalg.eigh(gram)
+    rest = to_numpy(product(R, images)) - (np.arange(images.shape[1]) == v)
+    return np.vstack([rest.T @ rest, np.full(images.shape[1], frobenius_norm(R) ** 2)])
+
+
+def constant_directions(images: Array, deviations: Array, m: int) -> list[Array]:
+    """Orthonormal directions, (r,), along which the m rows of kernel features of each view have a constant value.
+
+    Centring removes these directions. Features from a Cholesky factorisation have no other degenerate directions, and
+    the triangular solve for the images is far cheaper than a singular value decomposition. Along mixtures of the
+    images, products with features may deviate by rounding errors only.
+    """
+    errors, mixtures = scipy.linalg.eigh(deviations[:-1])
     directions = images @ mixtures
-    rounding = max(sum(map(len, features)), len(factor)) * np.finfo(np.float64).eps * np.sqrt(size)
+    rounding = max(m, len(images)) * np.finfo(np.float64).eps * np.sqrt(deviations[-1, 0])
     constant = np.sqrt(np.maximum(errors, 0.0)) <= rounding * np.linalg.norm(directions, axis=0)
     return [*scipy.linalg.qr(directions[:, constant], mode="economic")[0].T]
-
-
-def unit_image(factor: Array) -> Array:
-    """The vector, (r,), whose products with the features of the pivots are 1."""
-    u: Array = scipy.linalg.solve_triangular(factor, np.ones(len(factor)), lower=True, check_finite=False)
-    return u
-
-
-def deviation(R: Rows, u: Array) -> Array:
-    """Sums of the squares of ``R u - 1`` and of R; those of several parts of the rows can be added."""
-    rest = to_numpy(product(R, u[:, None])) - 1.0
-    return np.array([np.square(rest).sum(), frobenius_norm(R) ** 2])
-
-
-def direction_if_constant(u: Array, deviations: Array, m: int) -> Array | None:
-    """Direction of u if the products of m rows of features with it deviate from 1 by rounding errors only."""
-    length = np.linalg.norm(u)
-    error, size = np.sqrt(deviations)
-    rounding = max(m, len(u)) * np.finfo(np.float64).eps * size
-    return u / length if error <= rounding * length else None

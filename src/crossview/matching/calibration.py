@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
-from crossview._backend import to_numpy
 from crossview._transformer import map_view
 from crossview._types import Array, Indices, Labels
+from crossview.engines import to_numpy
 from crossview.metrics.scoring import hide, leave_out
 from crossview.model_selection.splits import folds, matching_folds
 from crossview.neighbours.distances import distances_in_chunks

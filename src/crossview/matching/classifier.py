@@ -15,7 +15,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import to_numpy
 from crossview._schema import Schema, number, one_of, register
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
@@ -29,6 +28,7 @@ from crossview._validation import (
     check_lazy,
     check_same_kind,
 )
+from crossview.engines import to_numpy
 from crossview.matching import stored
 from crossview.matching.calibration import (
     choose_probes,
@@ -237,8 +237,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params(enrolling=True)
         checked = Views(views)
-        if checked._lazy:
-            check_lazy(self, None, "pass arrays in memory")
+        check_lazy(checked.arrays[0], self, instead="pass arrays in memory")
         check_labels(y, checked, self)
         labels = as_labels(y, len(checked))
         pair = [index_of_view(view, checked.names) for view in (self.gallery_view, self.probe_view)]

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._backend import to_numpy
 from crossview._progress import progress as show_progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
+from crossview.engines import to_numpy
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
 from crossview.matching.identification import Searches, Side, identify
 from crossview.matching.probes import labelled_samples

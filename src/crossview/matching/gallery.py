@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
-from crossview._backend import is_tensor, to_numpy
 from crossview._progress import report, reporting
 from crossview._types import Array, Indices, Labels, Mask, Rows
+from crossview.engines import is_tensor, to_numpy
 from crossview.neighbours.arrays import GrowingArray, chunks
 from crossview.neighbours.distances import nearest
 from crossview.neighbours.engines import ApproximateSearch, ExactSearch, TensorSearch

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossview._backend import nan_rows
 from crossview._transformer import MultiViewTransformer, map_view, unwrap
 from crossview._types import Labels, Rows
 from crossview._validation import as_labels, check_same_kind, has_label
+from crossview.engines import nan_rows
 from crossview.views import ViewInput, Views, index_of_view
 
 OneViewInput: TypeAlias = "ViewInput | ArrayLike"

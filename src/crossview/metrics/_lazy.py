@@ -9,17 +9,19 @@ import numpy as np
 from dask.base import compute
 from dask.delayed import delayed
 
-from crossview._backend.dask import Blocks, keep
 from crossview._types import Array
 from crossview._validation import code_labels
-from crossview.linalg.lazy import LazySamples, NumberedSamples
+from crossview.engines.dask import Blocks, keep
 from crossview.neighbours.blocks import Nearest, Points, nearest_candidates
+from crossview.samples import Samples, samples_of
+from crossview.samples.lazy import LazySamples, numbers_of
 from crossview.views import Views
 
 
 def accuracy(views: Views, y: Any, counterparts: bool) -> Array:
     """`cross_view_accuracy` by Euclidean distance: every block of probes meets every block of the gallery."""
-    samples = LazySamples.of(views, code_labels(y, views)[0])
+    samples = samples_of(views, code_labels(y, views)[0])
+    assert isinstance(samples, LazySamples)
     samples = replace(samples, blocks=Blocks(keep(*samples.blocks.tasks())))
     sizes, n = samples.class_sizes, len(views.n_features)
     hits = np.zeros((n, n))
@@ -32,11 +34,11 @@ def accuracy(views: Views, y: Any, counterparts: bool) -> Array:
     return shares
 
 
-def _nearest_samples(block: NumberedSamples, probes: NumberedSamples, n_classes: int) -> list[Nearest]:
+def _nearest_samples(block: Samples, probes: Samples, n_classes: int) -> list[Nearest]:
     """The two nearest samples in a block of each gallery view, for the probes of each other view."""
     gallery, queries = (
         # Numbers that also tell the class, in the order of the rows.
-        [Points(X, rows.ids * n_classes + rows.labels, rows.labels) for X in rows.arrays]
+        [Points(X, numbers_of(rows) * n_classes + rows.labels, rows.labels) for X in rows.arrays]
         for rows in (block, probes)
     )
     found = []
@@ -45,7 +47,7 @@ def _nearest_samples(block: NumberedSamples, probes: NumberedSamples, n_classes:
     return found
 
 
-def _hits(found: Sequence[Nearest], probes: NumberedSamples, sizes: Array, counterparts: bool) -> Array:
+def _hits(found: Sequence[Nearest], probes: Samples, sizes: Array, counterparts: bool) -> Array:
     """Number of probes of each view (column) whose nearest sample in each gallery view (row) has their class."""
     n_classes, n = sizes.shape
     hits = np.zeros((n, n))

@@ -56,7 +56,7 @@ def cross_view_accuracy(
            [0.66666667,        nan]])
     """
     views = Views(latents)
-    if views._lazy and metric == "euclidean":
+    if views._place == "Dask" and metric == "euclidean":
         from crossview.metrics._lazy import accuracy
 
         return accuracy(views, y, counterparts)

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from crossview._backend import is_tensor, to_numpy
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_same_kind, has_label
+from crossview.engines import is_tensor, to_numpy
 from crossview.metrics.scoring import members_by_class, probe_precision
 from crossview.neighbours.distances import class_distances_in_chunks, distances_in_chunks
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from crossview._backend import concatenate, is_tensor, to_numpy
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview._validation import label_array
+from crossview.engines import concatenate, is_tensor, to_numpy
 from crossview.neighbours.distances import centre_and_scale
 from crossview.neighbours.engines import nearest_tensors
 from crossview.views import ViewInput, Views
@@ -208,7 +208,7 @@ SCORERS: dict[str, tuple[Callable[[], ScorerFactory], bool]] = {
 
 def count_classes(views: Views, y: ArrayLike) -> tuple[Indices, Indices]:
     """The classes as numbers, and how many samples of every class every view has seen, (n, classes)."""
-    if views._lazy:
+    if views._place == "Dask":
         raise ValueError(
             "only accuracy by Euclidean distance takes Dask arrays: pass arrays in memory, with dask.compute(*arrays); "
             "for cosine accuracy, divide the rows by their norms and use metric='euclidean'."

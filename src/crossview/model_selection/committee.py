@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 
-from crossview._backend import empty_rows, unit_rows
 from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import map_view, unwrap
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding
+from crossview.engines import empty_rows, unit_rows
 from crossview.model_selection import stored
 from crossview.views import ViewInput, Views
 

@@ -214,8 +214,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
             The fitted search.
         """
         checked = Views(views)
-        if checked._lazy:
-            check_lazy(self, None, "pass arrays in memory")
+        check_lazy(checked.arrays[0], self, instead="pass arrays in memory")
         check_labels(y, checked, self)
         labels, space = label_array(y), Space(self.estimator, self.param_grid)
         self._check_params()

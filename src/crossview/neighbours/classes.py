@@ -14,10 +14,10 @@ import numpy as np
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
-from crossview._backend import inner_products, is_tensor, like, squared_norms
 from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
 from crossview._validation import check_choice
+from crossview.engines import inner_products, is_tensor, like, squared_norms
 from crossview.neighbours import inverted_file
 from crossview.neighbours.arrays import chunks
 from crossview.neighbours.distances import pair_distances, propose, rank_pairs, rank_tables, table_distances

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from crossview._backend import concatenate, squared_norms, to_device, to_numpy
 from crossview._progress import report
 from crossview._types import Array, Indices, Rows
+from crossview.engines import concatenate, squared_norms, to_device, to_numpy
 from crossview.neighbours.arrays import GrowingArray, chunks
 from crossview.neighbours.distances import (
     SAFE_EXPONENT,

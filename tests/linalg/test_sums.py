@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import problems
 
-from crossview.embeddings._data import TrainingData, pair_weights
-from crossview.linalg.classes import grams, joint_scatters, pair_products, view_scatters
-from crossview.linalg.samples import Samples
+from crossview.samples import Samples, pair_weights, samples_of
 from crossview.views import Views, seen_by_several
 
 
@@ -34,9 +32,9 @@ def test_weights_count_pairs(problem):
 @given(problem=problems())
 def test_pairs_and_covariances_belong_together(problem):
     """One sum over pairs gives the means, the products between views and the covariances."""
-    data = TrainingData.from_views(Views(problem.incomplete), None, center=True)
+    data = samples_of(Views(problem.incomplete), None, pair_weights).centred()
     arrays = oracles.pair_centred(problem.arrays, problem.mask)
-    pairs, own = pair_products(data), grams(data)
+    pairs, own = data.pair_matrix(), data.grams()
     expected_pairs, expected_own = oracles.pair_products(arrays, problem.mask)
     for X, expected, weights in zip(data.arrays, arrays, data.weights.T, strict=True):
         close(X[weights > 0], expected[weights > 0])
@@ -57,16 +55,11 @@ def test_scatters_equal_the_weighted_sums(problem):
     weights = pair_weights(problem.mask)
     arrays = [np.where(problem.mask[:, [v]], X, 0.0) for v, X in enumerate(problem.arrays)]
     samples = Samples(arrays=arrays, weights=weights, classes=problem.y)
-    for found, expected in zip(
-        (*view_scatters(samples), *(([S]) for S in joint_scatters(samples))),
-        (
-            *oracles.view_scatters(arrays, weights, problem.y),
-            *([S] for S in oracles.joint_scatters(arrays, weights, problem.y)),
-        ),
-        strict=True,
-    ):
-        for A, B in zip(found, expected, strict=True):
-            close(A, B)
+    given = arrays, weights, problem.y
+    for name in ("view_scatters", "joint_scatters"):
+        for found, expected in zip(getattr(samples, name)(), getattr(oracles, name)(*given), strict=True):
+            for A, B in zip(found, expected, strict=True):
+                close(A, B)
 
 
 def test_the_weights_matter():
@@ -77,9 +70,8 @@ def test_the_weights_matter():
     plain, weighted = (
         Samples(arrays=arrays, weights=weights, classes=y) for weights in (mask.astype(float), pair_weights(mask))
     )
-    assert np.abs(grams(weighted)[0] - grams(plain)[0]).max() > 0.1
-    for function in (view_scatters, joint_scatters):
-        for a, b in zip(function(plain), function(weighted), strict=True):
+    for name in ("grams", "view_scatters", "joint_scatters"):
+        for a, b in zip(getattr(plain, name)(), getattr(weighted, name)(), strict=True):
             assert np.abs(np.array(a) - np.array(b)).max() > 0.1
 
 
@@ -87,7 +79,7 @@ def test_a_class_that_a_view_has_not_seen_adds_nothing():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 3)) + 5.0, np.repeat([0, 2], 10)
     gapped, closed = (
-        joint_scatters(Samples(arrays=[X], weights=np.ones((20, 1)), classes=classes)) for classes in (y, y // 2)
+        Samples(arrays=[X], weights=np.ones((20, 1)), classes=classes).joint_scatters() for classes in (y, y // 2)
     )
     for a, b in zip(gapped, closed, strict=True):
         assert a == pytest.approx(b, rel=1e-12)

@@ -8,18 +8,19 @@ from itertools import pairwise
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-import scipy.linalg
 from dask.base import compute
 from dask.delayed import Delayed, delayed
-from scipy.linalg.blas import dsyrk
 
-from crossview._backend.dask import Blocks, keep, row_blocks, sum_of
 from crossview._types import Array, Indices, Mask, Rows
+from crossview.engines import column_sums, fill_missing
+from crossview.engines.dask import Blocks, keep, sum_of
+from crossview.kernels import KernelMap, kernel_features
+from crossview.linalg.coupling import CoupledNorm
 from crossview.linalg.patches import Patches
-from crossview.linalg.samples import Samples
 from crossview.linalg.scatter import patch_scatter
-from crossview.linalg.span import full_rank, row_space
+from crossview.linalg.span import deviations, unit_images
 from crossview.neighbours.blocks import Nearest, Points, class_candidates
+from crossview.samples.memory import Samples, null_directions
 from crossview.views import Views
 
 
@@ -27,7 +28,7 @@ from crossview.views import Views
 class LazySamples(Samples):
     """Samples in blocks of rows. Everything that has one row per sample is in the blocks, which workers hold."""
 
-    blocks: Blocks
+    blocks: Blocks  # each of them `Samples`
     points: Blocks  # the same parts, with the steps to the points whose Euclidean distances define neighbours
     counts: Indices  # (blocks, 1 + n): number of samples of each block, of all views and of each view
     widths: Sequence[int]  # number of features of each view
@@ -36,22 +37,37 @@ class LazySamples(Samples):
     weights: Array = field(init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, views: Views, classes: Any = None, weigh: Callable[[Mask], Array] | None = None) -> LazySamples:
-        """The samples of views of Dask arrays, without those that no view has."""
-        parts = [] if classes is None else [classes]
-        blocks = row_blocks([*parts, *views.arrays]).map(_in_memory, views.names, classes is not None, weigh)
+    def of(cls, blocks: Blocks, views: Views) -> LazySamples:
+        """The samples of views, in blocks."""
         counts = np.array(blocks.compute(_counts))
         numbered = blocks.map_each(_numbered, _starts(counts[:, 0]))
-        n_codes = int(counts[:, -1].max())
-        return cls(blocks=numbered, points=numbered, counts=counts[:, :-1], widths=views.n_features, n_codes=n_codes)
+        n_codes, widths = int(counts[:, -1].max()), views.n_features
+        return cls(blocks=numbered, points=numbered, counts=counts[:, :-1], widths=widths, n_codes=n_codes, views=views)
 
-    def total(self, statistic: Callable[..., Any], *args: object) -> Any:
-        """Sum over all blocks of ``statistic(block, *args)``."""
+    def total(self, function: Callable[..., Any], fields: str, *args: object) -> Any:
+        """Sum over all blocks of ``function(*fields, *args)``, see `Samples.total`."""
+        return self._sum(Samples.total, function, fields, *args)
+
+    def _sum(self, statistic: Callable[..., Any], *args: object) -> Any:
+        """Sum of ``statistic(block, *args)`` over all blocks."""
         return self.blocks.total(_unless_empty, statistic, *args)
 
-    def of_blocks(self, function: Callable[..., Any], *args: object) -> list[Any]:
-        """``function(block, *args)`` of every block with samples, which must be small."""
-        return [value for value in self.blocks.compute(_unless_empty, function, *args) if value is not None]
+    def of_blocks(self, function: Callable[..., Any], fields: str, *args: object) -> list[Any]:
+        """As `total`, but the values of all blocks with samples, which must be small."""
+        values = self.blocks.compute(_unless_empty, Samples.total, function, fields, *args)
+        return [value for value in values if value is not None]
+
+    def with_features(self, maps: list[KernelMap], *, center: bool) -> LazySamples:
+        """The features of the samples by kernel maps. Workers compute them whenever they need them."""
+        blocks, widths = self.blocks.map(_features, maps), [len(one.factor) for one in maps]
+        features = replace(self, blocks=blocks, points=self.blocks.map(_kernel_points, maps), widths=widths)
+        if not center:
+            return replace(features.centred(False), maps=maps)
+        images, sizes = [unit_images(one.factor) for one in maps], self.n_seen
+        found = features.total(_sums_and_deviations, "arrays mask", images)
+        means = [*map(np.divide, found[: len(maps)], sizes)]
+        nulls = null_directions(images, found[len(maps) :], sizes)
+        return replace(features.shifted(means), means=means, maps=maps, nulls=nulls)
 
     def first_present(self, order: Indices, k: int) -> list[tuple[Array, Indices]]:
         """For each view, the first k samples that it has in an order of all samples, as arrays, and this order.
@@ -84,14 +100,16 @@ class LazySamples(Samples):
         blocks = Blocks(self.blocks.parts * len(views), self.blocks.steps).map_each(_present, values)
         return self._one_set(blocks, blocks, sizes, self.widths[views[0]])
 
-    def stacked(self) -> LazySamples:
-        """The present samples of all views as one set, with zeros for the features of other views."""
+    def stacked_scatter(self, n_within: int, n_between: int, between_weight: float, method: str) -> tuple[Array, float]:
+        """See `Samples.stacked_scatter`. One set has zeros for the features of other views."""
         sizes = self.counts[:, 1:].T.ravel()
         views = np.repeat(range(len(self.widths)), len(self.counts))
         pairs = [(self.points.applied_to(part), self.blocks.applied_to(part)) for part in self.blocks.parts]
         numbers = zip(pairs * len(self.widths), views, _starts(sizes), strict=True)
         parts = Blocks(delayed(_stacked)(*pair, int(v), start) for pair, v, start in numbers)
-        return self._one_set(parts.map(_array, 1), parts.map(_array, 0), sizes, sum(self.widths))
+        one = self._one_set(parts.map(_array, 1), parts.map(_array, 0), sizes, sum(self.widths))
+        found = one.with_patches(n_within, n_between, method)
+        return found.patch_scatter(n_within, n_between, between_weight=between_weight, intra=1.0), 1.0
 
     def _one_set(self, blocks: Blocks, points: Blocks, sizes: Indices, width: int) -> LazySamples:
         counts = np.column_stack([sizes, sizes])
@@ -105,20 +123,14 @@ class LazySamples(Samples):
         """The samples minus an offset for each view, where they are present."""
         return replace(self, blocks=self.blocks.map(Samples.shifted, offsets))
 
-    def row_spaces(self) -> list[Array | None]:
-        """For each view, a basis of the directions in which the samples vary; None if these are all directions."""
-        if all(map(full_rank, self.total(_unweighted_grams))):
-            return [None] * len(self.widths)
-        return [row_space(factor, len(self)) for factor in self.factors()]
-
     def in_coordinates(self, bases: Sequence[Array | None]) -> Self:
         """The samples in coordinates of bases, unless these are None."""
         widths = [D if B is None else B.shape[1] for D, B in zip(self.widths, bases, strict=True)]
         return replace(self, blocks=self.blocks.map(Samples.in_coordinates, bases), widths=widths)
 
-    def factors(self) -> list[Array]:
-        """For each view, a matrix with as many columns as features and the same Gram matrix as the samples."""
-        return [factor.R for factor in self.total(_row_factors)]
+    def through(self, norm: CoupledNorm) -> Self:
+        """The samples as they are: blocks would be mapped again in every pass."""
+        return self
 
     def with_patches(
         self, n_within: int, n_between: int, method: str = "exact", centres: Indices | None = None
@@ -141,16 +153,16 @@ class LazySamples(Samples):
 
     def edge_total(self, statistic: Callable[..., Any], *args: object) -> Any:
         """Sum over the edges within classes of ``statistic(X, ids, *args)``, see `Samples.edge_total`."""
-        return sum_of(self.total(_edges_of, *group, statistic, *args) for group in self._groups())
+        return sum_of(self._sum(_edges_of, *group, statistic, *args) for group in self._groups())
 
-    def _patch_scatter(self, ranks: tuple[Any, Any, float], paired: float, intra: float, inter: float) -> Array:
-        if not (intra or inter):
-            return np.asarray(self.total(_paired_scatter, paired))
-        parts = (
-            self.total(_group_scatter, *group, ranks, 0.0 if k else paired, intra, inter)
-            for k, group in enumerate(self._groups())
-        )
-        return np.asarray(sum_of(parts))
+    def _patch_scatter(self, ranks: tuple[Any, Any, float], weights: dict[str, float]) -> Array:
+        if not (weights["intra"] or weights["inter"]):
+            return np.asarray(self._sum(_paired_scatter, weights["paired"]))
+        scatter = None
+        for group in self._groups():
+            scatter = sum_of([scatter, self._sum(_group_scatter, *group, ranks, weights)])
+            weights = weights | {"paired": 0.0}  # the first pass has added up the pairs
+        return np.asarray(scatter)
 
     def _groups(self) -> Iterator[tuple[Delayed, Delayed]]:
         """Groups of centres, and their patches."""
@@ -176,7 +188,7 @@ class LazySamples(Samples):
         return self.n_codes
 
 
-def fetch(wanted: Iterable[tuple[LazySamples, Indices]]) -> list[NumberedSamples]:
+def fetch(wanted: Iterable[tuple[LazySamples, Indices]]) -> list[Samples]:
     """Some samples, by their sorted numbers, in the memory of the client."""
     tasks = []
     for samples, ids in wanted:
@@ -185,26 +197,9 @@ def fetch(wanted: Iterable[tuple[LazySamples, Indices]]) -> list[NumberedSamples
     return list(compute(*tasks))
 
 
-def _in_memory(rows: Sequence[Any], names: list[str], labelled: bool, weigh: Callable[[Mask], Array] | None) -> Samples:
-    """A block of samples, without those that no view has."""
-    classes: Indices | None = rows[0] if labelled else None
-    views = Views._of_block(rows[1:] if labelled else rows, names)
-    used = views.mask.any(axis=1)
-    if not used.all():
-        views, classes = views[used], None if classes is None else classes[used]
-    return Samples.of(views, classes, weigh)
-
-
 def _unless_empty(rows: Samples, statistic: Callable[..., Any], *args: object) -> Any:
-    """None for a block that lacks the samples of a view: BLAS refuses matrices without rows."""
+    """None for a block without samples: BLAS refuses matrices without rows."""
     return statistic(rows, *args) if len(rows) else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class NumberedSamples(Samples):
-    """A block of samples with their numbers among all samples."""
-
-    ids: Indices
 
 
 def _counts(rows: Samples) -> list[int]:
@@ -217,18 +212,17 @@ def _starts(sizes: Indices) -> Indices:
     return np.cumsum(sizes) - sizes
 
 
-def _numbered(rows: Samples, start: int) -> NumberedSamples:
-    ids = np.arange(start, start + len(rows))
-    return NumberedSamples(arrays=rows.arrays, weights=rows.weights, classes=rows.classes, ids=ids)
+def _numbered(rows: Samples, start: int) -> Samples:
+    return replace(rows, ids=np.arange(start, start + len(rows)))
 
 
-def _present(rows: Samples, value: tuple[int, int]) -> NumberedSamples:
+def _present(rows: Samples, value: tuple[int, int]) -> Samples:
     """The present samples of a view, numbered from a start."""
     v, start = value
     return _numbered(rows.single_view(v), start)
 
 
-def _stacked(points: Samples, rows: Samples, v: int, start: int) -> NumberedSamples:
+def _stacked(points: Samples, rows: Samples, v: int, start: int) -> Samples:
     """The present samples of view v: as points, and among the features of all views."""
     (X,), one = points.single_view(v).arrays, rows.single_view(v)
     columns = [one.arrays[0] if u == v else np.zeros((len(one), D)) for u, D in enumerate(rows.n_features)]
@@ -272,19 +266,25 @@ def _gather(parts: Sequence[Delayed], selection: _Selection) -> Delayed:
     return selected
 
 
-def _selected(block: NumberedSamples, rows: Indices) -> NumberedSamples:
+def _selected(block: Samples, rows: Indices) -> Samples:
     arrays, classes = [X[rows] for X in block.arrays], None if block.classes is None else block.classes[rows]
-    return NumberedSamples(arrays=arrays, weights=block.weights[rows], classes=classes, ids=block.ids[rows])
+    return Samples(arrays=arrays, weights=block.weights[rows], classes=classes, ids=numbers_of(block)[rows])
 
 
-def _concatenated(*parts: NumberedSamples) -> NumberedSamples:
+def _concatenated(*parts: Samples) -> Samples:
     arrays = [np.concatenate(rows) for rows in zip(*(part.arrays for part in parts), strict=True)]
-    weights, ids = (np.concatenate(rows) for rows in zip(*((part.weights, part.ids) for part in parts), strict=True))
+    weights, ids = np.concatenate([part.weights for part in parts]), np.concatenate([*map(numbers_of, parts)])
     classes = None if parts[0].classes is None else np.concatenate([part.labels for part in parts])
-    return NumberedSamples(arrays=arrays, weights=weights, classes=classes, ids=ids)
+    return Samples(arrays=arrays, weights=weights, classes=classes, ids=ids)
 
 
-def _nearest(block: NumberedSamples, centres: NumberedSamples, n_within: int, n_between: int) -> list[Nearest]:
+def numbers_of(block: Samples) -> Indices:
+    """Numbers of the samples of a block."""
+    assert block.ids is not None
+    return block.ids
+
+
+def _nearest(block: Samples, centres: Samples, n_within: int, n_between: int) -> list[Nearest]:
     """Candidates of a block for the patches of every view, within and between classes."""
     found = []
     for v in range(len(block.arrays)):
@@ -295,8 +295,8 @@ def _nearest(block: NumberedSamples, centres: NumberedSamples, n_within: int, n_
     return found
 
 
-def _points(rows: NumberedSamples, v: int) -> Points:
-    return Points(rows.arrays[v], rows.ids, rows.labels).at(rows.mask[:, v])
+def _points(rows: Samples, v: int) -> Points:
+    return Points(rows.arrays[v], numbers_of(rows), rows.labels).at(rows.mask[:, v])
 
 
 def _patches(nearest: Sequence[Nearest]) -> list[Patches]:
@@ -309,25 +309,24 @@ def _paired_scatter(rows: Samples, paired: float) -> Array:
 
 
 def _group_scatter(
-    block: NumberedSamples,
-    centres: NumberedSamples,
+    block: Samples,
+    centres: Samples,
     patches: Sequence[Patches],
     ranks: tuple[Any, Any, float],
-    paired: float,
-    intra: float,
-    inter: float,
+    weights: dict[str, float],
 ) -> Array:
     """Share of a block in the scatter of the patches of a group: the scatter is a sum over edges, by where they end."""
     c, rows = len(centres), _concatenated(centres, block)
     edges = [one.edges(*ranks) for one in patches]
     edges = [replace(one, ids=_inside(one.ids, block, c)) for one in edges]
+    intra, inter = weights["intra"], weights["inter"]
     S = patch_scatter(rows.arrays, rows.mask, edges, centres=np.arange(c), intra=intra, inter=inter)
-    return S + _paired_scatter(block, paired) if paired else S
+    return S + _paired_scatter(block, weights["paired"]) if weights["paired"] else S
 
 
 def _edges_of(
-    block: NumberedSamples,
-    centres: NumberedSamples,
+    block: Samples,
+    centres: Samples,
     patches: Sequence[Patches],
     statistic: Callable[..., Any],
     *args: object,
@@ -338,33 +337,28 @@ def _edges_of(
     return statistic(np.concatenate([centres.arrays[0], block.arrays[0]]), ids, *args)
 
 
-def _inside(ids: Indices, block: NumberedSamples, offset: int) -> Indices:
+def _inside(ids: Indices, block: Samples, offset: int) -> Indices:
     """Rows of samples of a block plus an offset, -1 for samples elsewhere."""
-    start, stop = block.ids[0], block.ids[-1] + 1
+    start, stop = numbers_of(block)[0], numbers_of(block)[-1] + 1
     return np.where((ids >= start) & (ids < stop), ids - start + offset, -1)
 
 
-def _unweighted_grams(rows: Samples) -> list[Array]:
-    return [dsyrk(1.0, X.T) for X in rows.arrays]
+def _features(rows: Samples, maps: Sequence[KernelMap]) -> Samples:
+    arrays = []
+    for one, present, seen in zip(maps, rows.single_views(), rows.mask.T, strict=True):
+        features = kernel_features(one.kernel, one.landmarks, one.factor, present.arrays[0])
+        arrays.append(fill_missing(features, seen))
+    return replace(rows, arrays=arrays)
 
 
-@dataclass(frozen=True)
-class _Factor:
-    """A matrix that stands for samples with the same Gram matrix; `+` is that of the samples of both."""
-
-    R: Array
-
-    def __add__(self, other: _Factor) -> _Factor:
-        return _Factor(_triangular(np.vstack([self.R, other.R])))
+def _kernel_points(rows: Samples, maps: Sequence[KernelMap]) -> Samples:
+    """Points whose distances rank like the kernel distance, the features if there are no others."""
+    points = [one.kernel.euclidean_points(X) for one, X in zip(maps, rows.arrays, strict=True)]
+    return _features(rows, maps) if any(X is None for X in points) else replace(rows, arrays=points)
 
 
-def _row_factors(rows: Samples) -> list[_Factor]:
-    return [_Factor(_triangular(X)) for X in rows.arrays]
-
-
-def _triangular(X: Array) -> Array:
-    """The triangular factor of a QR decomposition, or X if it is not taller than wide."""
-    if len(X) <= X.shape[1]:
-        return X
-    R: Array = scipy.linalg.qr(X, mode="r", check_finite=False)[0][: X.shape[1]]
-    return np.ascontiguousarray(R)
+def _sums_and_deviations(arrays: Sequence[Rows], mask: Mask, images: Sequence[Array]) -> list[Array]:
+    """Sums of the features of each view, and then `deviations` of each."""
+    present = zip(arrays, mask.T, images, strict=True)
+    found = [deviations(R[seen], u) if seen.any() else np.zeros((2, 1)) for R, seen, u in present]
+    return [*map(column_sums, arrays), *found]

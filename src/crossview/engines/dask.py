@@ -1,4 +1,4 @@
-"""Samples in blocks of rows that Dask computes, on whatever scheduler is active.
+"""The operations of `crossview.engines` on Dask arrays: in blocks of rows, on whatever scheduler is active.
 
 Nothing here brings rows to the client: it only ever receives sums over blocks.
 """
@@ -101,9 +101,12 @@ def _nothing(value: object) -> None:
     """Depend on a value."""
 
 
-def row_blocks(arrays: Sequence[Rows]) -> Blocks:
-    """Blocks of rows of arrays that are chunked alike, each a list of NumPy arrays."""
-    columns = [X.to_delayed().ravel() for X in arrays]
+def place(X: Rows) -> str:
+    return "Dask"
+
+
+def row_blocks(X: Rows, *others: Rows) -> Blocks:
+    columns = [Z.to_delayed().ravel() for Z in (X, *others)]
     # As arguments, unlike in a list, tasks are passed on as they are.
     return Blocks(delayed(_listed)(*parts) for parts in zip(*columns, strict=True))
 
@@ -112,12 +115,24 @@ def _listed(*arrays: Any) -> list[Any]:
     return list(arrays)
 
 
-def check_blocks(arrays: Sequence[Rows], check: Callable[..., Any], labels: Sequence[str]) -> list[Rows]:
-    """Arrays whose blocks are checked when they are computed, by ``check(block, label, first)``."""
-    return [
-        X.map_blocks(_check_block, check, label, dtype=np.float64, meta=np.empty((0, 0)))
-        for X, label in zip(arrays, labels, strict=True)
-    ]
+def map_rows(X: Rows, function: Callable[..., Any], *args: object, width: int | None = None) -> Rows:
+    if width is None:
+        return X.map_blocks(function, *args, dtype=np.intp)
+    chunks = X.chunks[0], (width,)
+    return X.map_blocks(function, *args, chunks=chunks, dtype=np.float64, meta=np.empty((0, 0)))
+
+
+def labels_like(mask: Rows, y: Any, read: Callable[[Any], Any]) -> Rows:
+    if not isinstance(y, da.Array):
+        labels = read(y)
+        return da.from_array(labels, chunks=(mask.chunks[0] if len(labels) == len(mask) else -1,))
+    if y.ndim != 1 or np.isnan(y.shape).any():
+        raise ValueError("y must be a 1-d Dask array with chunks of known size: call y.compute_chunk_sizes() first.")
+    return y.rechunk(mask.chunks[:1]) if len(y) == len(mask) else y
+
+
+def checked_rows(X: Rows, check: Callable[..., Any], label: str, trusted: bool = False) -> Rows:
+    return X if trusted else X.map_blocks(_check_block, check, label, dtype=np.float64, meta=np.empty((0, 0)))
 
 
 def _check_block(X: Any, check: Callable[..., Any], label: str, block_info: Any = None) -> Any:
@@ -125,16 +140,20 @@ def _check_block(X: Any, check: Callable[..., Any], label: str, block_info: Any 
     return check(X, label, first)
 
 
-def present(arrays: Sequence[Rows]) -> Rows:
-    """Which rows are present in which array: those of NaN are missing."""
-    # A row is NaN as a whole or not at all.
-    return da.concatenate([~da.isnan(X[:, :1]) for X in arrays], axis=1).rechunk({1: -1})
+def mask_of(X: Rows, *others: Rows) -> Rows:
+    return da.concatenate([~da.isnan(Z[:, :1]) for Z in (X, *others)], axis=1).rechunk({1: -1})
 
 
-def hide_blocks(arrays: Sequence[Rows], seen: Any) -> list[Rows]:
-    """Arrays with rows of NaN where `seen`, (m, n), is False."""
-    mask = da.asarray(seen).rechunk((arrays[0].chunks[0], -1))
-    return [da.where(mask[:, v : v + 1], X, np.nan) for v, X in enumerate(arrays)]
+def hide_rows(X: Rows, seen: Any, value: float = np.nan) -> Rows:
+    return da.where(da.asarray(seen).rechunk(X.chunks[:1])[:, None], X, value)
+
+
+def n_missing(mask: Rows) -> None:
+    return None
+
+
+def rows_in_use(mask: Rows) -> None:
+    return None
 
 
 def from_storage(matrices: Sequence[tuple[Any, bool]]) -> list[Any]:
