@@ -188,7 +188,7 @@ def views_with_gaps():
         *((model, wide_views) for model in (cv.MvHE(2, coupling=np.inf, whitening=0.5), cv.ViewPCA(None))),
         *((model, views_with_gaps) for model in BLOCKWISE),
     ],
-    ids=repr,
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )
 def test_blocks_smaller_than_their_views(model, problem):
     arrays, y = problem()
