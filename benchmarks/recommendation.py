@@ -117,7 +117,7 @@ def rows(
         y[train],
         grid,
         n_iter=DRAWS,
-        members=members,
+        n_members=members,
         random_state=seed,
         cv="classes" if new else "samples",
     )

@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
 def follow(data: Path, gallery: str, probes: str, method: str) -> None:
     """Compare, tune, evaluate, enrol, calibrate, match and export; then match without crossview."""
     train, test, model = data / "train", data / "test", data / "my.model"
-    quick = ["--methods", f"CCA,MvDA,{method}", "--draws", 4, "--workers", 1, "--no-static"]
+    quick = ["--methods", f"CCA,MvDA,{method}", "--n-iter", 4, "--jobs", 1, "--no-static"]
     crossview(
         "compare",
         "--train-data",
@@ -44,7 +44,7 @@ def follow(data: Path, gallery: str, probes: str, method: str) -> None:
         "-o",
         data / "comparison",
     )
-    crossview("tune", train, "--method", method, "--draws", 8, "--overwrite", "-o", model)
+    crossview("tune", train, "--method", method, "--n-iter", 8, "--overwrite", "-o", model)
     crossview("evaluate", model, test, "--bootstrap", 200, "-o", data / "evaluation")
     crossview("enroll", model, data / "gallery", "--view", gallery)
     crossview("calibrate", model, test, "--view", probes, "--false-match-rate", 0.05)

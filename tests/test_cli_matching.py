@@ -387,7 +387,7 @@ def test_commands_that_change_a_model_wait_for_each_other(command, enrolled, dat
         "enroll": (link, data, "--view", "sketch"),
         "calibrate": (link, data, "--view", "sketch", "--false-match-rate", 0.2),
         "fit": (data, "-o", link, "--method", "MvDA", "--overwrite"),
-        "tune": (data, "-o", link, "--draws", 1, "--folds", 2, "--method", "MvDA", "--overwrite"),
+        "tune": (data, "-o", link, "--n-iter", 1, "--n-folds", 2, "--method", "MvDA", "--overwrite"),
     }[command]
     before = enrolled.read_bytes()
     with ThreadPoolExecutor(1) as pool, locked(enrolled):

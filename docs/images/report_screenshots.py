@@ -30,9 +30,9 @@ def main() -> None:
         compare = [
             "--methods",
             "PCA,CCA,MvDA,MvHE",
-            "--draws",
+            "--n-iter",
             "6",
-            "--workers",
+            "--jobs",
             "1",
             "-o",
             "comparison",

@@ -121,4 +121,4 @@ if __name__ == "__main__":
     if what == "storm":
         storm(store, int(count), *map(int, rest))
     else:
-        run(cells(int(count)), load, store, workers=int(rest[0]), compute=compute)
+        run(cells(int(count)), load, store, n_jobs=int(rest[0]), compute=compute)

@@ -56,7 +56,7 @@ CHANGES = [
             {"pca": None},
             {"pca": (20, 40, None)},
             {"scaling": ("feature",)},
-            {"members": 8},
+            {"n_members": 8},
             {"n_iter": None},
             {"n_iter": 47},
             {"n_folds": 4},
@@ -186,7 +186,7 @@ def test_a_cell_comes_back_from_json_infinity_included():
 def test_results_with_infinite_values_are_stored(tmp_path, fixed):
     grid = {"n_components": [3]} | ({} if fixed else {"coupling": [np.inf]})
     parameters = {"coupling": np.inf} if fixed else {}
-    cell = small("MvHE", parameters=parameters, search=Search(pca=[8], n_folds=2, grid=grid, members=2))
+    cell = small("MvHE", parameters=parameters, search=Search(pca=[8], n_folds=2, grid=grid, n_members=2))
     (record,) = run([cell], fakes.load_turntable, tmp_path / "results.db")
     assert record.error is None
     assert record.result["best_params"]["mvhe__coupling"] == "inf"
@@ -219,7 +219,7 @@ def test_results_with_infinite_values_are_stored(tmp_path, fixed):
         ({"search": {"pca": 20}}, "pca must be a sequence of numbers"),
         ({"search": {"pca": [1.5]}}, "pca must be a whole number"),
         ({"search": {"scaling": ["pixel"]}}, "scaling must be one of 'feature', 'view'"),
-        ({"search": {"members": 0}}, "members must be a whole number"),
+        ({"search": {"n_members": 0}}, "members must be a whole number"),
         ({"search": {"grid": {"reg": 0.1}}}, "sequence of values to try"),
         ({"search": {"folds": 3}}, "a Search has no folds"),
     ],
@@ -343,7 +343,7 @@ def test_a_committee_is_scored_beside_the_best_setting(turntable):
     grid = {"n_landmarks": [6], "reg": [None], "random_state": [0, 1, 2, 3], "n_components": [2, 4]}  # weak models
     cell = small("KMvHE", search=Search(pca=[8, 16], n_folds=2, grid=grid))
     alone = run_cell(cell, turntable)
-    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
+    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, n_members=3)), turntable)
     committee = result.pop("committee")
     assert result["score"] == alone["score"]
     assert result["best_params"] == alone["best_params"]
@@ -357,7 +357,7 @@ def test_a_committee_is_scored_beside_the_best_setting(turntable):
     json.dumps(committee, allow_nan=False)
     # One that is no better is the best setting.
     cell = small("MvHE")
-    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
+    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, n_members=3)), turntable)
     committee = result.pop("committee")
     assert committee["members"] == [result["best_params"]]
     assert (committee["score"], committee["best_score"]) == (result["score"], result["best_score"])
@@ -392,7 +392,7 @@ def test_a_given_test_set_is_scored_sample_by_sample(turntable, unit, n_train):
     """The samples, four of each class, come class by class, or the first of all classes, then the second, …"""
     order = np.arange(48) if unit == "classes" else np.argsort(np.arange(48) % 4, kind="stable")
     data = dataclasses.replace(turntable, views=turntable.views[order], y=turntable.y[order])
-    search = Search(pca=[8], n_folds=2, n_iter=2, members=2)
+    search = Search(pca=[8], n_folds=2, n_iter=2, n_members=2)
     cell = small(split=Split("given", n_train, 1), search=search)
     result = json.loads(json.dumps(run_cell(cell, data)))
     assert (result["n_train"], result["n_test"]) == (n_train, 48 - n_train)

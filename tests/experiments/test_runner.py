@@ -37,8 +37,8 @@ def path(tmp_path):
     return tmp_path / "results.db"
 
 
-def start(path, n, workers, **options):
-    return subprocess.Popen([sys.executable, str(SCRIPT), "run", str(path), str(n), str(workers)], **options)
+def start(path, n, n_jobs, **options):
+    return subprocess.Popen([sys.executable, str(SCRIPT), "run", str(path), str(n), str(n_jobs)], **options)
 
 
 def until(condition, seconds=60.0):
@@ -115,8 +115,8 @@ def test_results_come_in_the_order_of_the_cells_and_are_computed_once(path, log)
     assert len(fakes.told(log, "load")) == 2  # once in each run
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_cells_are_announced_before_they_are_computed(path, log, workers):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_cells_are_announced_before_they_are_computed(path, log, n_jobs):
     cells, calls = fakes.cells(5), []
     run(cells[:1], fakes.load, path, compute=fakes.compute)
     run(
@@ -124,7 +124,7 @@ def test_cells_are_announced_before_they_are_computed(path, log, workers):
         lambda data, options: fakes.load(data, options),  # functions need not be of a module
         path,
         compute=fakes.compute,
-        workers=workers,
+        n_jobs=n_jobs,
         started=lambda done, total, cell: calls.append(("started", done, total, cell.seed)),
         progress=lambda done, total, cell, record: calls.append(("finished", done, total, cell.seed)),
     )
@@ -134,7 +134,7 @@ def test_cells_are_announced_before_they_are_computed(path, log, workers):
         steps = [step for step, _, _, number in calls if number == seed]
         assert steps == ["started", "finished"]
     running = np.cumsum([1 if step == "started" else -1 for step, *_ in calls])
-    assert running.max() <= workers
+    assert running.max() <= n_jobs
 
 
 def test_slow_methods_start_first(path, log):
@@ -222,10 +222,10 @@ def test_workers_load_data_once_and_their_death_costs_no_cell_but_one_that_alway
         Cell(data="fake", method="MvHE", seed=k, options={"case": k % 2}, parameters=orders.get(k, {}))
         for k in range(12)
     ]
-    records = run(cells, fakes.load, path, compute=fakes.compute, workers=2)
+    records = run(cells, fakes.load, path, compute=fakes.compute, n_jobs=2)
     assert [k for k, record in enumerate(records) if record.status == "failed"] == [2, 5]
     assert records[2].error["type"] == "KilledWorker"
-    assert "try fewer workers" in records[2].error["message"]
+    assert "try fewer jobs" in records[2].error["message"]
     assert records[5].error["type"] == "ZeroDivisionError"
     assert records[7].result == {"score": 1.0, "samples": 4}
     counts = fakes.computed(log)
@@ -239,7 +239,7 @@ def test_workers_load_data_once_and_their_death_costs_no_cell_but_one_that_alway
 
 
 def test_data_that_differ_in_a_worker_fail(path, log):
-    records = run(fakes.cells(2), fakes.load_differently, path, compute=fakes.compute, workers=2)
+    records = run(fakes.cells(2), fakes.load_differently, path, compute=fakes.compute, n_jobs=2)
     assert [record.status for record in records] == ["failed", "failed"]
     assert "fake was loaded twice, with different content" in records[0].error["message"]
     assert fakes.computed(log) == {}
@@ -263,23 +263,23 @@ def test_a_worker_that_has_loaded_other_content_before_loads_again_and_another_r
 
 def test_what_cannot_be_computed_is_told_of(path, monkeypatch):
     lock = threading.Lock()
-    with pytest.raises(ValueError, match="or use one worker"):
-        run(fakes.cells(2), fakes.load_turntable, path, workers=2, compute=lambda cell, data: lock)
+    with pytest.raises(ValueError, match="or use one process"):
+        run(fakes.cells(2), fakes.load_turntable, path, n_jobs=2, compute=lambda cell, data: lock)
     with pytest.raises(ValueError, match="must be a whole number, 1 or more"):
-        run(fakes.cells(2), fakes.load_turntable, path, workers=0)
+        run(fakes.cells(2), fakes.load_turntable, path, n_jobs=0)
     with pytest.raises(ValueError, match="scheduler must be an address such as tcp://"):
         run(fakes.cells(2), fakes.load_turntable, path, scheduler="here")
     (record,) = run(fakes.cells(1), fakes.load_turntable, path, compute=lambda cell, data: {"views": data.views})
     assert record.status == "failed"
     assert "not JSON serializable" in record.error["message"]
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"crossview\[dask\]', or use one worker"):
-        run(fakes.cells(2), fakes.load_turntable, path.with_name("new.db"), workers=2)
+    with pytest.raises(ImportError, match=r"crossview\[dask\]', or use one process"):
+        run(fakes.cells(2), fakes.load_turntable, path.with_name("new.db"), n_jobs=2)
 
 
 def test_a_script_without_a_guard_is_told_to_have_one(path, log):
     code = "import fakes\nfrom crossview.experiments import run\n"
-    code += f"run(fakes.cells(2), fakes.load, {str(path)!r}, workers=2, compute=fakes.compute)\n"
+    code += f"run(fakes.cells(2), fakes.load, {str(path)!r}, n_jobs=2, compute=fakes.compute)\n"
     script = path.with_name("script.py")
     script.write_text(code)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), *sys.path])}
@@ -294,7 +294,7 @@ def test_real_cells_give_the_same_with_one_worker_and_two(tmp_path):
         for method in ("MvDA", "MvHE", "KMvHE")
         for repeat, share in ((0, 0.0), (1, 0.2))
     ]
-    one, two = (run(cells, fakes.load_turntable, tmp_path / f"{n}.db", workers=n) for n in (1, 2))
+    one, two = (run(cells, fakes.load_turntable, tmp_path / f"{n}.db", n_jobs=n) for n in (1, 2))
     for record in one + two:
         assert record.status == "done", record.error
         assert record.result["seconds"]["search"] > 0
@@ -433,7 +433,7 @@ def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
                 assert asyncio.run(identity(f"{kind}://127.0.0.1:{port}", security)) is None
         assert {status_of(f"http://127.0.0.1:{port}/{page}") for port in ports for page in pages} <= {None, 404}
 
-    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, workers=2, progress=progress)
+    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, n_jobs=2, progress=progress)
     assert [record.status for record in records] == ["done", "done"]
     assert len(ports) >= 3  # of the scheduler and the workers
 

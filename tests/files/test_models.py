@@ -213,9 +213,9 @@ def test_searches(tmp_path):
         cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
         cv.EmbeddingSearchCV(cv.MvHE(2), {"coupling": np.array([0.0, np.inf])}, n_folds=2),
         cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2),
-        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2, members=3),
+        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2, n_members=3),
         clone(SEARCH),
-        clone(SEARCH).set_params(members=2),
+        clone(SEARCH).set_params(n_members=2),
     ):
         search.fit(SAME_SIZES, Y)
         again = assert_kept(search, tmp_path, SAME_SIZES)

@@ -61,7 +61,7 @@ def test_members_of_kernel_matrices():
     assert not get_tags(cv.Committee(MEMBERS)).input_tags.pairwise
     matcher = cv.CrossViewClassifier(committee).fit(kernels, Y)
     np.testing.assert_allclose(matcher.predict_proba(kernels).sum(axis=1), 1.0)
-    search = cv.EmbeddingSearchCV(cv.KMvHE(4, kernel="precomputed"), {"beta": [0.1, 1.0]}, members=2, cv=2)
+    search = cv.EmbeddingSearchCV(cv.KMvHE(4, kernel="precomputed"), {"beta": [0.1, 1.0]}, n_members=2, cv=2)
     assert get_tags(search).input_tags.pairwise
     assert not get_tags(cv.EmbeddingSearchCV(cv.KMvHE(), {})).input_tags.pairwise
     matcher = cv.CrossViewClassifier(search).fit(kernels, Y)

@@ -94,22 +94,23 @@ def tune(
     data: opt.Data,
     output: opt.Output,
     method: opt.Method = "KMvHE",
-    draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
-    folds: Annotated[
+    n_iter: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
+    n_folds: Annotated[
         int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
     ] = 3,
     folds_of: Annotated[
         opt.Unit,
         typer.Option(
+            "--cv",
             help="What folds are made of: classes, to match classes that are not in DATA, or samples, to match further "
             "samples of the same classes. By default classes if there are at least four per fold.",
         ),
     ] = opt.Unit.auto,
-    members: Annotated[
+    n_members: Annotated[
         int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
     scoring: opt.Scoring = opt.ScoringName.accuracy,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    n_jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
@@ -130,12 +131,12 @@ def tune(
             method,
             loaded.views,
             loaded.y,
-            n_iter=draws or None,
-            n_folds=folds,
+            n_iter=n_iter or None,
+            n_folds=n_folds,
             cv=folds_of.value,
-            members=members,
+            n_members=n_members,
             scoring=scoring.value,
-            n_jobs=workers,
+            n_jobs=n_jobs,
             random_state=seed,
             progress=True,
             resume=scores,
@@ -145,7 +146,7 @@ def tune(
         err.print(kept, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     except ValueError as error:
-        raise ValueError(re.sub(r"cv='(\w+)'", r"--folds-of \1", str(error))) from error
+        raise ValueError(re.sub(r"cv='(\w+)'", r"--cv \1", str(error))) from error
     with locked(output):
         cv.save(search, output)
     delete_store(scores)

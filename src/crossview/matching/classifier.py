@@ -85,14 +85,14 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         the embedding, with the parameters that a search chose. None saves that time; call `calibrate` instead.
     random_state : int
         Seed of these folds.
-    neighbours : {"auto", "exact", "approximate"}
+    algorithm : {"auto", "exact", "approximate"}
         How `kneighbors`, `rank`, `predict`, `score` and the threshold of `calibrate` search the gallery. "approximate"
         uses an inverted file (``pip install 'crossview[approximate]'``) that `enroll` builds and extends. It may miss
         some of the nearest samples; distances are exact. "auto" does so from 200,000 enrolled samples on if the
         library is installed and `device` is None. Probabilities always take all samples into account.
     device : str, optional
         The device of PyTorch, such as "cuda", on which exact searches run. Probes that are tensors are searched for on
-        their own device, unless `neighbours` is "approximate".
+        their own device, unless `algorithm` is "approximate".
     progress : bool
         Whether to show the progress of long searches and of indexing on stderr.
 
@@ -161,7 +161,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         unknown_label: Any = None,
         calibration_folds: int | None = 3,
         random_state: int = 0,
-        neighbours: str = "auto",
+        algorithm: str = "auto",
         device: str | None = None,
         progress: bool = False,
     ) -> None:
@@ -173,7 +173,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self.unknown_label = unknown_label
         self.calibration_folds = calibration_folds
         self.random_state = random_state
-        self.neighbours = neighbours
+        self.algorithm = algorithm
         self.device = device
         self.progress = progress
 
@@ -469,12 +469,12 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             check_choice(self.metric, "metric", ("euclidean", "cosine"))
         if self.calibration_folds is not None:
             check_count(self.calibration_folds, "calibration_folds", least=2)
-        check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
+        check_choice(self.algorithm, "algorithm", ("auto", "exact", "approximate"))
         check_device(self.device)
-        if self.neighbours == "approximate" and self.device is not None:
-            raise ValueError("neighbours='approximate' searches on the CPU: set device=None, or neighbours='exact'.")
+        if self.algorithm == "approximate" and self.device is not None:
+            raise ValueError("algorithm='approximate' searches on the CPU: set device=None, or algorithm='exact'.")
         check_flag(self.progress, "progress")
-        if enrolling and self.neighbours == "approximate":
+        if enrolling and self.algorithm == "approximate":
             load_faiss()  # if it is missing, nothing is learned or enrolled
 
     def _adopt_fitted_embedding(self) -> None:
@@ -492,7 +492,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def _search_options(self) -> SearchOptions:
         self._check_params()
-        return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
+        return SearchOptions(chosen_metric(self), self.algorithm, self.device, self.progress)
 
     def _latent(self, X: OneViewInput, view: int | str | None, *, missing: bool = False) -> Rows:
         self._adopt_fitted_embedding()

@@ -241,7 +241,7 @@ class ApproximateSearch:
         if self.recall < _LOW_RECALL:
             warnings.warn(
                 f"approximate search finds only {self.recall:.0%} of the nearest samples of the gallery: use "
-                "neighbours='exact'.",
+                "algorithm='exact'.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -122,7 +122,7 @@ def recommend(panel: Panel, results: Results, tune: str = "") -> Recommendation 
         return None
     row = recommended_row(validation)
     place = next(place for place in panel.places if place.row == row)
-    members = f" --members {place.cell.search.members}" if place.part else ""
+    members = f" --n-members {place.cell.search.n_members}" if place.part else ""
     command = f"{tune} --method {place.cell.method}{members} -o my.model" if tune else ""
     return Recommendation(row, float(np.mean(validation[row])), command)
 
