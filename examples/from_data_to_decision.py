@@ -47,7 +47,7 @@ def follow(data: Path, gallery: str, probes: str, method: str) -> None:
     crossview("tune", train, "--method", method, "--n-iter", 8, "--overwrite", "-o", model)
     crossview("evaluate", model, test, "--bootstrap", 200, "-o", data / "evaluation")
     crossview("enroll", model, data / "gallery", "--view", gallery)
-    crossview("calibrate", model, test, "--view", probes, "--false-match-rate", 0.05)
+    crossview("calibrate", model, test, "--view", probes, "--max-fpir", 0.05)
     matches = crossview("match", model, data / "probes", "--view", probes, "-k", 1)["matches"]
     crossview(
         "export",

@@ -139,7 +139,7 @@ def test_tune_saves_the_search_and_says_what_it_found(data, tmp_path):
     assert "None" not in re.sub(r"\w+=None", "", told)  # parameters may be None
     assert "gallery" not in told
     run("enroll", path, data, "--view", "photo")
-    run("calibrate", path, data, "--view", "sketch", "--false-match-rate", 0.2)
+    run("calibrate", path, data, "--view", "sketch", "--max-fpir", 0.2)
     told, threshold = run("inspect", path).stdout, cv.load(path).threshold_
     assert re.search(rf"threshold +{re.escape(f'{threshold:.6g}')} *\n", told)
     assert re.search(r"threshold for view +sketch", told)
@@ -591,7 +591,7 @@ def test_columns_are_found_by_their_names(tables, tmp_path):
     for data in (ordered, shuffled):
         run("embed", model, data, "-o", tmp_path / "z.csv")
         run("enroll", model, data, "--view", "lab", "--replace", "-o", tmp_path / "e")
-        run("calibrate", tmp_path / "e", data, "--view", "field", "--false-match-rate", 0.2)
+        run("calibrate", tmp_path / "e", data, "--view", "field", "--max-fpir", 0.2)
         found = run("match", tmp_path / "e", data, "--view", "field").stdout
         written.append([(tmp_path / "z.csv").read_text(), (tmp_path / "e").read_bytes(), found])
         measured = run("evaluate", model, data, "-o", tmp_path / "r", "--overwrite", "--json", "--no-static").stdout

@@ -44,7 +44,7 @@ def matcher(tmp_path):
     views, known = cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}), Y < 12
     fitted = cv.CrossViewClassifier(cv.MvDA(n_components=4, reg=0.1)).fit(views, Y)
     fitted.enroll(NOISY[0][known], Y[known], "photo", replace=True)
-    cv.save(fitted.calibrate(ARRAYS[1], Y, "sketch", false_match_rate=0.2), tmp_path / "m.model")
+    cv.save(fitted.calibrate(ARRAYS[1], Y, "sketch", max_fpir=0.2), tmp_path / "m.model")
     return tmp_path / "m.model"
 
 

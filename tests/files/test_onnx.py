@@ -195,7 +195,7 @@ def test_metadata_suffice_to_decide(tmp_path):
     matcher = cv.CrossViewClassifier(cv.MvDA(2), metric="cosine", n_neighbors=3, unknown_label="nobody")
     matcher.fit(views, Y)
     assert "threshold" not in metadata(matcher)
-    facts = metadata(matcher.calibrate(views, Y, false_match_rate=0.3))
+    facts = metadata(matcher.calibrate(views, Y, max_fpir=0.3))
     assert (facts["distance"], facts["n_neighbors"], facts["unknown_label"]) == ("cosine", "3", "nobody")
     assert float(facts["threshold"]) == matcher.threshold_
     assert float(facts["temperature"]) == matcher.temperature_

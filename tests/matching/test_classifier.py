@@ -82,7 +82,7 @@ def test_gallery_grows_and_is_replaced(enrolled):
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
 def test_threshold_is_literal(enrolled, rate):
-    enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", false_match_rate=rate)
+    enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", max_fpir=rate)
     latent = enrolled.embedding_.transform_view(RIGHT[TEST], 1)
     D = np.linalg.norm(enrolled.gallery_ - latent[:, None], axis=2)
     nearest = np.where(enrolled.gallery_labels_ == Y[TEST][:, None], np.inf, D).min(axis=1)
@@ -102,9 +102,9 @@ def test_a_threshold_keeps_the_rate_on_average(rate, n):
 
 def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled):
     for rate, n, message in (
-        (0.03, 99, "a false match rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain"),
+        (0.03, 99, "identification rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain"),
         (0.01, 98, "needs 300 probes or more, got 98: the threshold is 0, so every probe is unkno"),
-        (0.0, 50, "a false match rate of 0 % needs infinitely many, got 50: the threshold is 0, so"),
+        (0.0, 50, "identification rate of 0 % needs infinitely many, got 50: the threshold is 0, so"),
     ):
         with pytest.warns(UserWarning, match=message):
             enrolled.calibrate(RIGHT[TEST][:n], Y[TEST][:n], "right", rate)
@@ -147,7 +147,7 @@ def test_strangers_are_accepted_about_as_often_as_wanted(enrolled):
     for stranger in range(10):
         known = Y[TRAIN] != stranger
         enrolled.enroll(LEFT[TRAIN][known], Y[TRAIN][known], "left", replace=True)
-        enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", false_match_rate=0.2)
+        enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", max_fpir=0.2)
         accepted.append(np.mean(enrolled.predict(RIGHT[900:][Y[900:] == stranger], "right") != -1))
     assert 0.1 < np.mean(accepted) < 0.3
 
@@ -181,7 +181,7 @@ def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
         enrolled.set_params(unknown_label=unknown_label).enroll(LEFT[TRAIN], y[TRAIN], replace=True)
         right = (enrolled.predict(RIGHT[TEST]) == y[TEST]).tolist()
         expected = np.where(np.array(right), y[TEST].astype(object), None).tolist()
-        found = enrolled.calibrate(RIGHT[TEST], y[TEST], false_match_rate=0.1).predict(RIGHT[TEST])
+        found = enrolled.calibrate(RIGHT[TEST], y[TEST], max_fpir=0.1).predict(RIGHT[TEST])
         assert found.dtype.kind in "iO"
         unknown = -1 if unknown_label is None else unknown_label
         rejected = [label == unknown for label in found.tolist()]
@@ -203,9 +203,9 @@ def test_the_unknown_label_is_no_class(enrolled):
     assert set(enrolled.predict(RIGHT[TEST])) == {-1, 1}
     message = "unknown_label=-1 is also a class: choose another label, or rename the class"
     with pytest.raises(ValueError, match=message):
-        enrolled.calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+        enrolled.calibrate(RIGHT[TEST], signs[TEST], max_fpir=0.1)
     assert enrolled.threshold_ is None
-    enrolled.set_params(unknown_label=0).calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+    enrolled.set_params(unknown_label=0).calibrate(RIGHT[TEST], signs[TEST], max_fpir=0.1)
     assert set(enrolled.predict(RIGHT[TEST])) == {-1, 0, 1}
     for method, *more in ((enrolled.predict,), (enrolled.score, signs[TEST])):
         enrolled.set_params(unknown_label=1)
@@ -259,7 +259,7 @@ def test_clone_has_no_gallery(enrolled):
         ("'top'", lambda m: m.predict(RIGHT[:3], "top")),
         ("n_neighbors=501 is more than the 500 samples in the", lambda m: m.kneighbors(RIGHT[:3], "right", 501)),
         ("k=11 is more than the 10 classes", lambda m: m.rank(RIGHT[:3], "right", 11)),
-        ("false_match_rate must be a share", lambda m: m.calibrate(RIGHT[:3], Y[:3], "right", 1.0)),
+        ("max_fpir must be a share", lambda m: m.calibrate(RIGHT[:3], Y[:3], "right", 1.0)),
         ("view 'right' is not among the views given: 'left'", lambda m: m.predict({"left": LEFT[:3]})),
         ("got 1 views, but the model was fitted on 2: left, right", lambda m: m.predict([RIGHT[:3]])),
         ("the images are 4 × 8 pixels", lambda m: m.predict(cv.Views(DATA.views[:3], image_shape=(4, 8)))),
@@ -331,7 +331,7 @@ def test_score_leaves_out_what_cannot_be_recognised(enrolled):
     assert enrolled.score(DATA.views[TEST], Y[TEST]) == right[Y[TEST] < 7].mean()
     with pytest.raises(ValueError, match="no probe has its class in the gallery: check the labels"):
         enrolled.score(DATA.views[TEST], Y[TEST] + 20)
-    enrolled.calibrate(DATA.views[900:], Y[900:], false_match_rate=0.2)
+    enrolled.calibrate(DATA.views[900:], Y[900:], max_fpir=0.2)
     found = enrolled.predict(DATA.views[TEST])
     assert enrolled.score(DATA.views[TEST], Y[TEST]) == np.where(Y[TEST] < 7, found == Y[TEST], found == -1).mean()
 
@@ -341,8 +341,8 @@ def test_samples_without_a_label_are_never_wrong(enrolled):
     enrolled.enroll(LEFT[TRAIN], words[TRAIN], replace=True)
     some = np.where(np.arange(400) % 2, words[TEST], "")
     assert enrolled.score(DATA.views[TEST], some) == enrolled.score(RIGHT[TEST][1::2], words[TEST][1::2])
-    threshold = enrolled.calibrate(DATA.views[TEST], some, false_match_rate=0.1).threshold_
-    expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2], false_match_rate=0.1).threshold_
+    threshold = enrolled.calibrate(DATA.views[TEST], some, max_fpir=0.1).threshold_
+    expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2], max_fpir=0.1).threshold_
     assert threshold == pytest.approx(expected, rel=1e-9)  # products of other sizes round in another way
     with pytest.raises(ValueError, match="no probe has a label and is present in this view"):
         enrolled.score(DATA.views[TEST], np.full(400, ""))

@@ -233,7 +233,7 @@ def matcher(model, views):
     known = Y < 16
     fitted = cv.CrossViewClassifier(model).fit(views, Y)
     fitted.enroll(views["front"][known], Y[known], "front", replace=True)
-    return fitted.calibrate(views["back"][::2], Y[::2], "back", false_match_rate=0.2)
+    return fitted.calibrate(views["back"][::2], Y[::2], "back", max_fpir=0.2)
 
 
 def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):

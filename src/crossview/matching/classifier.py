@@ -382,9 +382,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"k={k} is more than the {gallery.n_classes} classes in the gallery.")
         return gallery.nearest_classes(probes, k, self._search_options())
 
-    def calibrate(
-        self, X: OneViewInput, y: ArrayLike, view: int | str | None = None, false_match_rate: float = 0.01
-    ) -> Self:
+    def calibrate(self, X: OneViewInput, y: ArrayLike, view: int | str | None = None, max_fpir: float = 0.01) -> Self:
         """Set the threshold beyond which a probe is unknown, and the temperature of the probabilities.
 
         Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is the
@@ -399,7 +397,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             the empty text for a label, are left out.
         y : array-like of shape (t,)
             The classes of the probes, enrolled or not.
-        false_match_rate : float
+        max_fpir : float
             Share of probes from classes outside the gallery that may still be matched. A warning says if it is too
             low for the number of probes; below 1 / (number + 1), every probe is unknown.
 
@@ -408,8 +406,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self : CrossViewClassifier
             The calibrated matcher. The threshold is for the view of the probes and for the distance in use.
         """
-        if not 0.0 <= false_match_rate < 1.0:
-            raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
+        if not 0.0 <= max_fpir < 1.0:
+            raise ValueError(f"max_fpir must be a share from 0 to below 1, got {max_fpir!r}.")
         with self._lock:
             gallery, metric = self._enrolled(), chosen_metric(self)
             probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
@@ -418,7 +416,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("the gallery has only one class: enrol others before calibrating.")
             nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
             others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
-            threshold = largest_threshold(others, false_match_rate), metric, self._view_name(view)
+            threshold = largest_threshold(others, max_fpir), metric, self._view_name(view)
             enrolled = np.flatnonzero(gallery.enrolled(labels))
             chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
             if len(chosen):
@@ -427,10 +425,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 codes = np.searchsorted(gallery.classes, labels[chosen])
                 self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
             self._gallery = gallery.calibrated(*threshold)
-        if not supported(len(labels), [false_match_rate]).all():
-            rate = false_match_rate
+        if not supported(len(labels), [max_fpir]).all():
+            rate = max_fpir
             least = f"{ceil(LEAST_ERRORS / rate - 1e-9)} probes or more" if rate else "infinitely many"
-            needs = f"a false match rate of {100 * rate:.6g} % needs {least}"
+            needs = f"a false positive identification rate of {100 * rate:.6g} % needs {least}"
             effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
             fix = "choose a higher rate, or calibrate with more samples"
             warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)
