@@ -30,7 +30,7 @@ LEFT, RIGHT, Y = DATA.views["left"], DATA.views["right"], DATA.y
 
 @pytest.fixture(scope="module")
 def fitted():
-    return cv.CrossViewClassifier(cv.KMvHE(n_components=10)).fit(DATA.views[TRAIN], Y[TRAIN])
+    return cv.CrossViewClassifier(cv.KMvHE(n_components=10), calibration_folds=3).fit(DATA.views[TRAIN], Y[TRAIN])
 
 
 @pytest.fixture
@@ -391,7 +391,7 @@ def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):
         with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
             model.predict_proba(RIGHT[TEST])
         assert model.calibrate(RIGHT[TEST], Y[TEST]).predict_proba(RIGHT[TEST]).shape == (400, 10)
-    frozen = cv.CrossViewClassifier(FrozenEstimator(search)).fit(DATA.views[TEST], Y[TEST])
+    frozen = cv.CrossViewClassifier(FrozenEstimator(search), calibration_folds=3).fit(DATA.views[TEST], Y[TEST])
     np.testing.assert_array_equal(frozen.gallery_, search.transform_view(LEFT[TEST], "left"))
     assert frozen.temperature_ > 0.0
     grid = GridSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=2).fit(DATA.views[TRAIN], Y[TRAIN])
@@ -403,7 +403,8 @@ def test_fit_repeats_no_search_to_estimate_the_temperature(monkeypatch):
     searches, fit = [], cv.EmbeddingSearchCV.fit
     monkeypatch.setattr(cv.EmbeddingSearchCV, "fit", lambda self, *given: searches.append(self) or fit(self, *given))
     search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1, 1.0]}, n_folds=2)
-    assert cv.CrossViewClassifier(search).fit(DATA.views[TRAIN], Y[TRAIN]).temperature_ > 0.0
+    model = cv.CrossViewClassifier(search, calibration_folds=3)
+    assert model.fit(DATA.views[TRAIN], Y[TRAIN]).temperature_ > 0.0
     assert len(searches) == 1
 
 
@@ -431,7 +432,8 @@ def expected_calibration_error(probabilities, y, n_bins=10):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_probabilities_are_calibrated(metric):
     train, test, y_train, y_test = train_test_split(DATA.views, Y, random_state=0)
-    model = cv.CrossViewClassifier(cv.KMvHE(15, n_landmarks=300, reg=None), metric=metric).fit(train, y_train)
+    embedding = cv.KMvHE(15, n_landmarks=300, reg=None)
+    model = cv.CrossViewClassifier(embedding, metric=metric, calibration_folds=3).fit(train, y_train)
     probabilities = model.predict_proba(test)
     assert expected_calibration_error(probabilities, y_test) < 0.06
     certain = np.clip(np.eye(10)[model.predict(test)], 1e-3, None)
@@ -444,10 +446,10 @@ def test_probabilities_are_calibrated(metric):
 
 def test_probabilities_do_not_depend_on_the_scale_of_the_common_space():
     views, y = DATA.views[TRAIN], Y[TRAIN]
-    expected = cv.CrossViewClassifier(cv.PCA(8)).fit(views, y).predict_proba(DATA.views[TEST])
+    expected = cv.CrossViewClassifier(cv.PCA(8), calibration_folds=3).fit(views, y).predict_proba(DATA.views[TEST])
     for scale in (1e-120, 1e3, 1e130):
         scaled = cv.Views([scale * X for X in views.arrays], names=views.names)
-        model = cv.CrossViewClassifier(cv.PCA(8)).fit(scaled, y)
+        model = cv.CrossViewClassifier(cv.PCA(8), calibration_folds=3).fit(scaled, y)
         np.testing.assert_allclose(model.predict_proba(scale * RIGHT[TEST]), expected, atol=1e-4)
 
 
@@ -471,7 +473,7 @@ def test_temperature_holds_out_probes_and_their_counterparts():
     """A model that knows its training samples by heart would be certain; on others it must not be."""
     rng = np.random.default_rng(0)
     arrays, y = [rng.normal(size=(40, 60)) for _ in range(2)], np.arange(40) % 4  # nothing to learn
-    model = cv.CrossViewClassifier(cv.MvDA(3, reg=1e-6)).fit(arrays, y)
+    model = cv.CrossViewClassifier(cv.MvDA(3, reg=1e-6), calibration_folds=3).fit(arrays, y)
     assert model.score(arrays, y) == 1.0
     assert model.predict_proba([rng.normal(size=(200, 60))] * 2).max(axis=1).mean() < 0.4
 
@@ -485,20 +487,25 @@ def test_classes_with_one_sample_and_missing_views_have_probabilities():
         (DATA.views[:5], np.array([0, 0, 1, 1, 2])),
         (cv.Views(DATA.views[:90], mask=np.column_stack([np.arange(90) % 4 > 0, np.arange(90) % 3 > 0])), Y[:90]),
     ):
-        model = cv.CrossViewClassifier(cv.CCA(3, reg=0.1)).fit(views, labels)
+        model = cv.CrossViewClassifier(cv.CCA(3, reg=0.1), calibration_folds=3).fit(views, labels)
         np.testing.assert_allclose(model.predict_proba(RIGHT[:7]).sum(axis=1), 1.0)
 
 
 def test_precomputed_kernels_have_probabilities():
     kernels = [X[:200] @ X[:200].T for X in DATA.views.arrays]
-    model = cv.CrossViewClassifier(cv.KCCA(5, kernel="precomputed", reg=0.1)).fit(kernels, Y[:200])
-    plain = cv.CrossViewClassifier(cv.KCCA(5, kernel="linear", reg=0.1)).fit(DATA.views[:200], Y[:200])
+    model = cv.CrossViewClassifier(cv.KCCA(5, kernel="precomputed", reg=0.1), calibration_folds=3)
+    plain = cv.CrossViewClassifier(cv.KCCA(5, kernel="linear", reg=0.1), calibration_folds=3)
+    model.fit(kernels, Y[:200])
+    plain.fit(DATA.views[:200], Y[:200])
     assert model.temperature_ == pytest.approx(plain.temperature_, rel=0.05)
 
 
-def test_calibration_without_folds(enrolled):
+def test_fit_is_one_fit_by_default(monkeypatch):
     views, y = DATA.views[TRAIN], Y[TRAIN]
-    model = cv.CrossViewClassifier(cv.MvDA(9), calibration_folds=None).fit(views, y)
+    fits, fit = [], cv.MvDA.fit
+    monkeypatch.setattr(cv.MvDA, "fit", lambda self, *given: fits.append(self) or fit(self, *given))
+    model = cv.CrossViewClassifier(cv.MvDA(9)).fit(views, y)
+    assert len(fits) == 1
     assert model.temperature_ is None
     with pytest.raises(ValueError, match="call calibrate with samples that were not used for training, or fit with"):
         model.predict_proba(views)

@@ -444,7 +444,7 @@ def test_a_matcher_works_with_tensors_alone(tmp_path):
     torch = pytest.importorskip("torch")
     views = [X[:600], X[:600] + 0.1 * RNG.normal(size=(600, 6))]
     tensors = [torch.tensor(Z) for Z in views]
-    models = [cv.CrossViewClassifier(cv.MvDA(4)).fit(given, Y[:600]) for given in (views, tensors)]
+    models = [cv.CrossViewClassifier(cv.MvDA(4), calibration_folds=3).fit(given, Y[:600]) for given in (views, tensors)]
     np.testing.assert_allclose(models[1].gallery_, models[0].gallery_, atol=1e-9)
     assert models[1].temperature_ == pytest.approx(models[0].temperature_, rel=1e-6)
     np.testing.assert_array_equal(models[1].predict(tensors), models[0].predict(views))

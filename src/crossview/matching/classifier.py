@@ -82,7 +82,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         -1, or "unknown" if the classes are strings.
     calibration_folds : int, optional
         Number of folds in which `fit` estimates the temperature of `predict_proba`, each of which fits another copy of
-        the embedding, with the parameters that a search chose. None saves that time; call `calibrate` instead.
+        the embedding, with the parameters that a search chose. By default, `fit` fits once, and `predict_proba` raises
+        an error until `calibrate` has estimated the temperature.
     random_state : int
         Seed of these folds.
     algorithm : {"auto", "exact", "approximate"}
@@ -122,7 +123,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     >>> model = cv.CrossViewClassifier(cv.KMvHE(n_components=10), gallery_view="left", probe_view="right")
     >>> bool(model.fit(train, y_train).score(test, y_test) > 0.85)
     True
-    >>> model.predict_proba(test).shape
+    >>> model.set_params(calibration_folds=3).fit(train, y_train).predict_proba(test).shape
     (450, 10)
 
     A gallery of its own, of samples that come in later:
@@ -159,7 +160,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         n_neighbors: int = 1,
         metric: str | None = None,
         unknown_label: Any = None,
-        calibration_folds: int | None = 3,
+        calibration_folds: int | None = None,
         random_state: int = 0,
         algorithm: str = "auto",
         device: str | None = None,
@@ -340,7 +341,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
 
         They are the softmax of the negative distances to the nearest sample of each class, over ``temperature_``. For
-        the cosine distance, samples are scaled to unit length and their Euclidean distances are taken.
+        the cosine distance, samples are scaled to unit length and their Euclidean distances are taken. Without a
+        temperature, an error is raised: call `calibrate`, or set `calibration_folds` before `fit`.
 
         Parameters
         ----------
