@@ -79,7 +79,7 @@ styles = {
 }
 
 
-def standing(method):
+def group(method):
     """Whether a method is the best, tied with it, or neither."""
     return (
         "best"
@@ -92,7 +92,7 @@ def standing(method):
 
 fig, ax = plt.subplots(layout="constrained")
 for name, (colour, hatch) in styles.items():
-    shown = [k for k, line in enumerate(rows) if standing(line["row"]) == name]
+    shown = [k for k, line in enumerate(rows) if group(line["row"]) == name]
     means, errors = ([float(rows[k][key]) for k in shown] for key in ("mean", "se"))
     bars = ax.barh(
         shown,

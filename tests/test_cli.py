@@ -261,8 +261,8 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
 
 
 def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 40)
-    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 5)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_OF_LARGE_CLASSES", 40)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS_SIZE", 5)
     path = tmp_path / "t.model"
     options = ("--method", "kcca", "--n-iter", 2, "--n-folds", 3)
     assert " n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")

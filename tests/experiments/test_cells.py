@@ -135,8 +135,8 @@ def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     small = key(cell, "f", WIDE)
     assert key(cell, "f", WIDE, (2000, 5)) == key(cell, "f", WIDE, (4000, 51)) == small
     assert key(cell, "f", WIDE, (2001, 5)) != small
-    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 20)
-    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 4)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_OF_LARGE_CLASSES", 20)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS_SIZE", 4)
     found = _task(cell, turntable, "f")
     assert found.key == key(cell, "f", WIDE, (32, 8)) != small
     assert run_cell(cell, turntable)["best_params"]["kmvhe__n_landmarks"] == 20

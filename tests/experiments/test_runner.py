@@ -112,7 +112,7 @@ def test_results_come_in_the_order_of_the_cells_and_are_computed_once(path, log)
     assert fakes.computed(log) == dict.fromkeys(range(4), 1)
     assert [call[:3] for call in calls] == [(4, 4, cells[3])]
     assert again[2] == records[0]
-    assert len(fakes.told(log, "load")) == 2  # once in each run
+    assert len(fakes.noted(log, "load")) == 2  # once in each run
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -231,8 +231,8 @@ def test_workers_load_data_once_and_their_death_costs_no_cell_but_one_that_alway
     counts = fakes.computed(log)
     assert (counts[2], counts[7]) == (4, 2)
     assert all(counts[k] == 1 for k in (5, *range(3)) if k != 2)
-    loads = [pid for pid, _ in fakes.told(log, "load")]
-    workers = {pid for pid, _ in fakes.told(log, "compute")}
+    loads = [pid for pid, _ in fakes.noted(log, "load")]
+    workers = {pid for pid, _ in fakes.noted(log, "compute")}
     assert loads.count(os.getpid()) == 2
     assert os.getpid() not in workers
     assert all(1 <= loads.count(pid) <= 2 for pid in workers)
@@ -252,9 +252,9 @@ def test_a_worker_that_has_loaded_other_content_before_loads_again_and_another_r
     task = _task(cell, *_data(cell, fakes.load, {}))
     assert found != task.data
     assert _attempt(task, fakes.load, fakes.compute, loaded).status == "done"
-    assert len(fakes.told(log, "load")) == 2
+    assert len(fakes.noted(log, "load")) == 2
     assert _attempt(task, fakes.load, fakes.compute, loaded).status == "done"
-    assert len(fakes.told(log, "load")) == 2
+    assert len(fakes.noted(log, "load")) == 2
     monkeypatch.setattr(cv.MvHE, "_revision", 99)
     record = _attempt(task, fakes.load, fakes.compute, {})
     assert "a worker runs another crossview" in record.error["message"]
@@ -317,8 +317,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, log):
 
         def progress(done, total, cell, record):
             if done == 1:
-                until(lambda: len({pid for pid, _ in fakes.told(log, "compute")}) == 2)
-                busy = fakes.told(log, "compute")[-1][0]
+                until(lambda: len({pid for pid, _ in fakes.noted(log, "compute")}) == 2)
+                busy = fakes.noted(log, "compute")[-1][0]
                 end(next(worker for worker in workers if os.getpgid(busy) == worker.pid))
 
         there = run(
@@ -381,17 +381,17 @@ def test_an_interrupt_or_an_error_of_progress_leaves_what_was_done(path, log):
 def test_an_interrupt_from_the_keyboard_ends_all_workers(path, log, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.2")
     program = start(path, 50, 2, start_new_session=True, stderr=subprocess.PIPE)
-    until(lambda: len({pid for pid, _ in fakes.told(log, "compute")}) == 2)
-    workers = {pid for pid, _ in fakes.told(log, "compute")}
+    until(lambda: len({pid for pid, _ in fakes.noted(log, "compute")}) == 2)
+    workers = {pid for pid, _ in fakes.noted(log, "compute")}
     for pid in workers:
         os.kill(pid, signal.SIGINT)  # which is for the parent to decide about
-    begun = len(fakes.told(log, "compute"))
-    until(lambda: len(fakes.told(log, "compute")) >= begun + 4)
-    assert {pid for pid, _ in fakes.told(log, "compute")} == workers
+    begun = len(fakes.noted(log, "compute"))
+    until(lambda: len(fakes.noted(log, "compute")) >= begun + 4)
+    assert {pid for pid, _ in fakes.noted(log, "compute")} == workers
     os.killpg(program.pid, signal.SIGINT)
     _, errors = program.communicate()
     assert errors.decode().strip().endswith("KeyboardInterrupt")
-    assert all(gone(pid) for pid, _ in fakes.told(log, "compute"))
+    assert all(gone(pid) for pid, _ in fakes.noted(log, "compute"))
     rows = fakes.table(path)
     assert 2 <= len(rows) < 50
     assert {row["status"] for row in rows} == {"done"}
@@ -442,7 +442,7 @@ def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
 def test_a_second_run_on_a_store_is_refused_until_the_first_ends_or_is_killed(path, log, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.05")
     program = start(path, 1000, 1)
-    until(lambda: len(fakes.told(log, "compute")) >= 2)
+    until(lambda: len(fakes.noted(log, "compute")) >= 2)
     with pytest.raises(StoreError, match=r"is in use by another run: wait until it ends, or choose another folder\."):
         run(fakes.cells(2), fakes.load, path, compute=fakes.compute)
     with _store.Store(path) as reader:
@@ -457,12 +457,12 @@ def test_a_second_run_on_a_store_is_refused_until_the_first_ends_or_is_killed(pa
 def test_workers_whose_client_is_killed_end(path, log, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.3")
     program = start(path, 12, 2, stderr=subprocess.DEVNULL)
-    until(lambda: len(fakes.told(log, "compute")) >= 4)
+    until(lambda: len(fakes.noted(log, "compute")) >= 4)
     program.kill()
     program.wait()
     stored = {row["cell"]["seed"] for row in fakes.table(path)}
     assert len(stored) >= 2
-    until(lambda: all(gone(pid) for pid, _ in fakes.told(log, "compute")), 20)
+    until(lambda: all(gone(pid) for pid, _ in fakes.noted(log, "compute")), 20)
     records = run(fakes.cells(12), fakes.load, path, compute=fakes.compute)
     assert [record.status for record in records] == ["done"] * 12
     assert all(fakes.computed(log)[k] == 1 for k in stored)
@@ -475,7 +475,7 @@ def test_a_run_that_is_killed_twenty_times_ends_as_one_that_is_not(tmp_path, log
     monkeypatch.setenv("FAKE_SLEEP", "0.02")
     n, path = 300, tmp_path / "killed.db"
     subprocess.run([sys.executable, str(SCRIPT), "storm", str(path), str(n), "20", "0"], check=True)
-    kills = [number for _, number in fakes.told(log, "killed")]
+    kills = [number for _, number in fakes.noted(log, "killed")]
     assert kills == [1] * 20  # none had ended by itself
     before = len(fakes.table(path))
     assert 0 < before < n

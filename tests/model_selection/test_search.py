@@ -664,7 +664,7 @@ class TestResume:
                 one.append("a", np.ones(1))
         assert not (tmp_path / "scores").exists()
 
-    def test_parameters_must_be_comparable(self, tmp_path):
+    def test_parameters_must_be_known_to_be_the_same(self, tmp_path):
         for model in (cv.KMvHE(kernel=lambda x, z: x @ z), cv.KMvHE(random_state=np.random.RandomState(0))):
             with pytest.raises(ValueError, match=r"resume cannot tell whether .* is the same as in the last run"):
                 cv.EmbeddingSearchCV(model, {"beta": [0.1]}, resume=tmp_path / "s").fit(VIEWS, Y)
@@ -739,8 +739,8 @@ class TestLandmarks:
         assert search_space("KMvHE", [8, 8], (4000, 2), own={"reg": [0.1]})["kmvhe__reg"] == [0.1]
 
     def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
-        monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 30)
-        monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 5)
+        monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_OF_LARGE_CLASSES", 30)
+        monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS_SIZE", 5)
         grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
         for given, expected in ((None, 30), (grid, 30), ([grid], 30), (grid | {"kmvhe__n_landmarks": [20]}, 20)):
             search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)

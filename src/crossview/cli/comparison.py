@@ -18,7 +18,7 @@ from crossview.cli import options as opt
 from crossview.cli import reports
 from crossview.cli.app import app, err, warn
 from crossview.cli.computing import compute_cells, print_outcome, reasons
-from crossview.cli.data import DataOptions, check_comparable
+from crossview.cli.data import DataOptions, check_views_and_classes
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Search, Split, fingerprint
 from crossview.experiments.loading import TEST_DATA, Loader, concatenated
@@ -175,7 +175,7 @@ def compare(
 
 def _open(how: DataOptions, name: str) -> Dataset:
     data = how.open(name)
-    check_comparable(data, name)
+    check_views_and_classes(data, name)
     return data
 
 

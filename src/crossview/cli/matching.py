@@ -83,7 +83,7 @@ def calibrate(
         _check_gallery(matcher)
         loaded = DataOptions().open_view(matcher, data, view)
         known = loaded.y.astype(str) != ""
-        X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
+        X, y = loaded.views[known], labels_like_gallery(loaded.y[known], matcher)
         if not len(y):
             raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
         matcher.calibrate(X, y, view, max_fpir).set_params(probe_view=view)
@@ -228,7 +228,7 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
     loaded = how.open_view(matcher, data, view)
     held = not replace and hasattr(matcher, "gallery_")
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    y = comparable_labels(loaded.y, matcher) if held else loaded.y
+    y = labels_like_gallery(loaded.y, matcher) if held else loaded.y
     earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
     matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
     if earlier is not None and (n_equal := _count_equal(matcher.gallery_[-len(y) :], earlier)):
@@ -244,7 +244,7 @@ def _count_equal(new: Array, held: Array) -> int:
     return int(np.isin(rows, known).sum())
 
 
-def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
+def labels_like_gallery(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
     """Labels of the kind of the gallery's: class folders that are all called by numbers have numbers for labels."""
     if matcher.classes_.dtype.kind == "U":
         return y.astype(str)

@@ -20,7 +20,7 @@ from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
 from crossview.cli import options as opt
 from crossview.cli.app import app, err, out, print_facts, print_json
-from crossview.cli.data import DataOptions, check_comparable, check_several_views, describe_data, load_fitted
+from crossview.cli.data import DataOptions, check_several_views, check_views_and_classes, describe_data, load_fitted
 from crossview.cli.files import locked, write_rows
 from crossview.cli.matching import describe_gallery
 from crossview.cli.reports import confirm_replacing
@@ -124,7 +124,7 @@ def tune(
     _check_replaceable(output, data, overwrite, as_json)
     loaded = DataOptions(size, pair_by).open(data)
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
-    check_comparable(loaded, data)
+    check_views_and_classes(loaded, data)
     scores = output.with_name(f"{output.name}.progress")
     try:
         search = cv.tune(

@@ -99,7 +99,7 @@ def _are_tied(one: Scores, other: Scores) -> bool:
 def leaders(panel: Panel, results: Results, score: str = "score") -> dict[str, float]:
     """The best rows by a score and those tied with them, with their means, best first.
 
-    With too few splits to tell ties, rows are tied within two standard errors of a share of the test samples.
+    With too few splits to know ties, rows are tied within two standard errors of a share of the test samples.
     """
     best, tied, over = rank(panel, results, score)
     means = {row: float(one.values.mean()) for row, one in known_scores(panel, results, score).items()}
