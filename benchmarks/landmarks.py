@@ -30,9 +30,9 @@ def data_sets(folder: Path | None, largest: int) -> dict[str, Callable[[], cv.da
     found = {
         "digits": cv.datasets.load_digits,
         "descriptors": cv.datasets.load_descriptors,
-        "turntable": lambda: cv.datasets.make_turntable(n_classes, size=16),
-        "captions": lambda: cv.datasets.make_captions(n_classes, SAMPLES_PER_CLASS),
-        "captions-15": lambda: cv.datasets.make_captions(15, (largest + N_TEST) // 15),
+        "turntable": lambda: cv.datasets.make_turntable(n_classes, size=16, random_state=0),
+        "captions": lambda: cv.datasets.make_captions(n_classes, SAMPLES_PER_CLASS, random_state=0),
+        "captions-15": lambda: cv.datasets.make_captions(15, (largest + N_TEST) // 15, random_state=0),
     }
     return found if folder is None else found | {"mfeat": lambda: cv.datasets.load_arrays(folder / "mfeat/mfeat.npz")}
 

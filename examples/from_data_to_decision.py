@@ -81,7 +81,7 @@ def crossview(*arguments: object) -> dict:
 
 def write_images(folder: Path) -> None:
     """Write images of objects on a turntable, different objects for every purpose."""
-    data = cv.datasets.make_turntable(55, size=24)
+    data = cv.datasets.make_turntable(55, size=24, random_state=0)
     for view in ("V1", "V2"):
         for number, (pixels, label) in enumerate(zip(data.views[view], data.y, strict=True)):
             part = (

@@ -18,7 +18,7 @@ import numpy as np
 import crossview as cv
 
 angles = {"front": (0, 5, 10, 15), "side": (25, 30, 35, 40)}
-data = cv.datasets.make_turntable(300, angles, size=16)
+data = cv.datasets.make_turntable(300, angles, size=16, random_state=0)
 purpose = np.repeat(["train", "enrolled", "calibration", "stranger"], [100, 60, 70, 70])[
     data.y - 1
 ]

@@ -70,7 +70,7 @@ def test_fit_embeds_as_python_does(model, data, tmp_path):
     with np.load(tmp_path / "z.npz") as found:
         np.testing.assert_allclose(found["sketch"], expected["sketch"])
     # Data sets with a name have their own size.
-    turntable = cv.datasets.make_turntable()
+    turntable = cv.datasets.make_turntable(random_state=0)
     cv.save(cv.PCA(2).fit(turntable.views), tmp_path / "m")
     facts = json.loads(run("embed", tmp_path / "m", "turntable", "-o", tmp_path / "z.npz", "--json").stdout)
     assert facts["samples"] == len(turntable.y)

@@ -246,7 +246,7 @@ def test_wrong_input(model, tmp_path, arrays, options, message):
 
 
 def test_images_have_the_size_that_the_model_has_seen(tmp_path):
-    data = cv.datasets.make_turntable(n_objects=6)
+    data = cv.datasets.make_turntable(n_objects=6, random_state=0)
     cv.save(cv.PCA(n_components=3).fit(data.views), tmp_path / "t.model")
     printed = run("evaluate", "t.model", "turntable", *FEW)  # rendered at its own size
     assert "240 test samples of 60 classes, matched in 6 directions" in printed.stdout

@@ -297,7 +297,7 @@ def test_seeds():
 
 
 def test_hidden_layers_unroll_manifolds():
-    data = cv.datasets.make_manifolds(n_samples=200)
+    data = cv.datasets.make_manifolds(n_samples=200, random_state=0)
     linear, curved = (
         cv.Contrastive(16, hidden, temperature=0.5, learning_rate=0.02, max_epochs=80, validation=None)
         .fit(data.views[:100], data.y[:100])

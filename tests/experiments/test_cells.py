@@ -150,7 +150,7 @@ import json, sys
 import crossview as cv
 from crossview.experiments import Cell, fingerprint, key
 cell = Cell.from_dict(json.loads(sys.argv[1]))
-print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), [64, 64]))
+print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12, random_state=0)), [64, 64]))
 """
     command = [sys.executable, "-c", code, json.dumps(CELL.to_dict())]
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -334,7 +334,7 @@ def test_samples_can_be_split_and_views_may_miss_samples():
 @pytest.mark.parametrize(("kind", "n_train"), [("classes", 20), ("samples", 2)])
 def test_folds_match_the_split(kind, n_train):
     """With many classes and few samples of each, too: the split decides, not the number of classes."""
-    data = cv.datasets.make_turntable(24, size=8)
+    data = cv.datasets.make_turntable(24, size=8, random_state=0)
     cell = small(split=Split(kind, n_train), search=Search(pca=[8], n_folds=2, n_iter=2))
     assert run_cell(cell, data)["folds_of"] == kind
 

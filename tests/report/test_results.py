@@ -207,7 +207,7 @@ def test_heat_maps_are_means_over_repeats():
 
 @pytest.fixture(scope="module")
 def compared():
-    data = cv.datasets.make_turntable(12, size=12)
+    data = cv.datasets.make_turntable(12, size=12, random_state=0)
     search = Search(pca=(8,), n_iter=2, n_members=2)
     panel = comparison("turntable", {}, ["PCA", "MvDA"], Split("classes", 8, 2, 0), search, ["MvDA"])
     return data, panel, recorded(panel, lambda p: run_cell(p.cell, data))
@@ -299,7 +299,7 @@ def test_matches_leave_out_a_counterpart_unless_its_class_has_no_other_sample(co
 
 
 def test_matches_need_images(compared):
-    data = cv.datasets.make_manifolds()
+    data = cv.datasets.make_manifolds(random_state=0)
     with pytest.raises(ValueError, match="there are no images to show"):
         matches("matches", "Matches", {}, data)
 
@@ -506,7 +506,7 @@ def test_a_given_test_set_says_which_classes_are_new(new, said):
 def test_classes_of_a_common_space_are_from_all_over_the_test_samples():
     np.testing.assert_array_equal(spread_out(np.arange(100), 5), [0, 25, 50, 74, 99])
     np.testing.assert_array_equal(spread_out(np.arange(3), 8), [0, 1, 2])
-    data = cv.datasets.make_turntable(30, size=8)
+    data = cv.datasets.make_turntable(30, size=8, random_state=0)
     labels = list(dict.fromkeys(data.y[drawn_samples(data.y)].astype(str)))
     names = [str(label) for label in np.unique(data.y)]
     assert len(labels) == 8
