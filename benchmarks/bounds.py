@@ -1,6 +1,6 @@
 """Upper bounds on COIL-100: the accuracy of a method with parameters chosen on the test objects.
 
-Usage: python benchmarks/bounds.py DATA --method KMvHE --case 1 [--draws 200], where DATA contains coil-100/.
+Usage: python benchmarks/bounds.py DATA --method KMvHE --case 1 [--n-iter 200], where DATA contains coil-100/.
 
 The bounds help to interpret results and are not results themselves. If a bound is below a published figure, the
 published method was different, had other data, or had its parameters chosen on test objects.
@@ -23,13 +23,13 @@ from crossview.paper.protocols import Effort
 REPEATS = 10
 
 
-def bounds(method: str, data: cv.datasets.Dataset, draws: int | None) -> dict[str, dict[str, float]]:
+def bounds(method: str, data: cv.datasets.Dataset, n_iter: int | None) -> dict[str, dict[str, float]]:
     """Mean accuracy of the best setting, of the best setting per split, and of the median setting, by distance."""
     splits = list(cv.ClassSplit(REPEATS, 70, random_state=0).split(data.views, data.y))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         space = search_space(method, data.views.n_features, pca=Effort().pca)
-        search = cv.tune(method, data.views, data.y, space, n_iter=draws, cv=splits, refit=False)
+        search = cv.tune(method, data.views, data.y, space, n_iter=n_iter, cv=splits, refit=False)
     scores = 100 * np.array([search.cv_results_[f"split{k}_test_score"] for k in range(REPEATS)])
     distances = search.cv_results_["metric"]
     found = {}
@@ -48,10 +48,10 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--method", default="KMvHE", choices=list(cv.METHODS))
     parser.add_argument("--case", type=int, default=1, choices=(1, 2, 3, 4))
-    parser.add_argument("--draws", type=int, default=0, help="number of combinations to try; 0 tries all")
+    parser.add_argument("--n-iter", type=int, default=0, help="number of combinations to try; 0 tries all")
     options = parser.parse_args()
     data = cv.datasets.load_coil100(options.data / "coil-100", options.case)
-    print(json.dumps(bounds(options.method, data, options.draws or None), indent=1))
+    print(json.dumps(bounds(options.method, data, options.n_iter or None), indent=1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compare a search with the best single setting, for every method on a data set with views of different kinds.
 
-Usage: python benchmarks/brute_force.py [METHOD ...] [--dataset descriptors] [--draws 24] [--settings 300]
+Usage: python benchmarks/brute_force.py [METHOD ...] [--dataset descriptors] [--n-iter 24] [--settings 300]
 
 On one split, compare the parameters that a search chooses on training samples with the best of many settings chosen on
 the test samples, an upper bound. The gap is the cost of choosing without test data.
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("methods", nargs="*", default=list(cv.METHODS))
     parser.add_argument("--dataset", default="descriptors")
     parser.add_argument("--train", type=int, default=20, help="training samples per class")
-    parser.add_argument("--draws", type=int, default=24)
+    parser.add_argument("--n-iter", type=int, default=24)
     parser.add_argument("--test", type=int, default=60, help="test samples per class")
     parser.add_argument("--settings", type=int, default=300, help="number of settings to try on the test samples")
     options = parser.parse_args()
@@ -40,9 +40,9 @@ def main() -> None:
         try:
             with threadpool_limits(1):
                 start = time.perf_counter()
-                found = cv.tune(method, views[train], y[train], n_iter=options.draws, cv="samples")
+                found = cv.tune(method, views[train], y[train], n_iter=options.n_iter, cv="samples")
                 seconds = time.perf_counter() - start
-                committee = cv.tune(method, views[train], y[train], n_iter=options.draws, cv="samples", members=8)
+                committee = cv.tune(method, views[train], y[train], n_iter=options.n_iter, cv="samples", n_members=8)
                 both = np.concatenate([train, test])
                 rows = (np.arange(len(train)), np.arange(len(train), len(both)))
                 best = cv.tune(

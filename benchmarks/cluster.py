@@ -53,7 +53,7 @@ def measure(method: str, n_workers: int, m: int, rows: int, D: int, n_patches: i
     blocks = [block for X in views for block in X.to_delayed().ravel()]
     model = cv.METHODS[method]()
     if method == "MvHE":
-        model.set_params(n_patches=n_patches, neighbours="exact")
+        model.set_params(n_patches=n_patches, algorithm="exact")
     n_products = n_patches if method == "MvHE" else 0
     options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": "localhost:0"}
     options["security"] = True  # other users of this machine cannot connect

@@ -1,6 +1,6 @@
 """Choose default parameters: the mean loss of every setting over many data sets.
 
-Usage: python benchmarks/defaults.py [METHOD ...] [--data DATA] [--draws 300] > benchmarks/defaults.md
+Usage: python benchmarks/defaults.py [METHOD ...] [--data DATA] [--n-iter 300] > benchmarks/defaults.md
 
 Every setting is fitted to the training part of some splits of every data set and scored on the test part. Its loss on a
 data set is the difference from the best setting there. The tables show the settings with the smallest mean loss, the
@@ -80,7 +80,7 @@ def _some(y: np.ndarray, rows: np.ndarray, most: int, random: np.random.Generato
     return np.concatenate([random.permutation(rows[y[rows] == c])[:each] for c in classes])
 
 
-def scores(method: str, data: cv.datasets.Dataset, draws: int) -> dict[str, float]:
+def scores(method: str, data: cv.datasets.Dataset, n_iter: int) -> dict[str, float]:
     """Accuracy by setting."""
     name = cv.METHODS[method].__name__.lower()
     space = {f"{name}__{key}": values for key, values in SEARCH_SPACES[method].items()}
@@ -88,9 +88,9 @@ def scores(method: str, data: cv.datasets.Dataset, draws: int) -> dict[str, floa
     fixed = [{**one, f"{name}__n_components": space[f"{name}__n_components"]} for one in fixed]
     found: dict[str, float] = {}
     y = np.asarray(data.y)
-    for grid, n_iter in ((space, draws), *((one, None) for one in fixed)):
+    for grid, n_tried in ((space, n_iter), *((one, None) for one in fixed)):
         search = cv.EmbeddingSearchCV(
-            standard_pipeline(method), grid, n_iter=n_iter, metrics=["euclidean"], cv=splits(y), refit=False
+            standard_pipeline(method), grid, n_iter=n_tried, metrics=["euclidean"], cv=splits(y), refit=False
         )
         results = search.fit(data.views, y).cv_results_
         for params, score in zip(results["params"], results["mean_test_score"], strict=True):
@@ -102,11 +102,11 @@ def label(params: dict[str, object]) -> str:
     return ", ".join(f"{key}={value:g}" for key, value in sorted(params.items()))
 
 
-def report(method: str, sets: dict[str, cv.datasets.Dataset], draws: int) -> None:
+def report(method: str, sets: dict[str, cv.datasets.Dataset], n_iter: int) -> None:
     table = {}
     for name, data in sets.items():
         try:
-            table[name] = scores(method, data, draws)
+            table[name] = scores(method, data, n_iter)
         except cv.exceptions.NotApplicableError:
             continue
     shared = sorted(set.intersection(*(set(found) for found in table.values())))
@@ -136,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("methods", nargs="*", default=[name for name in cv.METHODS if name not in ("PCA", "PLS")])
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--n-iter", type=int, default=300)
     options = parser.parse_args()
     with threadpool_limits(1):
         sets = data_sets(options.data)
@@ -145,7 +145,7 @@ def main() -> None:
         )
         print("\n".join(__doc__.split("\n\n", 2)[2].split("\n")).join(["\n", ""]), flush=True)
         for method in options.methods:
-            report(method, sets, options.draws)
+            report(method, sets, options.n_iter)
 
 
 if __name__ == "__main__":

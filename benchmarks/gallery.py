@@ -103,7 +103,7 @@ def processor_time(search: Callable[[], object], repeats: int = 5) -> float:
 def measure(size: int, block: int, n_probes: int, folder: Path) -> dict[str, float]:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1000, D))
-    model = cv.CrossViewClassifier(cv.PCA(D).fit([X, X]), neighbours="approximate")
+    model = cv.CrossViewClassifier(cv.PCA(D).fit([X, X]), algorithm="approximate")
     seconds = 0.0
     for start in range(0, size, block):
         samples, y = draw(min(block, size - start), start, rng)
@@ -118,7 +118,7 @@ def measure(size: int, block: int, n_probes: int, folder: Path) -> dict[str, flo
     begin = time.perf_counter()
     cv.save(model, folder / "model")
     found["save"] = time.perf_counter() - begin
-    nearest = model.set_params(neighbours="exact").kneighbors(probes, 1, 10)[1]
+    nearest = model.set_params(algorithm="exact").kneighbors(probes, 1, 10)[1]
     found["recall"] = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(neighbours, nearest, strict=True)])
     found["exact"] = latency(model, probes[: max(3, n_probes // 10)])
     del model, samples

@@ -59,7 +59,7 @@ def datasets(folder: Path) -> Iterator[tuple[str, cv.datasets.Dataset, cv.ClassS
     """Name, data, splits and PCA dimension."""
     objects, people = cv.ClassSplit(100, 70, random_state=0), cv.ClassSplit(100, 45, random_state=0)
     yield "digits (2 views)", cv.datasets.load_digits(), cv.SampleSplit(100, 30, random_state=0), 25
-    yield "turntable (3)", cv.datasets.make_turntable(), cv.ClassSplit(100, 40, random_state=0), 60
+    yield "turntable (3)", cv.datasets.make_turntable(random_state=0), cv.ClassSplit(100, 40, random_state=0), 60
     yield "COIL-100, case 1 (2)", cv.datasets.load_coil100(folder / "coil-100", 1), objects, 60
     yield "COIL-100, case 2 (3)", cv.datasets.load_coil100(folder / "coil-100", 2), objects, 60
     yield "CMU PIE, case 1 (2)", cv.datasets.load_cmu_pie(folder / "cmu-pie", 1), people, 60

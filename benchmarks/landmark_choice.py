@@ -38,9 +38,12 @@ def data_sets(n_splits: int) -> dict[str, tuple[cv.datasets.Dataset, cv.ClassSpl
     """Data and splits: new samples of the same classes for digits, new classes for turntable."""
     return {
         "digits": (cv.datasets.load_digits(), cv.SampleSplit(n_splits, 140, random_state=0)),
-        "turntable": (cv.datasets.make_turntable(400, size=16), cv.ClassSplit(n_splits, 300, random_state=0)),
+        "turntable": (
+            cv.datasets.make_turntable(400, size=16, random_state=0),
+            cv.ClassSplit(n_splits, 300, random_state=0),
+        ),
         "descriptors": (cv.datasets.load_descriptors(), cv.SampleSplit(n_splits, 100, random_state=0)),
-        "captions": (cv.datasets.make_captions(), cv.ClassSplit(n_splits, 200, random_state=0)),
+        "captions": (cv.datasets.make_captions(random_state=0), cv.ClassSplit(n_splits, 200, random_state=0)),
     }
 
 

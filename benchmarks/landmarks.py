@@ -1,7 +1,7 @@
 """Cost and benefit of landmarks: kernel methods tuned with all training samples as landmarks, and with fewer.
 
 Usage: python benchmarks/landmarks.py [--data DIR] [--only digits,mfeat] [--sizes 500,1000,2000] [--landmarks 200,500]
-[--method KMvHE] [--draws 8] [--seeds 2], where DIR contains mfeat/mfeat.npz.
+[--method KMvHE] [--n-iter 8] [--seeds 2], where DIR contains mfeat/mfeat.npz.
 
 That many samples are drawn for training, and up to 1,000 others for testing, of other classes if there are at least 20.
 Parameters are tuned on the training samples with three folds, the same settings for all numbers of landmarks. Shown are
@@ -30,15 +30,15 @@ def data_sets(folder: Path | None, largest: int) -> dict[str, Callable[[], cv.da
     found = {
         "digits": cv.datasets.load_digits,
         "descriptors": cv.datasets.load_descriptors,
-        "turntable": lambda: cv.datasets.make_turntable(n_classes, size=16),
-        "captions": lambda: cv.datasets.make_captions(n_classes, SAMPLES_PER_CLASS),
-        "captions-15": lambda: cv.datasets.make_captions(15, (largest + N_TEST) // 15),
+        "turntable": lambda: cv.datasets.make_turntable(n_classes, size=16, random_state=0),
+        "captions": lambda: cv.datasets.make_captions(n_classes, SAMPLES_PER_CLASS, random_state=0),
+        "captions-15": lambda: cv.datasets.make_captions(15, (largest + N_TEST) // 15, random_state=0),
     }
     return found if folder is None else found | {"mfeat": lambda: cv.datasets.load_arrays(folder / "mfeat/mfeat.npz")}
 
 
 def measure(
-    method: str, data: cv.datasets.Dataset, m: int, landmarks: int | None, draws: int, seed: int
+    method: str, data: cv.datasets.Dataset, m: int, landmarks: int | None, n_iter: int, seed: int
 ) -> tuple[float, float]:
     """Accuracy in percent on new samples, and the processor time of the search in seconds."""
     random = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ def measure(
     grid = search_space(method, data.views.n_features)
     grid[f"{method.lower()}__n_landmarks"] = [landmarks]
     start = time.process_time()
-    search = cv.tune(method, data.views[train], data.y[train], grid, n_iter=draws, n_folds=3, random_state=seed)
+    search = cv.tune(method, data.views[train], data.y[train], grid, n_iter=n_iter, n_folds=3, random_state=seed)
     seconds = time.process_time() - start
     return 100 * search.score(data.views[test], data.y[test]), seconds
 
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="500,1000,2000,4000")
     parser.add_argument("--landmarks", default="200,500,1000")
     parser.add_argument("--method", default="KMvHE")
-    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--n-iter", type=int, default=8)
     parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
     sizes, numbers = ([int(part) for part in given.split(",")] for given in (options.sizes, options.landmarks))
@@ -75,7 +75,7 @@ def main() -> None:
             data = load()
             for m in (m for m in sizes if m + N_TEST // 3 <= len(data.y)):
                 for k in [None, *(k for k in numbers if k < m)]:
-                    found = [measure(options.method, data, m, k, options.draws, seed) for seed in range(options.seeds)]
+                    found = [measure(options.method, data, m, k, options.n_iter, seed) for seed in range(options.seeds)]
                     accuracy, seconds = np.mean(found, axis=0)
                     shown = f"| {options.method} | {name} | {len(data.views.names)} | {m:,} | {k or 'all'}"
                     print(f"{shown} | {accuracy:.1f} | {seconds:.1f} |", flush=True)

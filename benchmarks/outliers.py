@@ -1,6 +1,6 @@
 """Cost of permuted labels for methods with a fixed ridge: COIL-100, case 2.
 
-Usage: python benchmarks/outliers.py DATA [--methods GMA,MvDA] [--ridges 1e-4,1e-2] [--draws 24], where DATA contains
+Usage: python benchmarks/outliers.py DATA [--methods GMA,MvDA] [--ridges 1e-4,1e-2] [--n-iter 24], where DATA contains
 coil-100/.
 
 A large ridge makes a supervised method depend less on labels. A search for the ridge, as in our table 7, finds this
@@ -25,10 +25,10 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--methods", default="GMA,MULDA,MvDA,MvMDA,MvDA-VC")
     parser.add_argument("--ridges", default="1e-4,1e-2")
-    parser.add_argument("--draws", type=int, default=24)
+    parser.add_argument("--n-iter", type=int, default=24)
     options = parser.parse_args()
     load = PaperLoader(options.data)
-    effort = Effort(draws=options.draws, methods=options.methods.split(","))
+    effort = Effort(n_iter=options.n_iter, methods=options.methods.split(","))
     panel = plan("table-7", effort, load.lacks).panels[0]
     data = load("coil100", {"case": 2})
     print("| method | ridge | clean labels | 40 % permuted | loss |")

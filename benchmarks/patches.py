@@ -21,7 +21,7 @@ def data_sets():
     """Name, views, classes and splits."""
     digits = cv.datasets.load_digits()
     yield "digits", digits.views, digits.y, cv.SampleSplit(len(SEEDS), 0.5, random_state=0)
-    turntable = cv.datasets.make_turntable(n_objects=80)
+    turntable = cv.datasets.make_turntable(n_objects=80, random_state=0)
     yield "turntable", turntable.views, turntable.y, cv.ClassSplit(len(SEEDS), 56, random_state=0)
     arrays, y = cases.samples(2, 12_000, 64, per_class=20)
     yield "synthetic, 64 features", cv.Views(arrays), y, cv.ClassSplit(len(SEEDS), 500, random_state=0)

@@ -94,8 +94,8 @@ def problems(
         "COIL-100 2, one image": (coil(2), new_classes(70, 1, 1), 5),
         "digits": (cv.datasets.load_digits, new_samples(_FEW), 5),
         "numerals": (lambda: cv.datasets.load_arrays(data / "mfeat/mfeat.npz"), new_samples(_FEW // 2), 5),
-        "turntable": (lambda: cv.datasets.make_turntable(60), new_classes(40, None), 5),
-        "captions": (lambda: cv.datasets.make_captions(), new_classes(200, None), 5),
+        "turntable": (lambda: cv.datasets.make_turntable(60, random_state=0), new_classes(40, None), 5),
+        "captions": (lambda: cv.datasets.make_captions(random_state=0), new_classes(200, None), 5),
     }
 
 
@@ -117,7 +117,7 @@ def rows(
         y[train],
         grid,
         n_iter=DRAWS,
-        members=members,
+        n_members=members,
         random_state=seed,
         cv="classes" if new else "samples",
     )

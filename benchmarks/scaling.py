@@ -79,9 +79,9 @@ def cca_zoo(name: str) -> Callable[[Arrays, np.ndarray], Any]:
 
 
 ENGINES: dict[str, Callable[[Arrays, np.ndarray], Any]] = {
-    "MvHE, exact": mvhe(neighbours="exact"),
-    "MvHE, approximate": mvhe(neighbours="approximate"),
-    f"MvHE, {N_PATCHES:,} patches": mvhe(neighbours="exact", n_patches=N_PATCHES),
+    "MvHE, exact": mvhe(algorithm="exact"),
+    "MvHE, approximate": mvhe(algorithm="approximate"),
+    f"MvHE, {N_PATCHES:,} patches": mvhe(algorithm="exact", n_patches=N_PATCHES),
     "MvHE, PyTorch on the CPU": on_torch("cpu"),
     "MvHE, PyTorch on a GPU": on_torch("cuda"),
     f"MvHE, Dask, {N_PATCHES:,} patches": on_dask,

@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
 def follow(data: Path, gallery: str, probes: str, method: str) -> None:
     """Compare, tune, evaluate, enrol, calibrate, match and export; then match without crossview."""
     train, test, model = data / "train", data / "test", data / "my.model"
-    quick = ["--methods", f"CCA,MvDA,{method}", "--draws", 4, "--workers", 1, "--no-static"]
+    quick = ["--methods", f"CCA,MvDA,{method}", "--n-iter", 4, "--jobs", 1, "--no-static"]
     crossview(
         "compare",
         "--train-data",
@@ -44,10 +44,10 @@ def follow(data: Path, gallery: str, probes: str, method: str) -> None:
         "-o",
         data / "comparison",
     )
-    crossview("tune", train, "--method", method, "--draws", 8, "--overwrite", "-o", model)
+    crossview("tune", train, "--method", method, "--n-iter", 8, "--overwrite", "-o", model)
     crossview("evaluate", model, test, "--bootstrap", 200, "-o", data / "evaluation")
     crossview("enroll", model, data / "gallery", "--view", gallery)
-    crossview("calibrate", model, test, "--view", probes, "--false-match-rate", 0.05)
+    crossview("calibrate", model, test, "--view", probes, "--max-fpir", 0.05)
     matches = crossview("match", model, data / "probes", "--view", probes, "-k", 1)["matches"]
     crossview(
         "export",
@@ -81,7 +81,7 @@ def crossview(*arguments: object) -> dict:
 
 def write_images(folder: Path) -> None:
     """Write images of objects on a turntable, different objects for every purpose."""
-    data = cv.datasets.make_turntable(55, size=24)
+    data = cv.datasets.make_turntable(55, size=24, random_state=0)
     for view in ("V1", "V2"):
         for number, (pixels, label) in enumerate(zip(data.views[view], data.y, strict=True)):
             part = (

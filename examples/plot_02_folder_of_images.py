@@ -23,7 +23,7 @@ import crossview as cv
 
 angles = {"day": (0, 5, 10, 15), "night": (40, 45, 50, 55)}
 light = {"day": (-0.5, 0.6, 0.8), "night": (0.7, 0.2, 0.6)}
-rendered = cv.datasets.make_turntable(100, angles, size=32, light=light)
+rendered = cv.datasets.make_turntable(100, angles, size=32, light=light, random_state=0)
 
 with tempfile.TemporaryDirectory() as root:
     for view in angles:

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 
-data = cv.datasets.make_captions(n_classes=20, n_per_class=60)
+data = cv.datasets.make_captions(n_classes=20, n_per_class=60, random_state=0)
 print(data.views)
 train, test, y_train, y_test = train_test_split(
     data.views, data.y, train_size=0.5, stratify=data.y, random_state=0

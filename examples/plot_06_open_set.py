@@ -18,7 +18,7 @@ import numpy as np
 import crossview as cv
 
 angles = {"front": (0, 5, 10, 15), "side": (25, 30, 35, 40)}
-data = cv.datasets.make_turntable(300, angles, size=16)
+data = cv.datasets.make_turntable(300, angles, size=16, random_state=0)
 purpose = np.repeat(["train", "enrolled", "calibration", "stranger"], [100, 60, 70, 70])[
     data.y - 1
 ]
@@ -45,24 +45,24 @@ print(
 # Reject strangers
 # ----------------
 # Without a threshold, every stranger is taken for one of the enrolled objects. ``calibrate`` sets the threshold for a
-# false match rate: the share of strangers that may be accepted.
-matcher.calibrate(*sets["calibration"], false_match_rate=0.05)
+# false positive identification rate (FPIR), the share of strangers that may be accepted.
+matcher.calibrate(*sets["calibration"], max_fpir=0.05)
 known, strangers = (matcher.predict(sets[name][0]) for name in ("enrolled", "stranger"))
 print(
-    f"At a false match rate of 5%, {np.mean(known == sets['enrolled'][1]):.0%} "
+    f"At an FPIR of 5%, {np.mean(known == sets['enrolled'][1]):.0%} "
     "of enrolled objects are recognised,"
 )
 print(f"and {np.mean(strangers != -1):.1%} of strangers are accepted.")
 
 # %%
-# Choose the false match rate
-# ---------------------------
+# Choose the rate
+# ---------------
 # Accepting fewer strangers also rejects more enrolled objects. The dashed line is the rate asked for. The share of
 # strangers accepted stays near it, but not exactly on it, because 70 objects for calibration are few.
 rates = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5])
 recognised, accepted = [], []
 for rate in rates:
-    matcher.calibrate(*sets["calibration"], false_match_rate=rate)
+    matcher.calibrate(*sets["calibration"], max_fpir=rate)
     recognised.append(np.mean(matcher.predict(sets["enrolled"][0]) == sets["enrolled"][1]))
     accepted.append(np.mean(matcher.predict(sets["stranger"][0]) != -1))
 
@@ -77,7 +77,11 @@ ax.set_xscale("log")
 ax.set_xticks(rates, [f"{rate:.0%}" for rate in rates])
 ax.minorticks_off()
 ax.yaxis.set_major_formatter("{x:.0%}")
-ax.set(xlabel="false match rate asked for", ylabel="share of probes", ylim=(0, 1))
+ax.set(
+    xlabel="false positive identification rate asked for",
+    ylabel="share of probes",
+    ylim=(0, 1),
+)
 ax.set_title("Rejecting more strangers also rejects more enrolled objects")
 figure.legend(frameon=False, loc="outside lower center", ncols=2)
 plt.show()

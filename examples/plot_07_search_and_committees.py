@@ -47,7 +47,7 @@ print(
 #
 # Default, tuned and committee
 # ----------------------------
-# ``members=8`` makes a committee of the eight best settings, if it is better in cross-validation than the best alone.
+# ``n_members=8`` makes a committee of the eight best settings, if it is better in cross-validation than the best alone.
 # It takes eight times as long to apply. Both are chosen without the test samples. Tune all methods that you compare,
 # not only your favourite.
 methods = ["MvDA", "MvHE", "KMvHE"]
@@ -57,7 +57,7 @@ for seed in range(3):
     for m, method in enumerate(methods):
         default = cv.METHODS[method]().fit(train, y_train)
         tuned = cv.tune(method, train, y_train, n_iter=15)
-        committee = cv.tune(method, train, y_train, n_iter=15, members=8)
+        committee = cv.tune(method, train, y_train, n_iter=15, n_members=8)
         results[m, :, seed] = [
             model.score(test, y_test) for model in (default, tuned, committee)
         ]

@@ -29,7 +29,6 @@ matcher = cv.CrossViewClassifier(
     gallery_view="left",
     probe_view="right",
     metric="cosine",
-    calibration_folds=None,
 ).fit(train, y_train)
 
 # %%

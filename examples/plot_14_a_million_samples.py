@@ -3,7 +3,7 @@ A million samples
 =================
 
 :class:`~crossview.MvHE` searches for the neighbours of every sample: if the search is exact, twice the samples take
-up to four times as long. ``neighbours="approximate"`` searches faster in large data, and ``n_patches`` searches for
+up to four times as long. ``algorithm="approximate"`` searches faster in large data, and ``n_patches`` searches for
 fewer samples. This example measures all three on generated data, up to a million samples.
 """
 
@@ -38,10 +38,10 @@ test, y_test = generate(2000)
 # exact search is quicker. By default, MvHE searches approximately from 30,000 samples if faiss is installed.
 million = 1_000_000
 fits = {
-    "exact": (cv.MvHE(5, neighbours="exact"), [2_000, 4_000, 8_000]),
-    "approximate": (cv.MvHE(5, neighbours="approximate"), [4_000, 16_000]),
+    "exact": (cv.MvHE(5, algorithm="exact"), [2_000, 4_000, 8_000]),
+    "approximate": (cv.MvHE(5, algorithm="approximate"), [4_000, 16_000]),
     "exact, 200 patches": (
-        cv.MvHE(5, neighbours="exact", n_patches=200),
+        cv.MvHE(5, algorithm="exact", n_patches=200),
         [10_000, 100_000, million],
     ),
 }

@@ -21,15 +21,15 @@ import crossview as cv
 
 # %%
 # Training and test data come from files. With so few methods and draws, the comparison takes seconds; leave out
-# ``--methods`` and ``--draws`` for a real one. KMvHE, which takes longest, is left out here, although it is better.
+# ``--methods`` and ``--n-iter`` for a real one. KMvHE, which takes longest, is left out here, although it is better.
 # In a terminal, the command is ``crossview compare --train-data …``, and ``report.html`` is what you open.
 data = cv.datasets.load_digits()
 options = [
     "--methods",
     "PCA,CCA,LDA,MvDA,MvHE",
-    "--draws",
+    "--n-iter",
     "3",
-    "--workers",
+    "--jobs",
     "1",
     "--no-static",
     "--json",
@@ -79,7 +79,7 @@ styles = {
 }
 
 
-def standing(method):
+def group(method):
     """Whether a method is the best, tied with it, or neither."""
     return (
         "best"
@@ -92,7 +92,7 @@ def standing(method):
 
 fig, ax = plt.subplots(layout="constrained")
 for name, (colour, hatch) in styles.items():
-    shown = [k for k, line in enumerate(rows) if standing(line["row"]) == name]
+    shown = [k for k, line in enumerate(rows) if group(line["row"]) == name]
     means, errors = ([float(rows[k][key]) for k in shown] for key in ("mean", "se"))
     bars = ax.barh(
         shown,

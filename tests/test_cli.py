@@ -70,7 +70,7 @@ def test_fit_embeds_as_python_does(model, data, tmp_path):
     with np.load(tmp_path / "z.npz") as found:
         np.testing.assert_allclose(found["sketch"], expected["sketch"])
     # Data sets with a name have their own size.
-    turntable = cv.datasets.make_turntable()
+    turntable = cv.datasets.make_turntable(random_state=0)
     cv.save(cv.PCA(2).fit(turntable.views), tmp_path / "m")
     facts = json.loads(run("embed", tmp_path / "m", "turntable", "-o", tmp_path / "z.npz", "--json").stdout)
     assert facts["samples"] == len(turntable.y)
@@ -125,7 +125,7 @@ def test_samples_need_no_labels_to_be_embedded_and_keep_their_names(model, tmp_p
 
 def test_tune_saves_the_search_and_says_what_it_found(data, tmp_path):
     path = tmp_path / "t.model"
-    told = run("tune", data, "-o", path, "--method", "MvDA", "--draws", 3, "--folds", 3, "--json")
+    told = run("tune", data, "-o", path, "--method", "MvDA", "--n-iter", 3, "--n-folds", 3, "--json")
     assert told.stderr.startswith("90 samples of 18 classes; photo: 8 features, sketch: 8 features\n")
     found, search = json.loads(told.stdout), cv.load(path)
     assert (found["method"], found["parameters"], found["score"]) == ("MvDA", search.best_params_, search.best_score_)
@@ -139,7 +139,7 @@ def test_tune_saves_the_search_and_says_what_it_found(data, tmp_path):
     assert "None" not in re.sub(r"\w+=None", "", told)  # parameters may be None
     assert "gallery" not in told
     run("enroll", path, data, "--view", "photo")
-    run("calibrate", path, data, "--view", "sketch", "--false-match-rate", 0.2)
+    run("calibrate", path, data, "--view", "sketch", "--max-fpir", 0.2)
     told, threshold = run("inspect", path).stdout, cv.load(path).threshold_
     assert re.search(rf"threshold +{re.escape(f'{threshold:.6g}')} *\n", told)
     assert re.search(r"threshold for view +sketch", told)
@@ -150,7 +150,7 @@ def test_tune_saves_the_search_and_says_what_it_found(data, tmp_path):
 @pytest.mark.parametrize("scoring", SCORERS)
 def test_tune_takes_every_score_and_kind_of_folds(data, tmp_path, scoring):
     path = tmp_path / "t.model"
-    options = ("--method", "MvDA", "--draws", 2, "--folds", 2, "--folds-of", "samples", "--scoring", scoring)
+    options = ("--method", "MvDA", "--n-iter", 2, "--n-folds", 2, "--cv", "samples", "--scoring", scoring)
     told = run("tune", data, "-o", path, *options)
     search = cv.load(path)
     assert (search.scoring, search.folds_of_) == (scoring, "samples")
@@ -166,14 +166,14 @@ def test_tune_takes_every_score_and_kind_of_folds(data, tmp_path, scoring):
 
 def test_tune_makes_committees_where_they_are_better(data, tmp_path):
     path = tmp_path / "t.model"
-    options = ("--method", "DLA", "--draws", 4, "--members", 4)
+    options = ("--method", "DLA", "--n-iter", 4, "--n-members", 4)
     assert run("tune", data, "-o", path, *options).stdout.startswith("DLA × 4: accuracy ")
     facts = json.loads(run("inspect", path, "--json").stdout)
     assert facts["members"] == 4
     assert facts["components"] == cv.load(path).best_estimator_.n_components_
     run("embed", path, data, "-o", tmp_path / "z.csv")
     assert (tmp_path / "z.csv").exists()
-    found = run("tune", data, "-o", path, "--method", "GMA", "--draws", 6, "--members", 4, "--json").stdout
+    found = run("tune", data, "-o", path, "--method", "GMA", "--n-iter", 6, "--n-members", 4, "--json").stdout
     assert len(json.loads(found)["members"]) == 1
     assert "members" not in json.loads(run("inspect", path, "--json").stdout)
 
@@ -182,11 +182,11 @@ def test_tune_makes_committees_where_they_are_better(data, tmp_path):
 def test_tune_names_the_class_that_has_no_folds_and_the_option(tmp_path):
     y = [*"aaaabbbbccccddddeeee", "f", "g"]
     np.savez(tmp_path / "data.npz", photo=ARRAYS[0][:22], sketch=ARRAYS[1][:22], y=y)
-    options = (tmp_path / "data.npz", "-o", tmp_path / "m", "--method", "PCA", "--draws", 2)
-    told = run("tune", *options, "--folds-of", "samples", status=1).stderr
+    options = (tmp_path / "data.npz", "-o", tmp_path / "m", "--method", "PCA", "--n-iter", 2)
+    told = run("tune", *options, "--cv", "samples", status=1).stderr
     assert "warning: classes with a single sample: 'f', 'g' (check for typing errors)." in told
     need = "class 'f' has one sample, but folds of samples need two"
-    assert told.splitlines()[-1] == f"error: {need}: check its label, or use --folds-of classes."
+    assert told.splitlines()[-1] == f"error: {need}: check its label, or use --cv classes."
     assert "over 3 folds of samples" in run("tune", *options).stdout
 
 
@@ -194,7 +194,7 @@ def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
     monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", ())
     (photo, sketch), y = make_noisy()
     np.savez(tmp_path / "noisy.npz", photo=photo, sketch=sketch, y=y)
-    command = ("tune", tmp_path / "noisy.npz", "-o", tmp_path / "t.model", "--method", "MvDA", "--folds", 3)
+    command = ("tune", tmp_path / "noisy.npz", "-o", tmp_path / "t.model", "--method", "MvDA", "--n-folds", 3)
     for regs, expected in (([0.001, 0.01], True), ([0.001, 0.01, 0.1, 1.0, 10.0], False)):
         monkeypatch.setitem(SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": regs})
         told = run(*command).stdout
@@ -207,14 +207,15 @@ def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
         assert found["extended"] == search.extended_
         assert found["extended"].items() <= found["parameters"].items()
     monkeypatch.setitem(SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": [0.001, 0.01]})
-    assert "Beyond" not in run(*command, "--draws", 0).stdout  # tries what is listed, nothing else
+    assert "Beyond" not in run(*command, "--n-iter", 0).stdout  # tries what is listed, nothing else
 
 
 def test_a_killed_search_resumes_and_saves_the_same_model(data, tmp_path):
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
     def command(output):
-        words = ["tune", data, "-o", output, "--method", "KMvHE", "--draws", "40", "--folds", "3", "--members", "2"]
+        options = ["--n-iter", "40", "--n-folds", "3", "--n-members", "2"]
+        words = ["tune", data, "-o", output, "--method", "KMvHE", *options]
         return [sys.executable, "-m", "crossview", *map(str, words)]
 
     def done():
@@ -249,7 +250,7 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("crossview.model_selection.score_file.ScoreFile.append", interrupt)
-    told = run("tune", data, "-o", tmp_path / "t.model", "--method", "mvda", "--draws", 2, status=130).stderr
+    told = run("tune", data, "-o", tmp_path / "t.model", "--method", "mvda", "--n-iter", 2, status=130).stderr
     kept = tmp_path / "t.model.progress"
     assert (
         told.splitlines(keepends=True)[-1]
@@ -260,10 +261,10 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
 
 
 def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 40)
-    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 5)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_OF_LARGE_CLASSES", 40)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS_SIZE", 5)
     path = tmp_path / "t.model"
-    options = ("--method", "kcca", "--draws", 2, "--folds", 3)
+    options = ("--method", "kcca", "--n-iter", 2, "--n-folds", 3)
     assert " n_landmarks=40" in run("tune", data, "-o", path, *options).stdout.replace("\n", "")
     assert json.loads(run("inspect", path, "--json").stdout)["parameters"][-1]["n_landmarks"] == 40
 
@@ -367,7 +368,7 @@ def test_inputs_are_not_overwritten(model, data, tmp_path, monkeypatch):
     for command in (
         ("fit", "data.npz", "-o", data, "--overwrite"),
         ("fit", data, "-o", "link.npz"),
-        ("tune", "link.npz", "-o", "data.npz", "--draws", 1),
+        ("tune", "link.npz", "-o", "data.npz", "--n-iter", 1),
         ("embed", model, data, "-o", "data.npz"),
         ("embed", model, "tables", "-o", table),
         ("embed", model, table, "-o", table),
@@ -496,7 +497,7 @@ def test_inspect_a_matcher(data, tmp_path):
     ("command", "option"),
     [
         ("fit", "--scaling"),
-        ("tune", "--folds-of"),
+        ("tune", "--cv"),
         ("compare", "--split"),
         ("tune", "--scoring"),
         ("compare", "--scoring"),
@@ -526,11 +527,11 @@ def test_names_are_paired_by_a_pattern(pictures, tmp_path):
     assert r"--pair-by '(\d+)$'" in failed.stderr
     pattern = ("--pair-by", r"(\d+)$")
     assert "12 samples of 4 classes; photo: 30 features" in run("fit", pictures, *output, *pattern).stderr
-    run("tune", pictures, *output, *pattern, "--draws", 1, "--folds", 2)
+    run("tune", pictures, *output, *pattern, "--n-iter", 1, "--n-folds", 2)
     run("embed", tmp_path / "p.model", pictures, "-o", tmp_path / "z.npz", *pattern)
     assert len(cv.datasets.load_arrays(tmp_path / "z.npz").y) == 12
     compared = run(
-        "compare", pictures, "-o", tmp_path / "c", *pattern, "--methods", "MvDA", "--draws", 1, "--repeats", 1
+        "compare", pictures, "-o", tmp_path / "c", *pattern, "--methods", "MvDA", "--n-iter", 1, "--repeats", 1
     )
     assert "MvDA" in compared.stdout
 
@@ -590,7 +591,7 @@ def test_columns_are_found_by_their_names(tables, tmp_path):
     for data in (ordered, shuffled):
         run("embed", model, data, "-o", tmp_path / "z.csv")
         run("enroll", model, data, "--view", "lab", "--replace", "-o", tmp_path / "e")
-        run("calibrate", tmp_path / "e", data, "--view", "field", "--false-match-rate", 0.2)
+        run("calibrate", tmp_path / "e", data, "--view", "field", "--max-fpir", 0.2)
         found = run("match", tmp_path / "e", data, "--view", "field").stdout
         written.append([(tmp_path / "z.csv").read_text(), (tmp_path / "e").read_bytes(), found])
         measured = run("evaluate", model, data, "-o", tmp_path / "r", "--overwrite", "--json", "--no-static").stdout
@@ -639,4 +640,4 @@ def test_a_gallery_is_not_replaced_unasked(model, data, tmp_path, monkeypatch):
     run("fit", data, *options, "--overwrite")
     assert not hasattr(cv.load(model), "gallery_")
     model.write_bytes(before[:3000])  # nothing that could be lost
-    run("tune", data, *options, "--draws", 1, "--folds", 2)
+    run("tune", data, *options, "--n-iter", 1, "--n-folds", 2)

@@ -44,7 +44,7 @@ def matcher(tmp_path):
     views, known = cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}), Y < 12
     fitted = cv.CrossViewClassifier(cv.MvDA(n_components=4, reg=0.1)).fit(views, Y)
     fitted.enroll(NOISY[0][known], Y[known], "photo", replace=True)
-    cv.save(fitted.calibrate(ARRAYS[1], Y, "sketch", false_match_rate=0.2), tmp_path / "m.model")
+    cv.save(fitted.calibrate(ARRAYS[1], Y, "sketch", max_fpir=0.2), tmp_path / "m.model")
     return tmp_path / "m.model"
 
 
@@ -246,7 +246,7 @@ def test_wrong_input(model, tmp_path, arrays, options, message):
 
 
 def test_images_have_the_size_that_the_model_has_seen(tmp_path):
-    data = cv.datasets.make_turntable(n_objects=6)
+    data = cv.datasets.make_turntable(n_objects=6, random_state=0)
     cv.save(cv.PCA(n_components=3).fit(data.views), tmp_path / "t.model")
     printed = run("evaluate", "t.model", "turntable", *FEW)  # rendered at its own size
     assert "240 test samples of 60 classes, matched in 6 directions" in printed.stdout

@@ -26,7 +26,7 @@ from crossview.report import Entry, ResultTable
 from crossview.report.compose import comparison_report
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
-SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
+SMALL = ("--methods", "PCA,MvDA,MvHE", "--repeats", 2, "--n-iter", 2, "--pca", "4,6", "--jobs", 1, "--no-static")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_compare_needs_nothing_of_the_paper(data, tmp_path):
 def test_a_log_says_what_is_computed_and_what_was_restored(data, tmp_path, monkeypatch):
     monkeypatch.setattr("crossview._progress._FIRST_LINE", 0.001)
     monkeypatch.setattr("crossview._progress._INTERVAL", 0.001)
-    options = ("--repeats", 1, "--draws", 2, "--pca", "4", "--workers", 1, "--no-static", "-o", tmp_path / "out")
+    options = ("--repeats", 1, "--n-iter", 2, "--pca", "4", "--jobs", 1, "--no-static", "-o", tmp_path / "out")
     told = run("compare", data, "--methods", "MvHE", *options).stderr
     assert re.search(r"Computing: 0 of 1 results, 0:00 elapsed; now MvHE, split 1\n", told)
     told = run("compare", data, "--methods", "MvHE,PCA", *options).stderr
@@ -96,16 +96,16 @@ def test_a_log_says_what_is_computed_and_what_was_restored(data, tmp_path, monke
     assert "Preparing the report: 0 of 1" in run("compare", data, "--methods", "MvHE", *options).stderr
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_log_says_how_far_a_slow_method_is(workers, data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_log_says_how_far_a_slow_method_is(jobs, data, tmp_path, monkeypatch):
     monkeypatch.setattr("crossview._progress._FIRST_LINE", 0.001)
     monkeypatch.setattr("crossview._progress._INTERVAL", 0.001)
     monkeypatch.setattr("crossview._progress._BETWEEN", 0.0)  # of this process alone
-    options = ("--methods", "MvHE", "--repeats", 2, "--draws", 4, "--pca", "4", "--no-static", "-o", tmp_path / "out")
-    told = run("compare", data, *options, "--workers", workers).stderr
-    more = " and 1 more" if workers == 2 else ""
+    options = ("--methods", "MvHE", "--repeats", 2, "--n-iter", 4, "--pca", "4", "--no-static", "-o", tmp_path / "out")
+    told = run("compare", data, *options, "--jobs", jobs).stderr
+    more = " and 1 more" if jobs == 2 else ""
     found = re.findall(rf"now MvHE, split 1 \((\d+) of (\d+) fits\){more}\n", told)
-    assert len(set(found)) >= (4 if workers == 1 else 1)
+    assert len(set(found)) >= (4 if jobs == 1 else 1)
     assert all(int(done) <= int(total) for done, total in found)
 
 
@@ -115,7 +115,7 @@ def test_compare_loads_its_data_once(given, data, tmp_path, monkeypatch):
     for where in ("crossview.cli.data", "crossview.experiments.loading"):
         monkeypatch.setattr(f"{where}.open_dataset", lambda *a, **o: opened.append(a[0]) or opening(*a, **o))
     how = ("--train-data", data, "--test-data", data) if given else (data, "--repeats", 2)
-    few = ("--methods", "PCA,MvDA", "--draws", 1, "--pca", 4, "--workers", 1, "--no-static")
+    few = ("--methods", "PCA,MvDA", "--n-iter", 1, "--pca", 4, "--jobs", 1, "--no-static")
     run("compare", *how, *few, "-o", tmp_path / "out")
     assert opened == [str(data)] * (1 + given)
 
@@ -133,8 +133,8 @@ def test_the_recommended_model_is_made_by_the_command(data, tmp_path, monkeypatc
     row, validation, command = (found["recommended"][name] for name in ("row", "validation", "command"))
     assert means[row, "in validation"] == pytest.approx(100 * validation)
     assert row != "RawFeatures"  # coordinates have nothing in common
-    options, method = "--draws 2 --scoring average_precision --seed 3", row.replace(" × ", " --members ")
-    assert command == f"crossview tune {data} --folds-of samples {options} --method {method} -o my.model"
+    options, method = "--n-iter 2 --scoring average_precision --seed 3", row.replace(" × ", " --n-members ")
+    assert command == f"crossview tune {data} --cv samples {options} --method {method} -o my.model"
     assert f"Recommended by validation scores alone: {row}" in found["summary"]
     told = run("compare", data, "-o", "out", *few).stdout.splitlines()
     assert told[told.index("To make this model, run:") + 1] == command
@@ -154,10 +154,10 @@ def test_doing_nothing_is_recommended_if_learning_does_not_help(tmp_path, monkey
     for name, rows in (("train", slice(0, 72)), ("test", slice(72, 96))):
         arrays = {view: (same + 0.5 * rng.normal(size=(96, 8)))[rows] for view in ("photo", "sketch")}
         np.savez(tmp_path / f"{name}.npz", **arrays, y=Y[rows])
-    few = ("--draws", 4, "--pca", "4", "--workers", 1, "--no-static", "-o", "out", "--methods", "RawFeatures,PCA")
+    few = ("--n-iter", 4, "--pca", "4", "--jobs", 1, "--no-static", "-o", "out", "--methods", "RawFeatures,PCA")
     result = run("compare", "--train-data", "train.npz", "--test-data", "test.npz", *few)
     assert "Learning does not help here: match the features as they are." in result.stdout
-    command = "crossview tune train.npz --folds-of samples --draws 4 --method RawFeatures -o my.model"
+    command = "crossview tune train.npz --cv samples --n-iter 4 --method RawFeatures -o my.model"
     assert command in result.stdout.splitlines()
     run(*command.split()[1:])
     assert isinstance(cv.load("my.model").best_estimator_[-1], cv.RawFeatures)
@@ -175,7 +175,7 @@ def parts(tmp_path):
     return tmp_path
 
 
-GIVEN = ("--draws", 2, "--pca", "4,6", "--workers", 1, "--no-static")
+GIVEN = ("--n-iter", 2, "--pca", "4,6", "--jobs", 1, "--no-static")
 
 
 def test_compare_on_a_given_test_set(parts, tmp_path):
@@ -264,11 +264,11 @@ def test_a_second_run_adds_its_methods_but_replaces_no_other_report(data, tmp_pa
     assert {entry["row"] for entry in alone["entries"]} == {"MvDA"}
     assert len(stored(tmp_path / "out" / "results.db")) == 4
     before = (tmp_path / "out" / "report.html").read_bytes()
-    result = run(*where, "--methods", "PCA", "--draws", 3, "--seed", 1, status=1)
-    assert "holds a comparison on data.npz with other settings (seed: 0, now 1; draws: 2, now 3)" in result.stderr
+    result = run(*where, "--methods", "PCA", "--n-iter", 3, "--seed", 1, status=1)
+    assert "holds a comparison on data.npz with other settings (seed: 0, now 1; n_iter: 2, now 3)" in result.stderr
     assert "choose another --output, or pass --overwrite to replace the report" in result.stderr
     assert (tmp_path / "out" / "report.html").read_bytes() == before
-    run(*where, "--methods", "PCA", "--draws", 3, "--overwrite")
+    run(*where, "--methods", "PCA", "--n-iter", 3, "--overwrite")
     assert (tmp_path / "out" / "report.html").read_bytes() != before
     (tmp_path / "out" / "comparison.json").write_text("[" * 100_000)
     told = run(*where, "--methods", "PCA", status=1).stderr
@@ -324,7 +324,7 @@ def test_a_terminal_is_asked(data, tmp_path, monkeypatch, answer):
 
 
 def test_the_default_of_train_is_told(tmp_path):
-    few = ("--methods", "PCA", "--repeats", 1, "--draws", 1, "--pca", 8, "--workers", 1, "--no-static")
+    few = ("--methods", "PCA", "--repeats", 1, "--n-iter", 1, "--pca", 8, "--jobs", 1, "--no-static")
     result = run("compare", "digits", "-o", tmp_path / "out", *few)
     told = "Training takes 20 samples per class, the default, 200 of 1797; the other 1597 are only tested on."
     assert told in result.stderr
@@ -367,7 +367,7 @@ def test_a_method_that_is_not_applicable_is_shown_and_does_not_stop_the_rest(tmp
 def test_what_methods_need_of_views_is_told(tmp_path):
     path = tmp_path / "three.npz"
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1], c=ARRAYS[0] + 1, y=Y)
-    few = ("--repeats", 1, "--draws", 1, "--pca", "6", "--no-static", "--json")
+    few = ("--repeats", 1, "--n-iter", 1, "--pca", "6", "--no-static", "--json")
     found = json.loads(run("compare", path, "-o", tmp_path / "out", *few).stdout)
     notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
     assert next(iter(notes)) == "RawFeatures"
@@ -407,7 +407,7 @@ def test_few_features_and_samples_can_be_compared(tmp_path):
     y = np.repeat(np.arange(12), 3)
     views = {name: rng.normal(size=(12, 3))[y] + 0.1 * rng.normal(size=(36, 3)) for name in ("a", "b")}
     np.savez(tmp_path / "few.npz", **views, y=y)
-    few = ("--repeats", 1, "--draws", 2, "--workers", 1, "--no-static", "--json")
+    few = ("--repeats", 1, "--n-iter", 2, "--jobs", 1, "--no-static", "--json")
     found = json.loads(run("compare", tmp_path / "few.npz", "-o", tmp_path / "out", *few).stdout)
     assert found["failed"] == 0
 
@@ -450,7 +450,7 @@ def test_a_report_that_cannot_be_written_is_told_of(data, tmp_path, monkeypatch)
 
 @pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="CROSSVIEW_DATA is not set")
 def test_reproduce_runs_what_the_data_allow(tmp_path):
-    few = ("--quick", "--repeats", 1, "--draws", 1, "--methods", "PCA,MvHE", "--no-static")
+    few = ("--quick", "--repeats", 1, "--n-iter", 1, "--methods", "PCA,MvHE", "--no-static")
     where = ("--data", os.environ["CROSSVIEW_DATA"], "-o", tmp_path, *few)
     result = run("reproduce", "table-2", "table-3", "figure-2d", *where)
     assert "Accuracy on CMU PIE" in result.stdout
@@ -470,8 +470,8 @@ def test_reproduce_runs_what_the_data_allow(tmp_path):
 )
 def test_stopping_a_run_while_its_workers_start_is_told_of_in_a_line(data, tmp_path, number, whole, wait):
     options = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-    words = ["compare", str(data), "-o", str(tmp_path / "out"), "--no-static", "--repeats", "8", "--workers", "2"]
-    words += ["--methods", "PCA,MvDA,MvHE", "--draws", "0", "--pca", "4,6"]
+    words = ["compare", str(data), "-o", str(tmp_path / "out"), "--no-static", "--repeats", "8", "--jobs", "2"]
+    words += ["--methods", "PCA,MvDA,MvHE", "--n-iter", "0", "--pca", "4,6"]
     with subprocess.Popen([sys.executable, "-m", "crossview", *words], **options) as process:
         started = psutil.Process(process.pid)
         end = time.monotonic() + 60

@@ -101,13 +101,13 @@ def test_labels_are_of_the_kind_of_the_gallery(model, tmp_path):
             "the gallery's labels are numbers, but" in run("enroll", model, more, "--view", "sketch", status=1).stderr
         )
     facts = json.loads(
-        run("calibrate", model, some, "--view", "sketch", "--false-match-rate", 0.3, "--json").stdout
+        run("calibrate", model, some, "--view", "sketch", "--max-fpir", 0.3, "--json").stdout
     )  # text, of which half is empty
     assert facts["probes"] == 10
 
 
 def test_calibration_sets_the_threshold_and_says_what_is_accepted(enrolled, data):
-    facts = json.loads(run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.1, "--json").stdout)
+    facts = json.loads(run("calibrate", enrolled, data, "--view", "sketch", "--max-fpir", 0.1, "--json").stdout)
     matcher = cv.load(enrolled)
     assert facts["threshold"] == matcher.threshold_
     expected = cv.CrossViewClassifier(matcher.embedding_).enroll(ARRAYS[0], Y)
@@ -115,14 +115,14 @@ def test_calibration_sets_the_threshold_and_says_what_is_accepted(enrolled, data
     assert facts["temperature"] == matcher.temperature_ == expected.temperature_
     accepted = np.mean(matcher.kneighbors(ARRAYS[1])[0] <= matcher.threshold_)
     assert facts["accepted"] == accepted
-    told = run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.1).stderr
-    assert "for a false match rate of 10.00%, from 90 probes of 18 classes" in told.replace("\n", " ")
+    told = run("calibrate", enrolled, data, "--view", "sketch", "--max-fpir", 0.1).stderr
+    assert "for a false positive identification rate of 10.00%, from 90 probes of 18 classes" in told.replace("\n", " ")
     assert f"; accepted {accepted:.1%} of 90 probes of enrolled classes: " in told
     assert "run crossview calibrate again" in run("enroll", enrolled, data, "--view", "sketch").stderr
     assert cv.load(enrolled).threshold_ is None
 
 
-@pytest.mark.filterwarnings("always:a false match rate")
+@pytest.mark.filterwarnings("always:a false positive identification rate")
 def test_calibration_with_strangers_only(enrolled, tmp_path):
     strangers = write_data(tmp_path / "strangers.npz", y=Y + 100)
     facts = json.loads(run("calibrate", enrolled, strangers, "--view", "sketch", "--json").stdout)
@@ -175,7 +175,7 @@ def test_a_gallery_for_one_search(model, tmp_path):
 
 def test_decisions_and_strangers(model, tmp_path):
     run("enroll", model, write_data(tmp_path / "known.npz", KNOWN), "--view", "photo")
-    run("calibrate", model, write_data(tmp_path / "all.npz"), "--view", "sketch", "--false-match-rate", 0.3)
+    run("calibrate", model, write_data(tmp_path / "all.npz"), "--view", "sketch", "--max-fpir", 0.3)
     labels = np.where(np.arange(90) % 5, Y.astype(str), "")
     probes = write_data(tmp_path / "probes.npz", y=labels)
     result = run("match", model, probes, "--view", "sketch", "-k", 2)
@@ -262,7 +262,7 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     assert "gallery.npz, not calibrated: run crossview calibrate first to reject strangers" in run(*arguments).stderr
     with np.load(gallery) as arrays:
         assert arrays["threshold"] == np.inf
-    run("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate", 0.2)
+    run("calibrate", enrolled, data, "--view", "sketch", "--max-fpir", 0.2)
     assert run(*arguments).stderr.endswith("gallery.npz\n")
     session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
     (P,) = session.run(["latent"], {"X": ARRAYS[1].astype(np.float32)})
@@ -286,11 +286,12 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     assert facts == {**expected, "threshold": matcher.threshold_}
 
 
-@pytest.mark.filterwarnings("always:a false match rate")
+@pytest.mark.filterwarnings("always:a false positive identification rate")
 def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled, data):
-    calibrate = ("calibrate", enrolled, data, "--view", "sketch", "--false-match-rate")
-    told = "warning: a false match rate of 1 % needs 300 probes or more, got 90: the threshold is 0, so every probe is"
-    assert told in run(*calibrate, 0.01).stderr
+    calibrate = ("calibrate", enrolled, data, "--view", "sketch", "--max-fpir")
+    told = " ".join(run(*calibrate, 0.01).stderr.split())
+    needs = "a false positive identification rate of 1 % needs 300 probes or more, got 90"
+    assert f"warning: {needs}: the threshold is 0, so every probe is" in told
     assert "warning" not in run(*calibrate, 1 / 30).stderr
     run(*calibrate, 0.03)
     distances, rows = cv.load(enrolled).kneighbors(ARRAYS[1], "sketch", 90)
@@ -299,7 +300,7 @@ def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled, data):
 
 
 def test_thresholds_belong_to_a_view(enrolled, data):
-    rate = ("--false-match-rate", 0.2)
+    rate = ("--max-fpir", 0.2)
     told = run("calibrate", enrolled, data, "--view", "photo", *rate).stderr
     assert "warning: the gallery, too, is of view 'photo' only: samples of one view are compared. Check --view" in told
     assert json.loads(run("inspect", enrolled, "--json").stdout)["threshold_view"] == "photo"
@@ -385,9 +386,9 @@ def test_commands_that_change_a_model_wait_for_each_other(command, enrolled, dat
     link.symlink_to(enrolled)
     arguments = {
         "enroll": (link, data, "--view", "sketch"),
-        "calibrate": (link, data, "--view", "sketch", "--false-match-rate", 0.2),
+        "calibrate": (link, data, "--view", "sketch", "--max-fpir", 0.2),
         "fit": (data, "-o", link, "--method", "MvDA", "--overwrite"),
-        "tune": (data, "-o", link, "--draws", 1, "--folds", 2, "--method", "MvDA", "--overwrite"),
+        "tune": (data, "-o", link, "--n-iter", 1, "--n-folds", 2, "--method", "MvDA", "--overwrite"),
     }[command]
     before = enrolled.read_bytes()
     with ThreadPoolExecutor(1) as pool, locked(enrolled):

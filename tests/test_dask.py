@@ -327,9 +327,9 @@ def test_accuracy_with_views_that_are_missing_entirely(missing, counterparts):
 def test_approximate_search_is_refused(model):
     pytest.importorskip("faiss")
     arrays, y = make(sizes=(4, 4))
-    message = "neighbours='approximate' does not work on Dask arrays: use neighbours='auto'"
+    message = "algorithm='approximate' does not work on Dask arrays: use algorithm='auto'"
     with pytest.raises(ValueError, match=message):
-        model.set_params(neighbours="approximate").fit(lazy(arrays, 20), y)
+        model.set_params(algorithm="approximate").fit(lazy(arrays, 20), y)
 
 
 def test_what_cannot_be_combined_is_refused():

@@ -94,7 +94,7 @@ import crossview as cv
 
 data = cv.datasets.load_digits()
 views, y = data.views[:200], data.y[:200]
-search = cv.tune("IndicatorRegression", views, y, n_iter=3, members=2)
+search = cv.tune("IndicatorRegression", views, y, n_iter=3, n_members=2)
 matcher = cv.CrossViewClassifier(search.best_estimator_).fit(views, y)
 new = (cv.METHODS | cv.BASELINES)["IndicatorRegression"]().fit(views, y)
 for model in (search, matcher, new, cv.Committee([new, cv.MvDA()]).fit(views, y)):

@@ -168,15 +168,15 @@ def test_a_device_that_the_searches_do_not_know_is_refused(model, monkeypatch):
 @pytest.mark.parametrize("model", [cv.MvHE(4), cv.KMvHE(4), cv.LPP(4), cv.DLA(4)], ids=repr)
 def test_approximate_search_is_refused_where_there_is_none(model):
     pytest.importorskip("faiss")
-    model.set_params(neighbours="approximate")
-    message = r"neighbours='approximate' does not work on tensors \(set device=None\): use neighbours='auto'"
+    model.set_params(algorithm="approximate")
+    message = r"algorithm='approximate' does not work on tensors \(set device=None\): use algorithm='auto'"
     with pytest.raises(ValueError, match=message):
         model.fit(tensors(ARRAYS, torch.float64), Y)
     with pytest.raises(ValueError, match=message):
         clone(model).set_params(device="cpu").fit(ARRAYS, Y)
-    assert clone(model).set_params(neighbours="auto").fit(tensors(ARRAYS, torch.float64), Y).n_features_ == (8, 8)
-    matcher = cv.CrossViewClassifier(cv.MvDA(), neighbours="approximate", device="cpu")
-    with pytest.raises(ValueError, match="searches on the CPU: set device=None, or neighbours='exact'"):
+    assert clone(model).set_params(algorithm="auto").fit(tensors(ARRAYS, torch.float64), Y).n_features_ == (8, 8)
+    matcher = cv.CrossViewClassifier(cv.MvDA(), algorithm="approximate", device="cpu")
+    with pytest.raises(ValueError, match="searches on the CPU: set device=None, or algorithm='exact'"):
         matcher.fit(ARRAYS, Y)
 
 

@@ -509,7 +509,7 @@ ONE_GALLERY = [
             for function in ONE_GALLERY[4:]
         ),
         (cv.metrics.identification_rates, ([[0.0]], ["a"], [[0.1]], ["a"]), "no non-mated search"),
-        (partial(cv.metrics.fnir_at_fpir, fpir=1.0), (E3, [0, 1, 2], E3, [0, 1, 2]), "fpir must be a share"),
+        (partial(cv.metrics.fnir_at_fpir, max_fpir=1.0), (E3, [0, 1, 2], E3, [0, 1, 2]), "max_fpir must be a share"),
         *(
             (function, ([LARGE, LARGE], [0, 1, 2]), "the samples are too large for distances between them: divide")
             for function in (cv.metrics.mean_accuracy, cv.metrics.mean_average_precision)

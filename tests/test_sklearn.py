@@ -350,7 +350,7 @@ def test_names_of_outputs(frames):
     search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}).fit(X, y)
     assert search.get_feature_names_out().tolist() == ["mvhe0", "mvhe1"]
     weak = cv.KMvHE(6, n_landmarks=10)  # better together
-    search = cv.EmbeddingSearchCV(weak, {"random_state": [*range(8)]}, members=5, n_folds=3)
+    search = cv.EmbeddingSearchCV(weak, {"random_state": [*range(8)]}, n_members=5, n_folds=3)
     search.fit(*make(m=90, sizes=(12, 12, 12), n_classes=18))
     assert search.get_feature_names_out().tolist() == [f"committee{k}" for k in range(30)]
     assert make_pipeline(cv.MvDA(), cv.ViewScaler()).fit(X, y).get_feature_names_out()[0] == "photo__mvda0"
@@ -420,7 +420,7 @@ class TestFrames:
         views = cv.Views(X)
 
         def results(pipeline):
-            search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}, members=2, cv=3).fit(X, y)
+            search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}, n_members=2, cv=3).fit(X, y)
             matcher = cv.CrossViewClassifier(pipeline).fit(X, y).enroll(X["photo"], y, "photo")
             grid = GridSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}, cv=3).fit(views, y)
             return [

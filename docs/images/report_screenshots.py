@@ -30,9 +30,9 @@ def main() -> None:
         compare = [
             "--methods",
             "PCA,CCA,MvDA,MvHE",
-            "--draws",
+            "--n-iter",
             "6",
-            "--workers",
+            "--jobs",
             "1",
             "-o",
             "comparison",
@@ -68,7 +68,7 @@ def main() -> None:
 
 def write_images(folder: Path) -> None:
     """Write renderings of 60 objects to train with, and of 30 others to test with."""
-    data = cv.datasets.make_turntable(90, ANGLES, size=24)
+    data = cv.datasets.make_turntable(90, ANGLES, size=24, random_state=0)
     for view in ANGLES:
         for k, (pixels, label) in enumerate(zip(data.views[view], data.y, strict=True)):
             part = "shapes" if label <= 60 else "test"

@@ -82,11 +82,11 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def _map(self, X: Rows, v: int) -> Rows:
         """Map samples of view v, none of them missing."""
-        raise AssertionError("a subclass defines the map")
+        raise NotImplementedError("a subclass defines the map")
 
     def _n_outputs(self, v: int) -> int:
         """Number of output features of view v."""
-        raise AssertionError("a subclass knows the map")
+        raise NotImplementedError("a subclass knows the map")
 
     def transform(self, views: ViewInput) -> Any:
         """Map every view into the common space.

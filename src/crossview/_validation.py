@@ -30,7 +30,7 @@ from crossview.engines import (
 from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
-_LARGE = 2.0**53  # up to which floating-point numbers tell whole numbers apart
+_MAX_EXACT = 2.0**53  # beyond which some whole numbers have no floating-point number of their own
 WARNING_FILTERS = RLock()  # held while they change: threads that put them back in the wrong order leave them changed
 _FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 
@@ -222,7 +222,7 @@ def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
 
 def check_exact(*labels: Labels) -> None:
     """Refuse large numbers in floating point, which int64 and uint64 become together: different ones become equal."""
-    if np.result_type(*labels).kind == "f" and any((np.abs(y.astype(np.float64)) >= _LARGE).any() for y in labels):
+    if np.result_type(*labels).kind == "f" and any((np.abs(y.astype(np.float64)) >= _MAX_EXACT).any() for y in labels):
         raise ValueError("labels of 2**53 or more must all be of one integer type: convert them, or use text.")
 
 

@@ -297,7 +297,7 @@ def test_seeds():
 
 
 def test_hidden_layers_unroll_manifolds():
-    data = cv.datasets.make_manifolds(n_samples=200)
+    data = cv.datasets.make_manifolds(n_samples=200, random_state=0)
     linear, curved = (
         cv.Contrastive(16, hidden, temperature=0.5, learning_rate=0.02, max_epochs=80, validation=None)
         .fit(data.views[:100], data.y[:100])
@@ -434,7 +434,7 @@ def test_names():
 def test_compare_and_reproduce(tmp_path, monkeypatch):
     monkeypatch.setitem(SEARCH_SPACES, "Contrastive", {"learning_rate": [0.05], "max_epochs": [20]})
     np.savez(tmp_path / "data.npz", photo=ARRAYS[0], sketch=ARRAYS[1], y=Y)
-    options = ["--repeats", 1, "--draws", 2, "--train", 5, "--workers", 1, "--no-static", "--json"]
+    options = ["--repeats", 1, "--n-iter", 2, "--train", 5, "--jobs", 1, "--no-static", "--json"]
     names = "MvHE,contrastive,SemanticMatching,NCA"
     result = run("compare", tmp_path / "data.npz", "-o", tmp_path / "out", "--methods", names, *options)
     found = {entry["row"]: entry for entry in json.loads(result.stdout)["entries"]}
@@ -450,7 +450,8 @@ def test_fit_and_tune_commands(tmp_path):
     parameters = ("-p", "hidden=5", "-p", "max_epochs=2")
     run("fit", tmp_path / "data.npz", "-o", tmp_path / "a", "--method", "contrastive", *parameters)
     assert cv.load(tmp_path / "a")[-1].hidden == 5
-    run("tune", tmp_path / "data.npz", "-o", tmp_path / "b", "--method", "SemanticMatching", "--draws", 2, "--folds", 2)
+    options = ("--method", "SemanticMatching", "--n-iter", 2, "--n-folds", 2)
+    run("tune", tmp_path / "data.npz", "-o", tmp_path / "b", *options)
     assert isinstance(cv.load(tmp_path / "b").best_estimator_[-1], cv.SemanticMatching)
 
 

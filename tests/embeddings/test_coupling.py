@@ -395,7 +395,7 @@ class TestAuto:
     @pytest.mark.parametrize("model", [cv.MvHE(5), cv.KMvHE(5), cv.MvDA(5)], ids=lambda model: type(model).__name__)
     @pytest.mark.parametrize("complete", [True, False])
     def test_aligned_images_are_coupled_and_mixed_ones_are_not(self, model, complete):
-        data = cv.datasets.make_turntable(15, size=12)
+        data = cv.datasets.make_turntable(15, size=12, random_state=0)
         arrays = [X.copy() for X in data.views.arrays]
         if not complete:
             for v, X in enumerate(arrays):
@@ -423,7 +423,7 @@ class TestAuto:
 
     @pytest.mark.parametrize("method", ["MvHE", "KMvHE", "MvDA"])
     def test_searches_refit_with_it(self, method):
-        data = cv.datasets.make_turntable(12, size=10)
+        data = cv.datasets.make_turntable(12, size=10, random_state=0)
         grid = {"coupling": [0.0, "auto", 8.0], "n_components": [5]}
         search = cv.EmbeddingSearchCV(cv.METHODS[method](), grid, metrics=["euclidean"]).fit(data.views, data.y)
         _, auto, fixed = search.cv_results_["mean_test_score"]
@@ -433,7 +433,7 @@ class TestAuto:
     @pytest.mark.parametrize("coupling", [0.0, 8.0, "auto"])
     @pytest.mark.parametrize("method", ["MvHE", "KMvHE"])
     def test_many_settings_at_once_are_fitted_as_one_by_one(self, method, coupling):
-        data = cv.datasets.make_turntable(12, size=8)
+        data = cv.datasets.make_turntable(12, size=8, random_state=0)
         model = cv.METHODS[method](4, coupling=coupling)
         grid = {"lambda_intra": [0.0, 0.1, 1.0], "beta": [0.0, 0.1], "n_between": [0, 3, 5], "n_within": [1]}
         search = cv.EmbeddingSearchCV(model, grid, metrics=["euclidean"], cv="classes").fit(data.views, data.y)

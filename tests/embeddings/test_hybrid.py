@@ -502,7 +502,7 @@ class TestComponentsThatSetViewsApart:
 
     def test_searches_try_them_in_silence(self):
         narrow = cv.Views([X[:, :8] for X in self.VIEWS.arrays])
-        search = cv.tune("MvHE", narrow, self.Y, n_iter=4, members=3)
+        search = cv.tune("MvHE", narrow, self.Y, n_iter=4, n_members=3)
         tried = search.cv_results_["param_mvhe__n_components"]
         assert max(tried) == 160 > sum(narrow.n_features)
         cv.CrossViewClassifier(search.best_estimator_).fit(narrow, self.Y)

@@ -42,8 +42,8 @@ def few_lists(monkeypatch):
 def test_searching_all_lists_gives_the_exact_fit(method, few_lists, monkeypatch):
     monkeypatch.setattr(inverted_file, "N_PROBES", 1 << 20)
     X, y = views()
-    exact = clone(method).set_params(neighbours="exact").fit(X, y)
-    found = clone(method).set_params(neighbours="approximate").fit(X, y)
+    exact = clone(method).set_params(algorithm="exact").fit(X, y)
+    found = clone(method).set_params(algorithm="approximate").fit(X, y)
     assert exact.neighbour_recall_ == found.neighbour_recall_ == 1.0
     for W, expected in zip(found.projections_, exact.projections_, strict=True):
         np.testing.assert_array_equal(W, expected)
@@ -52,27 +52,27 @@ def test_searching_all_lists_gives_the_exact_fit(method, few_lists, monkeypatch)
 @SEARCHED
 def test_searching_few_lists_finds_most_neighbours(method, few_lists):
     X, y = views()
-    found = clone(method).set_params(neighbours="approximate").fit(X, y)
+    found = clone(method).set_params(algorithm="approximate").fit(X, y)
     assert isinstance(found.neighbour_recall_, float)
     assert 0.85 < found.neighbour_recall_ < 1.0
     if isinstance(method, cv.MvHE):
-        exact = clone(method).set_params(neighbours="exact").fit(X, y)
+        exact = clone(method).set_params(algorithm="exact").fit(X, y)
         assert abs(found.score(X, y) - exact.score(X, y)) < 0.02
 
 
 @SEARCHED
 def test_recall_is_saved_with_the_model(method, few_lists, tmp_path):
     X, y = views(300)
-    model = clone(method).set_params(neighbours="approximate").fit(X, y)
+    model = clone(method).set_params(algorithm="approximate").fit(X, y)
     cv.save(model, tmp_path / "model")
     assert cv.load(tmp_path / "model").neighbour_recall_ == model.neighbour_recall_
-    assert cv.load(tmp_path / "model").neighbours == "approximate"
+    assert cv.load(tmp_path / "model").algorithm == "approximate"
 
 
 @SEARCHED
 def test_auto_is_approximate_for_many_samples(method, few_lists, monkeypatch):
     X, y = views()
-    model = clone(method).set_params(neighbours="auto")
+    model = clone(method).set_params(algorithm="auto")
     assert model.fit(X, y).neighbour_recall_ == 1.0
     monkeypatch.setattr(classes, "_APPROXIMATE_FROM", 500)
     assert model.fit(X, y).neighbour_recall_ < 1.0
@@ -90,12 +90,12 @@ def test_low_recall_warns_and_names_the_fix(monkeypatch):
     X, y = views(100)
     monkeypatch.setattr(classes, "is_approximate", lambda *_: True)
     monkeypatch.setattr(classes, "neighbour_recall", lambda *_, **__: 0.8)
-    with pytest.warns(UserWarning, match=r"only 80% .* neighbours='exact'"):
+    with pytest.warns(UserWarning, match=r"only 80% .* algorithm='exact'"):
         cv.LPP(3).fit(X, y)
 
 
 @SEARCHED
 def test_unknown_search_is_refused(method):
     X, y = views(60)
-    with pytest.raises(ValueError, match="neighbours must be one of 'auto', 'exact', 'approximate', got 'fast'"):
-        clone(method).set_params(neighbours="fast").fit(X, y)
+    with pytest.raises(ValueError, match="algorithm must be one of 'auto', 'exact', 'approximate', got 'fast'"):
+        clone(method).set_params(algorithm="fast").fit(X, y)

@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).parent))
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
-    """The file in which the functions of `fakes` tell what they do, here and in all processes that are started."""
+    """The file in which the functions of `fakes` note what they do, here and in all processes that are started."""
     path = tmp_path / "log.txt"
     path.touch()
     monkeypatch.setenv("FAKE_LOG", str(path))

@@ -27,25 +27,25 @@ def cells(n, **options):
     return [Cell(data="fake", method="MvHE", seed=k, **options) for k in range(n)]
 
 
-def tell(what, number):
+def note(what, number):
     line = f"{what} {os.getpid()} {number}\n"
     file = os.open(os.environ["FAKE_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, line.encode())
     os.close(file)
 
 
-def told(path, what):
+def noted(path, what):
     """(process, number) of every line of a kind."""
     lines = [line.split() for line in Path(path).read_text().splitlines()]
     return [(int(pid), int(number)) for kind, pid, number in lines if kind == what]
 
 
 def computed(path):
-    return Counter(number for _, number in told(path, "compute"))
+    return Counter(number for _, number in noted(path, "compute"))
 
 
 def load(data, options):
-    tell("load", 0)
+    note("load", 0)
     X = np.arange(8.0).reshape(4, 2)
     return cv.datasets.Dataset(cv.Views([X, -X]), np.array([0, 0, 1, 1]), ["a", "b"], data, "")
 
@@ -56,11 +56,11 @@ def load_differently(data, options):
 
 
 def load_turntable(data, options):
-    return cv.datasets.make_turntable(12, size=12, **options)
+    return cv.datasets.make_turntable(12, size=12, **{"random_state": 0, **options})
 
 
 def compute(cell, data):
-    tell("compute", cell.seed)
+    note("compute", cell.seed)
     orders = dict(cell.parameters)
     time.sleep(float(os.environ["FAKE_SLEEP"]))
     if "fail" in orders:
@@ -76,7 +76,7 @@ def compute_slowly(cell, data):
     """A real cell, which takes long enough for its worker to be killed."""
     from crossview.experiments import run_cell
 
-    tell("compute", cell.repeat)
+    note("compute", cell.repeat)
     time.sleep(0.3)
     return run_cell(cell, data)
 
@@ -107,13 +107,13 @@ def storm(path, n, kills, seed):
         time.sleep(moments.uniform(0.0, 0.05))
         os.kill(begun, signal.SIGKILL)
         _, status = os.waitpid(begun, 0)
-        tell("killed", int(os.WIFSIGNALED(status)))
+        note("killed", int(os.WIFSIGNALED(status)))
         # To look is to open, which repairs what a killed process left: every other time that is for the next run to do.
         # The first may even have been killed before there was a table.
         if turn % 2:
             with contextlib.suppress(sqlite3.OperationalError):
                 for row in table(path):
-                    tell("committed", row["cell"]["seed"])
+                    note("committed", row["cell"]["seed"])
 
 
 if __name__ == "__main__":
@@ -121,4 +121,4 @@ if __name__ == "__main__":
     if what == "storm":
         storm(store, int(count), *map(int, rest))
     else:
-        run(cells(int(count)), load, store, workers=int(rest[0]), compute=compute)
+        run(cells(int(count)), load, store, n_jobs=int(rest[0]), compute=compute)

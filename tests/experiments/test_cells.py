@@ -56,7 +56,7 @@ CHANGES = [
             {"pca": None},
             {"pca": (20, 40, None)},
             {"scaling": ("feature",)},
-            {"members": 8},
+            {"n_members": 8},
             {"n_iter": None},
             {"n_iter": 47},
             {"n_folds": 4},
@@ -135,8 +135,8 @@ def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     small = key(cell, "f", WIDE)
     assert key(cell, "f", WIDE, (2000, 5)) == key(cell, "f", WIDE, (4000, 51)) == small
     assert key(cell, "f", WIDE, (2001, 5)) != small
-    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 20)
-    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 4)
+    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_OF_LARGE_CLASSES", 20)
+    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS_SIZE", 4)
     found = _task(cell, turntable, "f")
     assert found.key == key(cell, "f", WIDE, (32, 8)) != small
     assert run_cell(cell, turntable)["best_params"]["kmvhe__n_landmarks"] == 20
@@ -150,7 +150,7 @@ import json, sys
 import crossview as cv
 from crossview.experiments import Cell, fingerprint, key
 cell = Cell.from_dict(json.loads(sys.argv[1]))
-print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12)), [64, 64]))
+print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12, random_state=0)), [64, 64]))
 """
     command = [sys.executable, "-c", code, json.dumps(CELL.to_dict())]
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -186,7 +186,7 @@ def test_a_cell_comes_back_from_json_infinity_included():
 def test_results_with_infinite_values_are_stored(tmp_path, fixed):
     grid = {"n_components": [3]} | ({} if fixed else {"coupling": [np.inf]})
     parameters = {"coupling": np.inf} if fixed else {}
-    cell = small("MvHE", parameters=parameters, search=Search(pca=[8], n_folds=2, grid=grid, members=2))
+    cell = small("MvHE", parameters=parameters, search=Search(pca=[8], n_folds=2, grid=grid, n_members=2))
     (record,) = run([cell], fakes.load_turntable, tmp_path / "results.db")
     assert record.error is None
     assert record.result["best_params"]["mvhe__coupling"] == "inf"
@@ -219,7 +219,7 @@ def test_results_with_infinite_values_are_stored(tmp_path, fixed):
         ({"search": {"pca": 20}}, "pca must be a sequence of numbers"),
         ({"search": {"pca": [1.5]}}, "pca must be a whole number"),
         ({"search": {"scaling": ["pixel"]}}, "scaling must be one of 'feature', 'view'"),
-        ({"search": {"members": 0}}, "members must be a whole number"),
+        ({"search": {"n_members": 0}}, "members must be a whole number"),
         ({"search": {"grid": {"reg": 0.1}}}, "sequence of values to try"),
         ({"search": {"folds": 3}}, "a Search has no folds"),
     ],
@@ -334,7 +334,7 @@ def test_samples_can_be_split_and_views_may_miss_samples():
 @pytest.mark.parametrize(("kind", "n_train"), [("classes", 20), ("samples", 2)])
 def test_folds_match_the_split(kind, n_train):
     """With many classes and few samples of each, too: the split decides, not the number of classes."""
-    data = cv.datasets.make_turntable(24, size=8)
+    data = cv.datasets.make_turntable(24, size=8, random_state=0)
     cell = small(split=Split(kind, n_train), search=Search(pca=[8], n_folds=2, n_iter=2))
     assert run_cell(cell, data)["folds_of"] == kind
 
@@ -343,7 +343,7 @@ def test_a_committee_is_scored_beside_the_best_setting(turntable):
     grid = {"n_landmarks": [6], "reg": [None], "random_state": [0, 1, 2, 3], "n_components": [2, 4]}  # weak models
     cell = small("KMvHE", search=Search(pca=[8, 16], n_folds=2, grid=grid))
     alone = run_cell(cell, turntable)
-    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
+    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, n_members=3)), turntable)
     committee = result.pop("committee")
     assert result["score"] == alone["score"]
     assert result["best_params"] == alone["best_params"]
@@ -357,7 +357,7 @@ def test_a_committee_is_scored_beside_the_best_setting(turntable):
     json.dumps(committee, allow_nan=False)
     # One that is no better is the best setting.
     cell = small("MvHE")
-    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, members=3)), turntable)
+    result = run_cell(dataclasses.replace(cell, search=dataclasses.replace(cell.search, n_members=3)), turntable)
     committee = result.pop("committee")
     assert committee["members"] == [result["best_params"]]
     assert (committee["score"], committee["best_score"]) == (result["score"], result["best_score"])
@@ -392,7 +392,7 @@ def test_a_given_test_set_is_scored_sample_by_sample(turntable, unit, n_train):
     """The samples, four of each class, come class by class, or the first of all classes, then the second, …"""
     order = np.arange(48) if unit == "classes" else np.argsort(np.arange(48) % 4, kind="stable")
     data = dataclasses.replace(turntable, views=turntable.views[order], y=turntable.y[order])
-    search = Search(pca=[8], n_folds=2, n_iter=2, members=2)
+    search = Search(pca=[8], n_folds=2, n_iter=2, n_members=2)
     cell = small(split=Split("given", n_train, 1), search=search)
     result = json.loads(json.dumps(run_cell(cell, data)))
     assert (result["n_train"], result["n_test"]) == (n_train, 48 - n_train)

@@ -14,7 +14,7 @@ ONE = Comparison(
     options={"size": [8, 8]},
     contents="f",
     split=Split("samples", 20, 5),
-    search=Search(n_iter=4, members=8),
+    search=Search(n_iter=4, n_members=8),
     methods=("MvHE", "PCA"),
     committees=("MvHE",),
     commands=("crossview compare a",),
@@ -22,14 +22,14 @@ ONE = Comparison(
 
 
 def test_a_comparison_has_every_method_and_repeat():
-    search = Search(pca=(10, 20), n_iter=4, members=3)
+    search = Search(pca=(10, 20), n_iter=4, n_members=3)
     panel = comparison("digits", {}, ["PCA", "MvHE"], Split("samples", 20, 3, 5), search, ["MvHE"])
     assert [(place.row, place.part, place.cell.repeat) for place in panel.places] == [
         (row, part, repeat)
         for row, part in (("PCA", ""), ("MvHE", ""), ("MvHE × 3", "committee"))
         for repeat in range(3)
     ]
-    assert {(place.cell.method, place.cell.search.members) for place in panel.places} == {("PCA", 1), ("MvHE", 3)}
+    assert {(place.cell.method, place.cell.search.n_members) for place in panel.places} == {("PCA", 1), ("MvHE", 3)}
     assert {place.cell.seed for place in panel.places} == {5, 6, 7}
     assert panel.columns == ["digits"]
     assert (ONE.panel.rows, ONE.panel.columns) == (["MvHE", "MvHE × 8", "PCA"], ["a.npz"])
@@ -52,8 +52,8 @@ def test_later_methods_are_added_behind_earlier_ones():
         ({"options": {}}, ["size: 8/8, now none"]),
         ({"contents": "g"}, ["the data have changed"]),
         ({"split": Split("samples", 0.5, 2)}, ["train: 20, now 0.5", "repeats: 5, now 2"]),
-        ({"search": Search(n_iter=4, members=8, pca=(20, 40))}, ["pca: none, now 20/40"]),
-        ({"search": Search(members=8)}, ["draws: 4, now none"]),
+        ({"search": Search(n_iter=4, n_members=8, pca=(20, 40))}, ["pca: none, now 20/40"]),
+        ({"search": Search(n_members=8)}, ["n_iter: 4, now none"]),
     ],
 )
 def test_what_differs_is_named_as_the_options_are(change, difference):

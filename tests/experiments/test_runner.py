@@ -37,8 +37,8 @@ def path(tmp_path):
     return tmp_path / "results.db"
 
 
-def start(path, n, workers, **options):
-    return subprocess.Popen([sys.executable, str(SCRIPT), "run", str(path), str(n), str(workers)], **options)
+def start(path, n, n_jobs, **options):
+    return subprocess.Popen([sys.executable, str(SCRIPT), "run", str(path), str(n), str(n_jobs)], **options)
 
 
 def until(condition, seconds=60.0):
@@ -112,11 +112,11 @@ def test_results_come_in_the_order_of_the_cells_and_are_computed_once(path, log)
     assert fakes.computed(log) == dict.fromkeys(range(4), 1)
     assert [call[:3] for call in calls] == [(4, 4, cells[3])]
     assert again[2] == records[0]
-    assert len(fakes.told(log, "load")) == 2  # once in each run
+    assert len(fakes.noted(log, "load")) == 2  # once in each run
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_cells_are_announced_before_they_are_computed(path, log, workers):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_cells_are_announced_before_they_are_computed(path, log, n_jobs):
     cells, calls = fakes.cells(5), []
     run(cells[:1], fakes.load, path, compute=fakes.compute)
     run(
@@ -124,7 +124,7 @@ def test_cells_are_announced_before_they_are_computed(path, log, workers):
         lambda data, options: fakes.load(data, options),  # functions need not be of a module
         path,
         compute=fakes.compute,
-        workers=workers,
+        n_jobs=n_jobs,
         started=lambda done, total, cell: calls.append(("started", done, total, cell.seed)),
         progress=lambda done, total, cell, record: calls.append(("finished", done, total, cell.seed)),
     )
@@ -134,7 +134,7 @@ def test_cells_are_announced_before_they_are_computed(path, log, workers):
         steps = [step for step, _, _, number in calls if number == seed]
         assert steps == ["started", "finished"]
     running = np.cumsum([1 if step == "started" else -1 for step, *_ in calls])
-    assert running.max() <= workers
+    assert running.max() <= n_jobs
 
 
 def test_slow_methods_start_first(path, log):
@@ -222,24 +222,24 @@ def test_workers_load_data_once_and_their_death_costs_no_cell_but_one_that_alway
         Cell(data="fake", method="MvHE", seed=k, options={"case": k % 2}, parameters=orders.get(k, {}))
         for k in range(12)
     ]
-    records = run(cells, fakes.load, path, compute=fakes.compute, workers=2)
+    records = run(cells, fakes.load, path, compute=fakes.compute, n_jobs=2)
     assert [k for k, record in enumerate(records) if record.status == "failed"] == [2, 5]
     assert records[2].error["type"] == "KilledWorker"
-    assert "try fewer workers" in records[2].error["message"]
+    assert "try fewer jobs" in records[2].error["message"]
     assert records[5].error["type"] == "ZeroDivisionError"
     assert records[7].result == {"score": 1.0, "samples": 4}
     counts = fakes.computed(log)
     assert (counts[2], counts[7]) == (4, 2)
     assert all(counts[k] == 1 for k in (5, *range(3)) if k != 2)
-    loads = [pid for pid, _ in fakes.told(log, "load")]
-    workers = {pid for pid, _ in fakes.told(log, "compute")}
+    loads = [pid for pid, _ in fakes.noted(log, "load")]
+    workers = {pid for pid, _ in fakes.noted(log, "compute")}
     assert loads.count(os.getpid()) == 2
     assert os.getpid() not in workers
     assert all(1 <= loads.count(pid) <= 2 for pid in workers)
 
 
 def test_data_that_differ_in_a_worker_fail(path, log):
-    records = run(fakes.cells(2), fakes.load_differently, path, compute=fakes.compute, workers=2)
+    records = run(fakes.cells(2), fakes.load_differently, path, compute=fakes.compute, n_jobs=2)
     assert [record.status for record in records] == ["failed", "failed"]
     assert "fake was loaded twice, with different content" in records[0].error["message"]
     assert fakes.computed(log) == {}
@@ -252,9 +252,9 @@ def test_a_worker_that_has_loaded_other_content_before_loads_again_and_another_r
     task = _task(cell, *_data(cell, fakes.load, {}))
     assert found != task.data
     assert _attempt(task, fakes.load, fakes.compute, loaded).status == "done"
-    assert len(fakes.told(log, "load")) == 2
+    assert len(fakes.noted(log, "load")) == 2
     assert _attempt(task, fakes.load, fakes.compute, loaded).status == "done"
-    assert len(fakes.told(log, "load")) == 2
+    assert len(fakes.noted(log, "load")) == 2
     monkeypatch.setattr(cv.MvHE, "_revision", 99)
     record = _attempt(task, fakes.load, fakes.compute, {})
     assert "a worker runs another crossview" in record.error["message"]
@@ -263,23 +263,23 @@ def test_a_worker_that_has_loaded_other_content_before_loads_again_and_another_r
 
 def test_what_cannot_be_computed_is_told_of(path, monkeypatch):
     lock = threading.Lock()
-    with pytest.raises(ValueError, match="or use one worker"):
-        run(fakes.cells(2), fakes.load_turntable, path, workers=2, compute=lambda cell, data: lock)
+    with pytest.raises(ValueError, match="or use one process"):
+        run(fakes.cells(2), fakes.load_turntable, path, n_jobs=2, compute=lambda cell, data: lock)
     with pytest.raises(ValueError, match="must be a whole number, 1 or more"):
-        run(fakes.cells(2), fakes.load_turntable, path, workers=0)
+        run(fakes.cells(2), fakes.load_turntable, path, n_jobs=0)
     with pytest.raises(ValueError, match="scheduler must be an address such as tcp://"):
         run(fakes.cells(2), fakes.load_turntable, path, scheduler="here")
     (record,) = run(fakes.cells(1), fakes.load_turntable, path, compute=lambda cell, data: {"views": data.views})
     assert record.status == "failed"
     assert "not JSON serializable" in record.error["message"]
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"crossview\[dask\]', or use one worker"):
-        run(fakes.cells(2), fakes.load_turntable, path.with_name("new.db"), workers=2)
+    with pytest.raises(ImportError, match=r"crossview\[dask\]', or use one process"):
+        run(fakes.cells(2), fakes.load_turntable, path.with_name("new.db"), n_jobs=2)
 
 
 def test_a_script_without_a_guard_is_told_to_have_one(path, log):
     code = "import fakes\nfrom crossview.experiments import run\n"
-    code += f"run(fakes.cells(2), fakes.load, {str(path)!r}, workers=2, compute=fakes.compute)\n"
+    code += f"run(fakes.cells(2), fakes.load, {str(path)!r}, n_jobs=2, compute=fakes.compute)\n"
     script = path.with_name("script.py")
     script.write_text(code)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), *sys.path])}
@@ -294,7 +294,7 @@ def test_real_cells_give_the_same_with_one_worker_and_two(tmp_path):
         for method in ("MvDA", "MvHE", "KMvHE")
         for repeat, share in ((0, 0.0), (1, 0.2))
     ]
-    one, two = (run(cells, fakes.load_turntable, tmp_path / f"{n}.db", workers=n) for n in (1, 2))
+    one, two = (run(cells, fakes.load_turntable, tmp_path / f"{n}.db", n_jobs=n) for n in (1, 2))
     for record in one + two:
         assert record.status == "done", record.error
         assert record.result["seconds"]["search"] > 0
@@ -317,8 +317,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, log):
 
         def progress(done, total, cell, record):
             if done == 1:
-                until(lambda: len({pid for pid, _ in fakes.told(log, "compute")}) == 2)
-                busy = fakes.told(log, "compute")[-1][0]
+                until(lambda: len({pid for pid, _ in fakes.noted(log, "compute")}) == 2)
+                busy = fakes.noted(log, "compute")[-1][0]
                 end(next(worker for worker in workers if os.getpgid(busy) == worker.pid))
 
         there = run(
@@ -381,17 +381,17 @@ def test_an_interrupt_or_an_error_of_progress_leaves_what_was_done(path, log):
 def test_an_interrupt_from_the_keyboard_ends_all_workers(path, log, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.2")
     program = start(path, 50, 2, start_new_session=True, stderr=subprocess.PIPE)
-    until(lambda: len({pid for pid, _ in fakes.told(log, "compute")}) == 2)
-    workers = {pid for pid, _ in fakes.told(log, "compute")}
+    until(lambda: len({pid for pid, _ in fakes.noted(log, "compute")}) == 2)
+    workers = {pid for pid, _ in fakes.noted(log, "compute")}
     for pid in workers:
         os.kill(pid, signal.SIGINT)  # which is for the parent to decide about
-    begun = len(fakes.told(log, "compute"))
-    until(lambda: len(fakes.told(log, "compute")) >= begun + 4)
-    assert {pid for pid, _ in fakes.told(log, "compute")} == workers
+    begun = len(fakes.noted(log, "compute"))
+    until(lambda: len(fakes.noted(log, "compute")) >= begun + 4)
+    assert {pid for pid, _ in fakes.noted(log, "compute")} == workers
     os.killpg(program.pid, signal.SIGINT)
     _, errors = program.communicate()
     assert errors.decode().strip().endswith("KeyboardInterrupt")
-    assert all(gone(pid) for pid, _ in fakes.told(log, "compute"))
+    assert all(gone(pid) for pid, _ in fakes.noted(log, "compute"))
     rows = fakes.table(path)
     assert 2 <= len(rows) < 50
     assert {row["status"] for row in rows} == {"done"}
@@ -433,7 +433,7 @@ def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
                 assert asyncio.run(identity(f"{kind}://127.0.0.1:{port}", security)) is None
         assert {status_of(f"http://127.0.0.1:{port}/{page}") for port in ports for page in pages} <= {None, 404}
 
-    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, workers=2, progress=progress)
+    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, n_jobs=2, progress=progress)
     assert [record.status for record in records] == ["done", "done"]
     assert len(ports) >= 3  # of the scheduler and the workers
 
@@ -442,7 +442,7 @@ def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
 def test_a_second_run_on_a_store_is_refused_until_the_first_ends_or_is_killed(path, log, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.05")
     program = start(path, 1000, 1)
-    until(lambda: len(fakes.told(log, "compute")) >= 2)
+    until(lambda: len(fakes.noted(log, "compute")) >= 2)
     with pytest.raises(StoreError, match=r"is in use by another run: wait until it ends, or choose another folder\."):
         run(fakes.cells(2), fakes.load, path, compute=fakes.compute)
     with _store.Store(path) as reader:
@@ -457,12 +457,12 @@ def test_a_second_run_on_a_store_is_refused_until_the_first_ends_or_is_killed(pa
 def test_workers_whose_client_is_killed_end(path, log, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.3")
     program = start(path, 12, 2, stderr=subprocess.DEVNULL)
-    until(lambda: len(fakes.told(log, "compute")) >= 4)
+    until(lambda: len(fakes.noted(log, "compute")) >= 4)
     program.kill()
     program.wait()
     stored = {row["cell"]["seed"] for row in fakes.table(path)}
     assert len(stored) >= 2
-    until(lambda: all(gone(pid) for pid, _ in fakes.told(log, "compute")), 20)
+    until(lambda: all(gone(pid) for pid, _ in fakes.noted(log, "compute")), 20)
     records = run(fakes.cells(12), fakes.load, path, compute=fakes.compute)
     assert [record.status for record in records] == ["done"] * 12
     assert all(fakes.computed(log)[k] == 1 for k in stored)
@@ -475,7 +475,7 @@ def test_a_run_that_is_killed_twenty_times_ends_as_one_that_is_not(tmp_path, log
     monkeypatch.setenv("FAKE_SLEEP", "0.02")
     n, path = 300, tmp_path / "killed.db"
     subprocess.run([sys.executable, str(SCRIPT), "storm", str(path), str(n), "20", "0"], check=True)
-    kills = [number for _, number in fakes.told(log, "killed")]
+    kills = [number for _, number in fakes.noted(log, "killed")]
     assert kills == [1] * 20  # none had ended by itself
     before = len(fakes.table(path))
     assert 0 < before < n

@@ -142,7 +142,7 @@ def test_one_object_stays_one(tmp_path):
 
 
 def test_galleries_of_several_matchers_stay_apart(tmp_path):
-    matchers = [cv.CrossViewClassifier(cv.MvDA(2), calibration_folds=None).fit(ARRAYS, Y + k) for k in range(5)]
+    matchers = [cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y + k) for k in range(5)]
     assert_same(matchers, through_a_file(cv.MvHE(beta=matchers), tmp_path).beta)
 
 
@@ -213,9 +213,9 @@ def test_searches(tmp_path):
         cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
         cv.EmbeddingSearchCV(cv.MvHE(2), {"coupling": np.array([0.0, np.inf])}, n_folds=2),
         cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2),
-        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2, members=3),
+        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2, n_members=3),
         clone(SEARCH),
-        clone(SEARCH).set_params(members=2),
+        clone(SEARCH).set_params(n_members=2),
     ):
         search.fit(SAME_SIZES, Y)
         again = assert_kept(search, tmp_path, SAME_SIZES)
@@ -250,7 +250,7 @@ def test_splitters(splitter, tmp_path):
 )
 def test_classifier(classes, tmp_path):
     labels = classes[Y]
-    model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(pooled=False), cv.KMvHE(2)))
+    model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(pooled=False), cv.KMvHE(2)), calibration_folds=3)
     assert_kept(model, tmp_path)
     assert_kept(model.fit(ARRAYS, labels), tmp_path)
     assert_kept(model.enroll(ARRAYS[1], labels, 1, ids=[f"sample \u00e4 {k}" for k in range(len(labels))]), tmp_path)

@@ -151,8 +151,8 @@ def test_pipelines_in_pipelines_and_committees_in_searches_and_matchers(tmp_path
     assert_same_latents(
         make_pipeline(scaler, cv.Committee([inner, cv.MvDA(2)])).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path
     )
-    search = cv.EmbeddingSearchCV(inner, {"mvhe__beta": [0.1, 0.2]}, n_folds=2, members=2)
-    assert_same_latents(clone(search).set_params(members=1).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
+    search = cv.EmbeddingSearchCV(inner, {"mvhe__beta": [0.1, 0.2]}, n_folds=2, n_members=2)
+    assert_same_latents(clone(search).set_params(n_members=1).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
     matcher = cv.CrossViewClassifier(search).fit(SAME_SIZES, Y)
     export_onnx(matcher, 1, tmp_path / "1.onnx")
     X = SAME_SIZES[1].astype(np.float32)
@@ -195,7 +195,7 @@ def test_metadata_suffice_to_decide(tmp_path):
     matcher = cv.CrossViewClassifier(cv.MvDA(2), metric="cosine", n_neighbors=3, unknown_label="nobody")
     matcher.fit(views, Y)
     assert "threshold" not in metadata(matcher)
-    facts = metadata(matcher.calibrate(views, Y, false_match_rate=0.3))
+    facts = metadata(matcher.calibrate(views, Y, max_fpir=0.3))
     assert (facts["distance"], facts["n_neighbors"], facts["unknown_label"]) == ("cosine", "3", "nobody")
     assert float(facts["threshold"]) == matcher.threshold_
     assert float(facts["temperature"]) == matcher.temperature_

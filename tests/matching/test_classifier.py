@@ -30,7 +30,7 @@ LEFT, RIGHT, Y = DATA.views["left"], DATA.views["right"], DATA.y
 
 @pytest.fixture(scope="module")
 def fitted():
-    return cv.CrossViewClassifier(cv.KMvHE(n_components=10)).fit(DATA.views[TRAIN], Y[TRAIN])
+    return cv.CrossViewClassifier(cv.KMvHE(n_components=10), calibration_folds=3).fit(DATA.views[TRAIN], Y[TRAIN])
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_gallery_grows_and_is_replaced(enrolled):
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
 def test_threshold_is_literal(enrolled, rate):
-    enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", false_match_rate=rate)
+    enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", max_fpir=rate)
     latent = enrolled.embedding_.transform_view(RIGHT[TEST], 1)
     D = np.linalg.norm(enrolled.gallery_ - latent[:, None], axis=2)
     nearest = np.where(enrolled.gallery_labels_ == Y[TEST][:, None], np.inf, D).min(axis=1)
@@ -102,9 +102,9 @@ def test_a_threshold_keeps_the_rate_on_average(rate, n):
 
 def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled):
     for rate, n, message in (
-        (0.03, 99, "a false match rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain"),
+        (0.03, 99, "identification rate of 3 % needs 100 probes or more, got 99: the threshold is uncertain"),
         (0.01, 98, "needs 300 probes or more, got 98: the threshold is 0, so every probe is unkno"),
-        (0.0, 50, "a false match rate of 0 % needs infinitely many, got 50: the threshold is 0, so"),
+        (0.0, 50, "identification rate of 0 % needs infinitely many, got 50: the threshold is 0, so"),
     ):
         with pytest.warns(UserWarning, match=message):
             enrolled.calibrate(RIGHT[TEST][:n], Y[TEST][:n], "right", rate)
@@ -147,7 +147,7 @@ def test_strangers_are_accepted_about_as_often_as_wanted(enrolled):
     for stranger in range(10):
         known = Y[TRAIN] != stranger
         enrolled.enroll(LEFT[TRAIN][known], Y[TRAIN][known], "left", replace=True)
-        enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", false_match_rate=0.2)
+        enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", max_fpir=0.2)
         accepted.append(np.mean(enrolled.predict(RIGHT[900:][Y[900:] == stranger], "right") != -1))
     assert 0.1 < np.mean(accepted) < 0.3
 
@@ -181,7 +181,7 @@ def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
         enrolled.set_params(unknown_label=unknown_label).enroll(LEFT[TRAIN], y[TRAIN], replace=True)
         right = (enrolled.predict(RIGHT[TEST]) == y[TEST]).tolist()
         expected = np.where(np.array(right), y[TEST].astype(object), None).tolist()
-        found = enrolled.calibrate(RIGHT[TEST], y[TEST], false_match_rate=0.1).predict(RIGHT[TEST])
+        found = enrolled.calibrate(RIGHT[TEST], y[TEST], max_fpir=0.1).predict(RIGHT[TEST])
         assert found.dtype.kind in "iO"
         unknown = -1 if unknown_label is None else unknown_label
         rejected = [label == unknown for label in found.tolist()]
@@ -203,9 +203,9 @@ def test_the_unknown_label_is_no_class(enrolled):
     assert set(enrolled.predict(RIGHT[TEST])) == {-1, 1}
     message = "unknown_label=-1 is also a class: choose another label, or rename the class"
     with pytest.raises(ValueError, match=message):
-        enrolled.calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+        enrolled.calibrate(RIGHT[TEST], signs[TEST], max_fpir=0.1)
     assert enrolled.threshold_ is None
-    enrolled.set_params(unknown_label=0).calibrate(RIGHT[TEST], signs[TEST], false_match_rate=0.1)
+    enrolled.set_params(unknown_label=0).calibrate(RIGHT[TEST], signs[TEST], max_fpir=0.1)
     assert set(enrolled.predict(RIGHT[TEST])) == {-1, 0, 1}
     for method, *more in ((enrolled.predict,), (enrolled.score, signs[TEST])):
         enrolled.set_params(unknown_label=1)
@@ -259,7 +259,7 @@ def test_clone_has_no_gallery(enrolled):
         ("'top'", lambda m: m.predict(RIGHT[:3], "top")),
         ("n_neighbors=501 is more than the 500 samples in the", lambda m: m.kneighbors(RIGHT[:3], "right", 501)),
         ("k=11 is more than the 10 classes", lambda m: m.rank(RIGHT[:3], "right", 11)),
-        ("false_match_rate must be a share", lambda m: m.calibrate(RIGHT[:3], Y[:3], "right", 1.0)),
+        ("max_fpir must be a share", lambda m: m.calibrate(RIGHT[:3], Y[:3], "right", 1.0)),
         ("view 'right' is not among the views given: 'left'", lambda m: m.predict({"left": LEFT[:3]})),
         ("got 1 views, but the model was fitted on 2: left, right", lambda m: m.predict([RIGHT[:3]])),
         ("the images are 4 × 8 pixels", lambda m: m.predict(cv.Views(DATA.views[:3], image_shape=(4, 8)))),
@@ -331,7 +331,7 @@ def test_score_leaves_out_what_cannot_be_recognised(enrolled):
     assert enrolled.score(DATA.views[TEST], Y[TEST]) == right[Y[TEST] < 7].mean()
     with pytest.raises(ValueError, match="no probe has its class in the gallery: check the labels"):
         enrolled.score(DATA.views[TEST], Y[TEST] + 20)
-    enrolled.calibrate(DATA.views[900:], Y[900:], false_match_rate=0.2)
+    enrolled.calibrate(DATA.views[900:], Y[900:], max_fpir=0.2)
     found = enrolled.predict(DATA.views[TEST])
     assert enrolled.score(DATA.views[TEST], Y[TEST]) == np.where(Y[TEST] < 7, found == Y[TEST], found == -1).mean()
 
@@ -341,8 +341,8 @@ def test_samples_without_a_label_are_never_wrong(enrolled):
     enrolled.enroll(LEFT[TRAIN], words[TRAIN], replace=True)
     some = np.where(np.arange(400) % 2, words[TEST], "")
     assert enrolled.score(DATA.views[TEST], some) == enrolled.score(RIGHT[TEST][1::2], words[TEST][1::2])
-    threshold = enrolled.calibrate(DATA.views[TEST], some, false_match_rate=0.1).threshold_
-    expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2], false_match_rate=0.1).threshold_
+    threshold = enrolled.calibrate(DATA.views[TEST], some, max_fpir=0.1).threshold_
+    expected = enrolled.calibrate(RIGHT[TEST][1::2], words[TEST][1::2], max_fpir=0.1).threshold_
     assert threshold == pytest.approx(expected, rel=1e-9)  # products of other sizes round in another way
     with pytest.raises(ValueError, match="no probe has a label and is present in this view"):
         enrolled.score(DATA.views[TEST], np.full(400, ""))
@@ -391,7 +391,7 @@ def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):
         with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
             model.predict_proba(RIGHT[TEST])
         assert model.calibrate(RIGHT[TEST], Y[TEST]).predict_proba(RIGHT[TEST]).shape == (400, 10)
-    frozen = cv.CrossViewClassifier(FrozenEstimator(search)).fit(DATA.views[TEST], Y[TEST])
+    frozen = cv.CrossViewClassifier(FrozenEstimator(search), calibration_folds=3).fit(DATA.views[TEST], Y[TEST])
     np.testing.assert_array_equal(frozen.gallery_, search.transform_view(LEFT[TEST], "left"))
     assert frozen.temperature_ > 0.0
     grid = GridSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=2).fit(DATA.views[TRAIN], Y[TRAIN])
@@ -403,7 +403,8 @@ def test_fit_repeats_no_search_to_estimate_the_temperature(monkeypatch):
     searches, fit = [], cv.EmbeddingSearchCV.fit
     monkeypatch.setattr(cv.EmbeddingSearchCV, "fit", lambda self, *given: searches.append(self) or fit(self, *given))
     search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1, 1.0]}, n_folds=2)
-    assert cv.CrossViewClassifier(search).fit(DATA.views[TRAIN], Y[TRAIN]).temperature_ > 0.0
+    model = cv.CrossViewClassifier(search, calibration_folds=3)
+    assert model.fit(DATA.views[TRAIN], Y[TRAIN]).temperature_ > 0.0
     assert len(searches) == 1
 
 
@@ -431,7 +432,8 @@ def expected_calibration_error(probabilities, y, n_bins=10):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_probabilities_are_calibrated(metric):
     train, test, y_train, y_test = train_test_split(DATA.views, Y, random_state=0)
-    model = cv.CrossViewClassifier(cv.KMvHE(15, n_landmarks=300, reg=None), metric=metric).fit(train, y_train)
+    embedding = cv.KMvHE(15, n_landmarks=300, reg=None)
+    model = cv.CrossViewClassifier(embedding, metric=metric, calibration_folds=3).fit(train, y_train)
     probabilities = model.predict_proba(test)
     assert expected_calibration_error(probabilities, y_test) < 0.06
     certain = np.clip(np.eye(10)[model.predict(test)], 1e-3, None)
@@ -444,10 +446,10 @@ def test_probabilities_are_calibrated(metric):
 
 def test_probabilities_do_not_depend_on_the_scale_of_the_common_space():
     views, y = DATA.views[TRAIN], Y[TRAIN]
-    expected = cv.CrossViewClassifier(cv.PCA(8)).fit(views, y).predict_proba(DATA.views[TEST])
+    expected = cv.CrossViewClassifier(cv.PCA(8), calibration_folds=3).fit(views, y).predict_proba(DATA.views[TEST])
     for scale in (1e-120, 1e3, 1e130):
         scaled = cv.Views([scale * X for X in views.arrays], names=views.names)
-        model = cv.CrossViewClassifier(cv.PCA(8)).fit(scaled, y)
+        model = cv.CrossViewClassifier(cv.PCA(8), calibration_folds=3).fit(scaled, y)
         np.testing.assert_allclose(model.predict_proba(scale * RIGHT[TEST]), expected, atol=1e-4)
 
 
@@ -471,7 +473,7 @@ def test_temperature_holds_out_probes_and_their_counterparts():
     """A model that knows its training samples by heart would be certain; on others it must not be."""
     rng = np.random.default_rng(0)
     arrays, y = [rng.normal(size=(40, 60)) for _ in range(2)], np.arange(40) % 4  # nothing to learn
-    model = cv.CrossViewClassifier(cv.MvDA(3, reg=1e-6)).fit(arrays, y)
+    model = cv.CrossViewClassifier(cv.MvDA(3, reg=1e-6), calibration_folds=3).fit(arrays, y)
     assert model.score(arrays, y) == 1.0
     assert model.predict_proba([rng.normal(size=(200, 60))] * 2).max(axis=1).mean() < 0.4
 
@@ -485,20 +487,25 @@ def test_classes_with_one_sample_and_missing_views_have_probabilities():
         (DATA.views[:5], np.array([0, 0, 1, 1, 2])),
         (cv.Views(DATA.views[:90], mask=np.column_stack([np.arange(90) % 4 > 0, np.arange(90) % 3 > 0])), Y[:90]),
     ):
-        model = cv.CrossViewClassifier(cv.CCA(3, reg=0.1)).fit(views, labels)
+        model = cv.CrossViewClassifier(cv.CCA(3, reg=0.1), calibration_folds=3).fit(views, labels)
         np.testing.assert_allclose(model.predict_proba(RIGHT[:7]).sum(axis=1), 1.0)
 
 
 def test_precomputed_kernels_have_probabilities():
     kernels = [X[:200] @ X[:200].T for X in DATA.views.arrays]
-    model = cv.CrossViewClassifier(cv.KCCA(5, kernel="precomputed", reg=0.1)).fit(kernels, Y[:200])
-    plain = cv.CrossViewClassifier(cv.KCCA(5, kernel="linear", reg=0.1)).fit(DATA.views[:200], Y[:200])
+    model = cv.CrossViewClassifier(cv.KCCA(5, kernel="precomputed", reg=0.1), calibration_folds=3)
+    plain = cv.CrossViewClassifier(cv.KCCA(5, kernel="linear", reg=0.1), calibration_folds=3)
+    model.fit(kernels, Y[:200])
+    plain.fit(DATA.views[:200], Y[:200])
     assert model.temperature_ == pytest.approx(plain.temperature_, rel=0.05)
 
 
-def test_calibration_without_folds(enrolled):
+def test_fit_is_one_fit_by_default(monkeypatch):
     views, y = DATA.views[TRAIN], Y[TRAIN]
-    model = cv.CrossViewClassifier(cv.MvDA(9), calibration_folds=None).fit(views, y)
+    fits, fit = [], cv.MvDA.fit
+    monkeypatch.setattr(cv.MvDA, "fit", lambda self, *given: fits.append(self) or fit(self, *given))
+    model = cv.CrossViewClassifier(cv.MvDA(9)).fit(views, y)
+    assert len(fits) == 1
     assert model.temperature_ is None
     with pytest.raises(ValueError, match="call calibrate with samples that were not used for training, or fit with"):
         model.predict_proba(views)

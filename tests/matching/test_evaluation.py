@@ -201,7 +201,7 @@ def test_any_model_any_container_and_some_views(model, views):
     assert found.metric == "cosine"
     latents = matcher.embedding_.transform(views)
     assert found.mean.accuracy.value == pytest.approx(metrics.mean_accuracy(latents, Y, "cosine"))
-    search = cv.tune("MvDA", views, Y, n_iter=2, n_folds=2, members=2)
+    search = cv.tune("MvDA", views, Y, n_iter=2, n_folds=2, n_members=2)
     found = cv.evaluate(search, views, Y, n_bootstrap=100)
     assert found.metric == search.best_metric_
     assert found.mean.accuracy.value == pytest.approx(search.score(views, Y))
@@ -233,7 +233,7 @@ def matcher(model, views):
     known = Y < 16
     fitted = cv.CrossViewClassifier(model).fit(views, Y)
     fitted.enroll(views["front"][known], Y[known], "front", replace=True)
-    return fitted.calibrate(views["back"][::2], Y[::2], "back", false_match_rate=0.2)
+    return fitted.calibrate(views["back"][::2], Y[::2], "back", max_fpir=0.2)
 
 
 def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):

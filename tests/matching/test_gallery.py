@@ -108,7 +108,7 @@ def other(request, embedding, monkeypatch):
     """A matcher with another engine than the exact one, and how to present probes to it."""
     if request.param == "approximate":
         pytest.importorskip("faiss")
-        return matcher(embedding, neighbours="approximate"), lambda P: P
+        return matcher(embedding, algorithm="approximate"), lambda P: P
     torch = pytest.importorskip("torch")
     if request.param == "device":
         return matcher(embedding, device="cpu"), lambda P: P
@@ -117,7 +117,7 @@ def other(request, embedding, monkeypatch):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_engines_agree(embedding, other, metric):
-    exact = matcher(embedding, neighbours="exact", metric=metric)
+    exact = matcher(embedding, algorithm="exact", metric=metric)
     model, present = other
     model.set_params(metric=metric)
     np.testing.assert_allclose(model.gallery_, exact.gallery_, atol=1e-13)
@@ -145,7 +145,7 @@ def test_ranks_of_probes_among_many_samples_of_one_class(embedding):
     pytest.importorskip("faiss")
     crowd = 1e-3 * RNG.normal(size=(3000, 6))
     exact, approximate = (
-        matcher(embedding, neighbours=kind).enroll(crowd, np.full(3000, 999), 0) for kind in ("exact", "approximate")
+        matcher(embedding, algorithm=kind).enroll(crowd, np.full(3000, 999), 0) for kind in ("exact", "approximate")
     )
     probe = np.zeros((1, 6))
     for model in (exact, approximate):
@@ -162,7 +162,7 @@ def test_auto_uses_an_index_for_large_galleries(embedding, monkeypatch):
     monkeypatch.setattr(gallery, "_MIN_INDEXED", 2000)
     large = matcher(embedding)
     assert large.neighbour_recall_ >= 0.99
-    assert matcher(embedding, neighbours="exact").neighbour_recall_ == 1.0
+    assert matcher(embedding, algorithm="exact").neighbour_recall_ == 1.0
     monkeypatch.setattr(gallery, "is_installed", lambda: False)
     assert matcher(embedding).neighbour_recall_ == 1.0
 
@@ -171,14 +171,14 @@ def test_low_recall_is_warned_of(embedding, monkeypatch):
     pytest.importorskip("faiss")
     monkeypatch.setattr(engines, "MOST_LISTS", 1)
     monkeypatch.setattr(engines, "_FIRST_LISTS", 1)
-    with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of .* use neighbours='exact'"):
-        model = matcher(embedding, neighbours="approximate")
+    with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of .* use algorithm='exact'"):
+        model = matcher(embedding, algorithm="approximate")
     assert 0.0 < model.neighbour_recall_ < 0.95
 
 
 def test_an_index_may_start_with_one_sample(embedding):
     pytest.importorskip("faiss")
-    model = cv.CrossViewClassifier(embedding, neighbours="approximate").enroll(X[:1], Y[:1], 0)
+    model = cv.CrossViewClassifier(embedding, algorithm="approximate").enroll(X[:1], Y[:1], 0)
     assert model.neighbour_recall_ == 1.0
     assert model.enroll(X[1:3], [500, 501], 0).predict(X[2:3], 0) == [501]
 
@@ -186,8 +186,8 @@ def test_an_index_may_start_with_one_sample(embedding):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"neighbours": "approximate"}, r"approximate neighbours need faiss: pip install"),
-        ({"neighbours": "fast"}, "neighbours must be one of 'auto', 'exact', 'approximate', got 'fast'"),
+        ({"algorithm": "approximate"}, r"approximate neighbours need faiss: pip install"),
+        ({"algorithm": "fast"}, "algorithm must be one of 'auto', 'exact', 'approximate', got 'fast'"),
         ({"device": "abacus"}, "device must be a device that PyTorch can use, got 'abacus'"),
         ({"progress": 1}, "progress must be True or False, got 1"),
     ],
@@ -222,20 +222,20 @@ def test_arrays_grow_in_linear_time_and_old_values_stay():
     np.testing.assert_array_equal(before, np.zeros((1, 3)))
 
 
-@pytest.mark.parametrize("neighbours", ["exact", "approximate"])
-def test_many_enrolments_equal_one(embedding, neighbours, monkeypatch):
-    if neighbours == "approximate":
+@pytest.mark.parametrize("algorithm", ["exact", "approximate"])
+def test_many_enrolments_equal_one(embedding, algorithm, monkeypatch):
+    if algorithm == "approximate":
         pytest.importorskip("faiss")
     words = np.array([f"class {c}" for c in Y])
-    once = cv.CrossViewClassifier(embedding, neighbours=neighbours).enroll(X, words, 0)
+    once = cv.CrossViewClassifier(embedding, algorithm=algorithm).enroll(X, words, 0)
     built = []
     monkeypatch.setattr(engines.InvertedFile, "train", count_calls(engines.InvertedFile.train, built))
-    model = cv.CrossViewClassifier(embedding, neighbours=neighbours).enroll(X[:300], words[:300], 0)
+    model = cv.CrossViewClassifier(embedding, algorithm=algorithm).enroll(X[:300], words[:300], 0)
     for start in [*range(300, 340), *range(340, len(X), 515)]:
         stop = start + 1 if start < 340 else min(start + 515, len(X))
         model.enroll(X[start:stop], words[start:stop], 0)
         assert model.kneighbors(X[stop - 1 : stop], 0)[1] == [[stop - 1]]
-    assert len(built) == (0 if neighbours == "exact" else 2)
+    assert len(built) == (0 if algorithm == "exact" else 2)
     for name in ("gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "classes_"):
         a, b = getattr(model, name), getattr(once, name)
         assert a.dtype == b.dtype
@@ -309,7 +309,7 @@ def test_copies_grow_by_themselves(embedding):
 @pytest.fixture(scope="module")
 def indexed(embedding):
     pytest.importorskip("faiss")
-    return matcher(embedding, neighbours="approximate", metric="cosine")
+    return matcher(embedding, algorithm="approximate", metric="cosine")
 
 
 def test_the_index_goes_through_files(indexed, tmp_path, monkeypatch):
@@ -331,7 +331,7 @@ def test_files_know_when_the_recall_was_measured(embedding, tmp_path, monkeypatc
     pytest.importorskip("faiss")
     search, measured = engines.ApproximateSearch, []
     monkeypatch.setattr(search, "_measure", count_calls(search._measure, measured))
-    model = cv.CrossViewClassifier(embedding, neighbours="approximate").enroll(X[:60], Y[:60])
+    model = cv.CrossViewClassifier(embedding, algorithm="approximate").enroll(X[:60], Y[:60])
     for start in range(60, 150, 30):  # never twice as many as in the file before
         save(model, tmp_path / "model")
         model = load(tmp_path / "model").enroll(X[start : start + 30], Y[start : start + 30])
@@ -339,18 +339,18 @@ def test_files_know_when_the_recall_was_measured(embedding, tmp_path, monkeypatc
 
 
 def test_a_file_with_an_index_works_without_the_library(indexed, tmp_path, monkeypatch):
-    save(copy.copy(indexed).set_params(neighbours="auto"), tmp_path / "model")
+    save(copy.copy(indexed).set_params(algorithm="auto"), tmp_path / "model")
     monkeypatch.setitem(sys.modules, "faiss", None)
     monkeypatch.setattr(gallery, "is_installed", lambda: False)
     again = load(tmp_path / "model")
-    exact = copy.copy(indexed).set_params(neighbours="exact")
+    exact = copy.copy(indexed).set_params(algorithm="exact")
     np.testing.assert_array_equal(again.rank(PROBES, 1)[0], exact.rank(PROBES, 1)[0])
 
 
 def test_another_distance_gets_another_index(indexed, tmp_path):
     save(indexed, tmp_path / "model")
     again = load(tmp_path / "model").set_params(metric="euclidean")
-    exact = copy.copy(again).set_params(neighbours="exact")
+    exact = copy.copy(again).set_params(algorithm="exact")
     assert (again.rank(PROBES, 1)[0] == exact.rank(PROBES, 1)[0]).mean() > 0.98
     assert again._gallery.index_state["metric"] == "euclidean"
 
@@ -444,7 +444,7 @@ def test_a_matcher_works_with_tensors_alone(tmp_path):
     torch = pytest.importorskip("torch")
     views = [X[:600], X[:600] + 0.1 * RNG.normal(size=(600, 6))]
     tensors = [torch.tensor(Z) for Z in views]
-    models = [cv.CrossViewClassifier(cv.MvDA(4)).fit(given, Y[:600]) for given in (views, tensors)]
+    models = [cv.CrossViewClassifier(cv.MvDA(4), calibration_folds=3).fit(given, Y[:600]) for given in (views, tensors)]
     np.testing.assert_allclose(models[1].gallery_, models[0].gallery_, atol=1e-9)
     assert models[1].temperature_ == pytest.approx(models[0].temperature_, rel=1e-6)
     np.testing.assert_array_equal(models[1].predict(tensors), models[0].predict(views))
@@ -470,9 +470,9 @@ def test_long_work_reports_progress(embedding, monkeypatch, capsys):
     monkeypatch.setattr(_progress, "_FIRST_LINE", 0.0)
     monkeypatch.setattr(_progress, "_INTERVAL", 0.001)
     monkeypatch.setattr(engines, "_PROBES", 1)
-    model = matcher(embedding, neighbours="approximate", progress=True)
+    model = matcher(embedding, algorithm="approximate", progress=True)
     assert "Indexing the gallery" in capsys.readouterr().err
-    model.set_params(neighbours="exact").kneighbors(PROBES, 1)
+    model.set_params(algorithm="exact").kneighbors(PROBES, 1)
     assert "Searching the gallery" in capsys.readouterr().err
     model.set_params(progress=False).kneighbors(PROBES, 1)
     assert capsys.readouterr().err == ""

@@ -58,9 +58,9 @@ def decide(model):
     return tuple(model.predict(PROBES, 1).tolist())
 
 
-@pytest.mark.parametrize("options", [{}, {"neighbours": "approximate"}, {"device": "cpu"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"algorithm": "approximate"}, {"device": "cpu"}], ids=str)
 def test_eight_threads_see_what_a_sequential_run_shows(embedding, options):
-    pytest.importorskip("faiss" if "neighbours" in options else "torch")
+    pytest.importorskip("faiss" if "algorithm" in options else "torch")
     model, end = matcher(embedding, **options), time.monotonic() + SECONDS / 3
     seen, thresholds = set(), set()
     limit = len(NEW) // 3
@@ -93,7 +93,7 @@ def test_eight_threads_see_what_a_sequential_run_shows(embedding, options):
     np.testing.assert_array_equal(model.gallery_labels_[40:], rows % N_CLASSES)
     np.testing.assert_allclose(model.gallery_[40:], cv.transform_view(embedding, NEW[rows], 0))
     np.testing.assert_array_equal(model.classes_, range(N_CLASSES))
-    if "neighbours" in options:
+    if "algorithm" in options:
         return  # the lists that a search visits depend on when they were counted
     alone, possible, exact = matcher(embedding), set(), {None}
     for batch in [[], *rows.reshape(-1, 3)]:
@@ -174,7 +174,7 @@ def test_an_index_is_searched_while_samples_are_added(embedding):
 
 def test_an_index_that_a_failed_enrolment_extended_is_built_again(embedding, monkeypatch):
     pytest.importorskip("faiss")
-    model = matcher(embedding, neighbours="approximate")
+    model = matcher(embedding, algorithm="approximate")
     search = type(model._gallery._index)
     extended = search.extended
     monkeypatch.setattr(search, "extended", lambda *given: (extended(*given), 1 / 0))

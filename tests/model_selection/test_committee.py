@@ -59,12 +59,12 @@ def test_members_of_kernel_matrices():
     committee = cv.Committee(members)
     assert get_tags(committee).input_tags.pairwise
     assert not get_tags(cv.Committee(MEMBERS)).input_tags.pairwise
-    matcher = cv.CrossViewClassifier(committee).fit(kernels, Y)
+    matcher = cv.CrossViewClassifier(committee, calibration_folds=3).fit(kernels, Y)
     np.testing.assert_allclose(matcher.predict_proba(kernels).sum(axis=1), 1.0)
-    search = cv.EmbeddingSearchCV(cv.KMvHE(4, kernel="precomputed"), {"beta": [0.1, 1.0]}, members=2, cv=2)
+    search = cv.EmbeddingSearchCV(cv.KMvHE(4, kernel="precomputed"), {"beta": [0.1, 1.0]}, n_members=2, cv=2)
     assert get_tags(search).input_tags.pairwise
     assert not get_tags(cv.EmbeddingSearchCV(cv.KMvHE(), {})).input_tags.pairwise
-    matcher = cv.CrossViewClassifier(search).fit(kernels, Y)
+    matcher = cv.CrossViewClassifier(search, calibration_folds=3).fit(kernels, Y)
     assert get_tags(matcher).input_tags.pairwise
     assert matcher.predict_proba(kernels).shape == (60, len(matcher.classes_))
 

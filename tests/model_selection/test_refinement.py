@@ -115,7 +115,7 @@ class TestHalving:
     def test_at_least_eight_settings_or_two_committees_stay(self, fits):
         for members, least in ((1, 8), (4, 8), (6, 12)):
             fits.clear()
-            options = {"factor": 10, "members": members, "refit": False, "cv": FOLDS}
+            options = {"factor": 10, "n_members": members, "refit": False, "cv": FOLDS}
             search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": REGS}, **options).fit(VIEWS, Y)
             assert len(fits) == 40 + 2 * least + 3 * members * (members > 1)
             assert (~np.isnan(search.cv_results_["mean_test_score"])).sum() == 2 * least
@@ -317,7 +317,7 @@ class TestResume:
     def search(self, path=None, **options):
         views, y = make_noisy()
         grid = {"mvda__reg": [1e-4, 1e-3, 1e-2], "viewpca__n_components": [20, 40, None], "mvda__n_components": [2, 4]}
-        options = {"n_folds": 3, "factor": 1.1, "refine": 3, "members": 2} | options
+        options = {"n_folds": 3, "factor": 1.1, "refine": 3, "n_members": 2} | options
         return cv.tune("MvDA", views, y, grid, resume=path, **options)
 
     def assert_same(self, a, b):
@@ -357,21 +357,21 @@ class TestResume:
     def test_another_course_starts_anew(self, tmp_path):
         """Settings are kept by their numbers: those of another course are others."""
         path = tmp_path / "scores"
-        self.search(path, members=1)
+        self.search(path, n_members=1)
         for change in (
             {"factor": 3.0},
             {"factor": 1.0},
             {"refine": 0},
             {"refine": 1},
             {"max_samples": 40},
-            {"members": 5},
+            {"n_members": 5},
         ):
-            self.assert_same(self.search(**{"members": 1} | change), self.search(path, **{"members": 1} | change))
+            self.assert_same(self.search(**{"n_members": 1} | change), self.search(path, **{"n_members": 1} | change))
 
 
 @pytest.mark.parametrize("method", ["MvDA", "KMvHE"])
 def test_results_do_not_depend_on_the_number_of_jobs(method):
-    options = {"n_iter": 12, "n_folds": 3, "members": 2}
+    options = {"n_iter": 12, "n_folds": 3, "n_members": 2}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         one, two = (cv.tune(method, VIEWS, Y, n_jobs=n, **options) for n in (1, 2))

@@ -157,7 +157,7 @@ def test_the_automatic_number_of_components_is_a_value_among_others(model, compo
 
 def test_draws_do_not_choose_among_numbers_of_components():
     grid = {"beta": [0.03, 0.1, 0.3], "n_components": ["auto", 2, 5], "whitening": [None, 1.0]}
-    search = cv.EmbeddingSearchCV(cv.MvHE(), grid, n_iter=2, metrics=["cosine"], refine=1, members=2, cv=FOLDS)
+    search = cv.EmbeddingSearchCV(cv.MvHE(), grid, n_iter=2, metrics=["cosine"], refine=1, n_members=2, cv=FOLDS)
     results = search.fit(VIEWS, Y).cv_results_
     for beta in {*results["param_beta"][:12]}:
         assert sum(results["param_beta"][:12] == beta) == 6
@@ -240,7 +240,7 @@ def test_distributions():
         (ValueError, "cv must be one of 'auto', 'classes', 'samples', got 'folds'", "MvDA", {"cv": "folds"}),
         (ValueError, "metrics must be one of .*, got 'manhattan'", "MvDA", {"metrics": ["manhattan"]}),
         (ValueError, "metrics is empty", "MvDA", {"metrics": []}),
-        (ValueError, "members must be a whole number, 1 or more, got 0", "MvDA", {"members": 0}),
+        (ValueError, "n_members must be a whole number, 1 or more, got 0", "MvDA", {"n_members": 0}),
         (ValueError, "scoring must be one of", "MvDA", {"scoring": "luck"}),
         (ValueError, "factor must be 1 or more, got 0.5", "MvDA", {"factor": 0.5}),
         ((ValueError, TypeError), "factor must be", "MvDA", {"factor": "all"}),
@@ -257,7 +257,7 @@ def test_distributions():
             )
         ),
         (TypeError, "estimator must be an embedding or a pipeline that ends in one, got View", cv.ViewPCA(), {}),
-        (TypeError, "cannot search for a Committee: .* with members=8", cv.Committee([cv.MvDA()]), {}),
+        (TypeError, "cannot search for a Committee: .* with n_members=8", cv.Committee([cv.MvDA()]), {}),
         (TypeError, "StandardScaler is not a multi-view", make_pipeline(StandardScaler(), cv.MvDA()), {}),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
@@ -326,7 +326,7 @@ def told(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_says_what_is_tried(told, n_jobs):
-    options = {"n_folds": 3, "members": 2, "progress": True, "n_jobs": n_jobs}
+    options = {"n_folds": 3, "n_members": 2, "progress": True, "n_jobs": n_jobs}
     cv.tune("MvDA", VIEWS, Y, {"mvda__center": [True, False], "mvda__n_components": [2, 4]}, **options)
     (label, total, unit), *calls = told
     assert (label, total, unit) == ("Searching for MvDA", 3 * 2 + 3 * 2 + 2, "fits")
@@ -382,7 +382,7 @@ def test_one_view_alone():
     ],
 )
 def test_folds_are_scored_as_asked(method, scoring, wanted):
-    data = cv.datasets.make_turntable(16, size=10)
+    data = cv.datasets.make_turntable(16, size=10, random_state=0)
     name = method.lower()
     grid = {f"{name}__n_components": [2, 4], f"{name}__{'reg' if method == 'MvDA' else 'beta'}": [0.1]}
     options = {"metrics": ["cosine"], "scoring": scoring, "n_folds": 3, "cv": "classes"}
@@ -445,7 +445,7 @@ class TestCommittee:
     """Models on few random landmarks are better together; the best of models on all samples is better alone."""
 
     def test_members_are_the_best_different_settings(self):
-        search = cv.tune("KMvHE", VIEWS, Y, FEW_LANDMARKS, n_folds=3, members=5)
+        search = cv.tune("KMvHE", VIEWS, Y, FEW_LANDMARKS, n_folds=3, n_members=5)
         results = search.cv_results_
         assert len(search.members_) == len(search.best_estimator_.members_) == 5
         assert (results["metric"][search.members_] == "cosine").all()
@@ -460,7 +460,7 @@ class TestCommittee:
         assert search.best_metric_ == "euclidean"
 
     def test_score_is_that_of_the_committee_over_the_folds(self):
-        search = cv.tune("KMvHE", VIEWS, Y, FEW_LANDMARKS, members=3, cv=FOLDS)
+        search = cv.tune("KMvHE", VIEWS, Y, FEW_LANDMARKS, n_members=3, cv=FOLDS)
         params = [search.cv_results_["params"][row] for row in search.members_]
         assert len(params) == 3
         scores = []
@@ -473,7 +473,7 @@ class TestCommittee:
     def test_members_come_from_different_draws(self, monkeypatch):
         """A refined setting is nearest to the draw that it stems from: draws differ in more than a step."""
         monkeypatch.setattr(cv.EmbeddingSearchCV, "_committee_score", lambda *_: 1.0)  # keep it
-        search = cv.tune("MvHE", VIEWS, Y, n_folds=3, n_iter=4, members=4, refine=1, factor=1)
+        search = cv.tune("MvHE", VIEWS, Y, n_folds=3, n_iter=4, n_members=4, refine=1, factor=1)
         names = [n for n in search.cv_results_["params"][0] if n not in ("mvhe__n_components", "mvhe__whitening")]
         settings = [tuple(one[name] for name in names) for one in search.cv_results_["params"]]
         drawn = list(dict.fromkeys(settings))[:4]
@@ -500,7 +500,7 @@ class TestCommittee:
         assert one.held_out_score_ == one.best_score_
 
     def test_a_committee_that_is_no_better_is_dropped(self):
-        together, alone = (cv.tune("MvDA", VIEWS, Y, n_folds=3, n_iter=8, members=n, factor=1) for n in (5, 1))
+        together, alone = (cv.tune("MvDA", VIEWS, Y, n_folds=3, n_iter=8, n_members=n, factor=1) for n in (5, 1))
         results = alone.cv_results_
         cosine = [
             row for row in np.argsort(-results["mean_test_score"], kind="stable") if results["metric"][row] == "cosine"
@@ -523,13 +523,13 @@ class TestCommittee:
 
     def test_fewer_settings_than_members(self):
         grid = FEW_LANDMARKS | {"kmvhe__random_state": [0, 2]}
-        search = cv.EmbeddingSearchCV(standard_pipeline("KMvHE"), grid, n_folds=3, members=8).fit(VIEWS, Y)
+        search = cv.EmbeddingSearchCV(standard_pipeline("KMvHE"), grid, n_folds=3, n_members=8).fit(VIEWS, Y)
         assert len(search.members_) == 2
 
     def test_a_single_setting_is_the_best_row(self):
         """The best row may have another distance and number of components than the best for a committee."""
         grid = {"n_components": [1, 2, 3, 8]}
-        search = cv.EmbeddingSearchCV(cv.PCA(), grid, cv=FOLDS, members=8).fit(VIEWS, Y)
+        search = cv.EmbeddingSearchCV(cv.PCA(), grid, cv=FOLDS, n_members=8).fit(VIEWS, Y)
         results = search.cv_results_
         cosine = np.where(results["metric"] == "cosine", results["mean_test_score"], -1.0)
         assert cosine.argmax() != search.best_index_
@@ -544,7 +544,7 @@ class TestResume:
     scores = 6 + 4 + 4  # settings that cannot be fitted are not tried again on the other folds
 
     def search(self, path, views=VIEWS, y=Y, grid=GRID, **options):
-        options = {"n_folds": 3, "members": 2, "refine": 0, "random_state": 0, "resume": path} | options
+        options = {"n_folds": 3, "n_members": 2, "refine": 0, "random_state": 0, "resume": path} | options
         failed = f"2 of {self.scores} fits failed; the last: beta must be"
         with pytest.warns(FitFailedWarning, match=failed) as caught:
             search = cv.tune("MvHE", views, y, grid, **options)
@@ -576,7 +576,7 @@ class TestResume:
     def test_an_interrupted_search_ends_as_if_undisturbed(self, monkeypatch, told, tmp_path, after):
         path = tmp_path / "scores"
         with pytest.warns(FitFailedWarning):
-            calm = cv.tune("MvHE", VIEWS, Y, GRID, n_folds=3, members=2, refine=0)
+            calm = cv.tune("MvHE", VIEWS, Y, GRID, n_folds=3, n_members=2, refine=0)
         self.interrupt(monkeypatch, path, after)
         told.clear()
         self.assert_same(calm, self.search(path))
@@ -599,7 +599,7 @@ class TestResume:
 
     def test_another_search_starts_anew(self, monkeypatch, told, tmp_path):
         path = tmp_path / "scores"
-        self.search(path, members=1)
+        self.search(path, n_members=1)
         told.clear()
         moved = cv.Views([X + (k == 2) * 1e-9 for k, X in enumerate(ARRAYS)])
         others = Y.copy()
@@ -615,10 +615,10 @@ class TestResume:
             {"grid": GRID | {"mvhe__beta": [-1.0, 0.1, 0.2]}},
             {"grid": GRID | {"mvhe__n_components": [2, 5]}},
         ):
-            self.search(path, members=1, **change)
+            self.search(path, n_members=1, **change)
             assert self.restored(told) == 0, change
         monkeypatch.setattr(cv.MvHE, "_revision", 99)
-        self.search(path, members=1)
+        self.search(path, n_members=1)
         assert self.restored(told) == 0
         monkeypatch.undo()
 
@@ -664,7 +664,7 @@ class TestResume:
                 one.append("a", np.ones(1))
         assert not (tmp_path / "scores").exists()
 
-    def test_parameters_must_be_comparable(self, tmp_path):
+    def test_parameters_must_be_known_to_be_the_same(self, tmp_path):
         for model in (cv.KMvHE(kernel=lambda x, z: x @ z), cv.KMvHE(random_state=np.random.RandomState(0))):
             with pytest.raises(ValueError, match=r"resume cannot tell whether .* is the same as in the last run"):
                 cv.EmbeddingSearchCV(model, {"beta": [0.1]}, resume=tmp_path / "s").fit(VIEWS, Y)
@@ -739,8 +739,8 @@ class TestLandmarks:
         assert search_space("KMvHE", [8, 8], (4000, 2), own={"reg": [0.1]})["kmvhe__reg"] == [0.1]
 
     def test_a_search_shows_them_and_a_given_number_wins(self, monkeypatch):
-        monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_LARGE", 30)
-        monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS", 5)
+        monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_OF_LARGE_CLASSES", 30)
+        monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS_SIZE", 5)
         grid = {"kmvhe__beta": [0.1], "kmvhe__n_components": [3]}
         for given, expected in ((None, 30), (grid, 30), ([grid], 30), (grid | {"kmvhe__n_landmarks": [20]}, 20)):
             search = cv.tune("kmvhe", VIEWS, Y, given, n_iter=2, n_folds=3)

@@ -251,5 +251,5 @@ def test_missing_library_names_the_extra(no_faiss):
         classes.check_neighbours("approximate")
     for cls in (cv.MvHE, cv.KMvHE, cv.DLA, cv.MvDLA, cv.LPP):
         with pytest.raises(ImportError, match=r"crossview\[approximate\]"):
-            cls(neighbours="approximate").fit([X, X], y)
-        assert cls(neighbours="auto").fit([X, X], y).neighbour_recall_ == 1.0
+            cls(algorithm="approximate").fit([X, X], y)
+        assert cls(algorithm="auto").fit([X, X], y).neighbour_recall_ == 1.0

@@ -12,7 +12,7 @@ from crossview.paper import run_paper_cell
 
 @pytest.fixture(scope="module")
 def turntable():
-    return cv.datasets.make_turntable(12, size=12)
+    return cv.datasets.make_turntable(12, size=12, random_state=0)
 
 
 def small(method="MvDA", **changes):

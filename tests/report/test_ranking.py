@@ -116,7 +116,7 @@ def compared(rows, committees=(), kind="classes", **shared):
     methods = [row for row in rows if "×" not in row]
     n = len(next(iter(next(iter(rows.values())).values())))
     split = Split("given", 100, 1) if kind == "given" else Split(kind, 0.5, n)
-    panel = comparison("faces", {"case": 2}, methods, split, Search(members=8), committees)
+    panel = comparison("faces", {"case": 2}, methods, split, Search(n_members=8), committees)
     sizes = {"n_train": 100, "n_train_classes": 10, "n_test": 90, "n_test_classes": 9, "skipped": 0, "probes": 180}
     common = {**sizes, "views": ["NIR", "VIS"], "folds_of": "classes", "chance": 0.1, **shared}
 
@@ -190,7 +190,7 @@ def test_committees_are_rows_of_their_own():
     rows["MvHE × 8"] = {"held_out_score": around(0.7)}
     panel, results = compared(rows, committees=["MvHE"])
     found = recommend(panel, results, "crossview tune faces")
-    assert found == ("MvHE × 8", pytest.approx(0.7), "crossview tune faces --method MvHE --members 8 -o my.model")
+    assert found == ("MvHE × 8", pytest.approx(0.7), "crossview tune faces --method MvHE --n-members 8 -o my.model")
     assert "RawFeatures" not in advice(panel, results)  # it did not run
 
 

@@ -96,7 +96,7 @@ def test_the_pca_dimension_is_traversed_as_in_the_paper():
 
 
 def test_committees_have_rows_of_their_own():
-    panel = one_panel("table-6", methods=("MvHE",), members=8)
+    panel = one_panel("table-6", methods=("MvHE",), n_members=8)
     assert panel.rows == ["MvHE", "MvHE × 8"]
     by_pca = [{"pca": k, "score": 0.4, "euclidean": 0.4} for k in (20, 40)]
     results = recorded(panel, lambda p: result(0.8, 0.7, by_pca=by_pca, committee=result(0.9)))
@@ -207,8 +207,8 @@ def test_heat_maps_are_means_over_repeats():
 
 @pytest.fixture(scope="module")
 def compared():
-    data = cv.datasets.make_turntable(12, size=12)
-    search = Search(pca=(8,), n_iter=2, members=2)
+    data = cv.datasets.make_turntable(12, size=12, random_state=0)
+    search = Search(pca=(8,), n_iter=2, n_members=2)
     panel = comparison("turntable", {}, ["PCA", "MvDA"], Split("classes", 8, 2, 0), search, ["MvDA"])
     return data, panel, recorded(panel, lambda p: run_cell(p.cell, data))
 
@@ -224,7 +224,7 @@ def test_what_is_shown_is_what_was_scored(compared):
 
 def test_infinite_parameters_are_used_for_what_is_shown(compared):
     data, _, _ = compared
-    search = Search(pca=(8,), n_folds=2, members=2, grid={"coupling": [np.inf], "n_components": [3]})
+    search = Search(pca=(8,), n_folds=2, n_members=2, grid={"coupling": [np.inf], "n_components": [3]})
     panel = comparison("turntable", {}, ["MvHE"], Split("classes", 8, 1, 0), search, ["MvHE"])
     results = recorded(panel, lambda p: run_cell(p.cell, data))
     for place in panel.places:
@@ -299,7 +299,7 @@ def test_matches_leave_out_a_counterpart_unless_its_class_has_no_other_sample(co
 
 
 def test_matches_need_images(compared):
-    data = cv.datasets.make_manifolds()
+    data = cv.datasets.make_manifolds(random_state=0)
     with pytest.raises(ValueError, match="there are no images to show"):
         matches("matches", "Matches", {}, data)
 
@@ -423,7 +423,7 @@ def test_methods_that_did_not_run_are_not_counted():
 
 def committees(n_members, methods=("PCA", "MvHE", "KMvHE")):
     """A panel with committees of eight, and results in which they have some number of members."""
-    panel = comparison("digits", {}, methods, Split("samples", 20, 2), Search(members=8), ["MvHE", "KMvHE"])
+    panel = comparison("digits", {}, methods, Split("samples", 20, 2), Search(n_members=8), ["MvHE", "KMvHE"])
     members = result(0.9, members=[{}] * n_members)
     return panel, recorded(panel, lambda p: result(0.8, **({} if p.row == "PCA" else {"committee": members})))
 
@@ -506,7 +506,7 @@ def test_a_given_test_set_says_which_classes_are_new(new, said):
 def test_classes_of_a_common_space_are_from_all_over_the_test_samples():
     np.testing.assert_array_equal(spread_out(np.arange(100), 5), [0, 25, 50, 74, 99])
     np.testing.assert_array_equal(spread_out(np.arange(3), 8), [0, 1, 2])
-    data = cv.datasets.make_turntable(30, size=8)
+    data = cv.datasets.make_turntable(30, size=8, random_state=0)
     labels = list(dict.fromkeys(data.y[drawn_samples(data.y)].astype(str)))
     names = [str(label) for label in np.unique(data.y)]
     assert len(labels) == 8

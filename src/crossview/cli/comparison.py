@@ -18,7 +18,7 @@ from crossview.cli import options as opt
 from crossview.cli import reports
 from crossview.cli.app import app, err, warn
 from crossview.cli.computing import compute_cells, print_outcome, reasons
-from crossview.cli.data import DataOptions, check_comparable
+from crossview.cli.data import DataOptions, check_views_and_classes
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Search, Split, fingerprint
 from crossview.experiments.loading import TEST_DATA, Loader, concatenated
@@ -87,14 +87,14 @@ def compare(
             "and all of them if no view has more than 320 features.",
         ),
     ] = None,
-    draws: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = 32,
-    members: opt.Members = 8,
+    n_iter: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = 32,
+    n_members: opt.Members = 8,
     committees: Annotated[
         str, typer.Option(metavar="A,B,…", help="Methods also shown as committees; 'all' for all.")
     ] = "MvHE,KMvHE",
     scoring: opt.Scoring = opt.ScoringName.accuracy,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
-    workers: opt.Workers = opt.CORES,
+    n_jobs: opt.Jobs = opt.CORES,
     scheduler: opt.Scheduler = None,
     retry: opt.Retry = False,
     overwrite: Annotated[
@@ -119,11 +119,11 @@ def compare(
     search = Search(
         _dimensions(pca),
         _scalings(scaling),
-        n_iter=draws or None,
+        n_iter=n_iter or None,
         scoring=scoring.value,
-        members=members,
-        factor=FACTOR if draws else 1.0,
-        refine=REFINE if draws else 0,
+        n_members=n_members,
+        factor=FACTOR if n_iter else 1.0,
+        refine=REFINE if n_iter else 0,
     )
     how = DataOptions(size, pair_by)
     if train_data is None and test_data is None:
@@ -158,11 +158,11 @@ def compare(
     reports.output_folder(output)
     cells, load = [place.cell for place in panel.places if place.cell not in results], Loader()
     load(name, dict(panel.places[0].cell.options), loaded)
-    results |= compute_cells(cells, load, output / "results.db", workers, scheduler, retry)
+    results |= compute_cells(cells, load, output / "results.db", n_jobs, scheduler, retry)
     earlier = [method for method in shown.methods if method not in chosen]
     added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
     remark = " ".join(filter(None, [remark, added]))
-    words = reports.given_words(context, ("size", "pair_by", "draws", "scoring", "seed"))  # which tune also has
+    words = reports.given_words(context, ("size", "pair_by", "n_iter", "scoring", "seed"))  # which tune also has
     tune = shlex.join(["crossview", "tune", name, *_folds_option(planned, y), *words])
     with progress("Preparing the report", 1, unit="reports"):  # fits the methods whose matches it shows
         report = comparison_report(panel, results, loaded, "\n".join(shown.commands), remark, tune)
@@ -175,7 +175,7 @@ def compare(
 
 def _open(how: DataOptions, name: str) -> Dataset:
     data = how.open(name)
-    check_comparable(data, name)
+    check_views_and_classes(data, name)
     return data
 
 
@@ -239,7 +239,7 @@ def _folds_option(split: Split, y: NDArray[np.generic]) -> list[str]:
     train = y[split.rows(y, 0)[0]]
     _, kind = folds(matching_folds(split.tests_on(y), train), train, Search().n_folds, 0)
     _, default = folds("auto", train if split.kind == "given" else y, Search().n_folds, 0)
-    return [] if default == kind else ["--folds-of", kind]
+    return [] if default == kind else ["--cv", kind]
 
 
 def _with_earlier(wanted: Comparison, folder: Path, as_json: bool) -> Comparison:

@@ -32,7 +32,7 @@ def compute_cells(
     cells: Sequence[Cell],
     load: Callable[[str, dict[str, Any]], Dataset],
     store: Path,
-    workers: int,
+    n_jobs: int,
     scheduler: str | None,
     retry: bool,
     compute: Callable[[Cell, Dataset], Mapping[str, Any]] = run_cell,
@@ -66,7 +66,7 @@ def compute_cells(
     try:
         with Store(store) as opened, progress("Computing", len(set(cells)), unit="results") as advance:
             advance(0, "preparing")
-            options: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "retry_failed": retry}
+            options: dict[str, Any] = {"n_jobs": n_jobs, "scheduler": scheduler, "retry_failed": retry}
             options |= {"started": started, "told": told, "progress": finished, "compute": compute}
             records = run(cells, load, opened, **options)
     except KeyboardInterrupt:

@@ -125,7 +125,7 @@ def check_several_views(data: Dataset, name: str) -> None:
         raise ValueError(f"matching needs two views or more, {name} has only {data.views.names[0]!r}.")
 
 
-def check_comparable(data: Dataset, name: str) -> None:
+def check_views_and_classes(data: Dataset, name: str) -> None:
     """Refuse data of one view or one class."""
     check_several_views(data, name)
     if len(np.unique(data.y)) < 2:

@@ -12,7 +12,7 @@ from crossview.cli import options as opt
 from crossview.cli import reports
 from crossview.cli.app import app, jsonable, print_json
 from crossview.cli.data import DataOptions, load_fitted
-from crossview.cli.matching import comparable_labels
+from crossview.cli.matching import labels_like_gallery
 from crossview.experiments.cells import fingerprint
 from crossview.files import MALFORMED, check_target, write_atomically
 from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
@@ -90,7 +90,7 @@ def evaluate(
     if view is None:
         found = cv.evaluate(fitted, loaded.views, loaded.y, **options)
     else:
-        found = cv.evaluate_probes(fitted, loaded.views[view], comparable_labels(loaded.y, fitted), view, **options)
+        found = cv.evaluate_probes(fitted, loaded.views[view], labels_like_gallery(loaded.y, fitted), view, **options)
     facts = {"model": f"{model.name}, SHA-256 {subject['model_sha256']}", "data": f"{data}: {loaded.views!r}"}
     report = evaluation_report(found, loaded, model.name, facts, reports.command_line(context))
     summary = evaluation_summary(found)

@@ -68,9 +68,7 @@ def calibrate(
     model: opt.Model,
     data: SamplesArgument,
     view: ViewOption,
-    false_match_rate: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be accepted.")
-    ] = 0.01,
+    max_fpir: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be accepted.")] = 0.01,
     output: UpdateOption = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -85,10 +83,10 @@ def calibrate(
         _check_gallery(matcher)
         loaded = DataOptions().open_view(matcher, data, view)
         known = loaded.y.astype(str) != ""
-        X, y = loaded.views[known], comparable_labels(loaded.y[known], matcher)
+        X, y = loaded.views[known], labels_like_gallery(loaded.y[known], matcher)
         if not len(y):
             raise ValueError(f"{data} has no labels: calibrate with samples of known classes.")
-        matcher.calibrate(X, y, view, false_match_rate).set_params(probe_view=view)
+        matcher.calibrate(X, y, view, max_fpir).set_params(probe_view=view)
         _warn_of_same_view(matcher, view)
         cv.save(matcher, path)
     threshold, of_gallery = float(matcher.threshold_ or 0.0), np.isin(y, matcher.classes_)
@@ -97,14 +95,14 @@ def calibrate(
         "output": str(path),
         "threshold": threshold,
         "temperature": matcher.temperature_,
-        "false_match_rate": false_match_rate,
+        "max_fpir": max_fpir,
         "probes": len(y),
         "classes": len(np.unique(y)),
         "probes_of_gallery": len(accepted),
         "accepted": float(accepted.mean()) if len(accepted) else None,
     }
     probes = f"{counted(len(y), 'probe')} of {counted(len(np.unique(y)), 'class')}"
-    told = f"threshold {threshold:.6g} for a false match rate of {false_match_rate:.2%}, from {probes}"
+    told = f"threshold {threshold:.6g} for a false positive identification rate of {max_fpir:.2%}, from {probes}"
     if len(accepted):
         told += f"; accepted {accepted.mean():.1%} of {counted(len(accepted), 'probe')} of enrolled classes"
     print_facts(facts, f"{told}: {path}", as_json)
@@ -230,7 +228,7 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
     loaded = how.open_view(matcher, data, view)
     held = not replace and hasattr(matcher, "gallery_")
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    y = comparable_labels(loaded.y, matcher) if held else loaded.y
+    y = labels_like_gallery(loaded.y, matcher) if held else loaded.y
     earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
     matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
     if earlier is not None and (n_equal := _count_equal(matcher.gallery_[-len(y) :], earlier)):
@@ -246,7 +244,7 @@ def _count_equal(new: Array, held: Array) -> int:
     return int(np.isin(rows, known).sum())
 
 
-def comparable_labels(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
+def labels_like_gallery(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
     """Labels of the kind of the gallery's: class folders that are all called by numbers have numbers for labels."""
     if matcher.classes_.dtype.kind == "U":
         return y.astype(str)

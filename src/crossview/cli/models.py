@@ -20,7 +20,7 @@ from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
 from crossview.cli import options as opt
 from crossview.cli.app import app, err, out, print_facts, print_json
-from crossview.cli.data import DataOptions, check_comparable, check_several_views, describe_data, load_fitted
+from crossview.cli.data import DataOptions, check_several_views, check_views_and_classes, describe_data, load_fitted
 from crossview.cli.files import locked, write_rows
 from crossview.cli.matching import describe_gallery
 from crossview.cli.reports import confirm_replacing
@@ -94,22 +94,23 @@ def tune(
     data: opt.Data,
     output: opt.Output,
     method: opt.Method = "KMvHE",
-    draws: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
-    folds: Annotated[
+    n_iter: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
+    n_folds: Annotated[
         int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
     ] = 3,
     folds_of: Annotated[
         opt.Unit,
         typer.Option(
+            "--cv",
             help="What folds are made of: classes, to match classes that are not in DATA, or samples, to match further "
             "samples of the same classes. By default classes if there are at least four per fold.",
         ),
     ] = opt.Unit.auto,
-    members: Annotated[
+    n_members: Annotated[
         int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
     scoring: opt.Scoring = opt.ScoringName.accuracy,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    n_jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
     size: opt.Size = None,
     pair_by: opt.PairBy = None,
@@ -123,19 +124,19 @@ def tune(
     _check_replaceable(output, data, overwrite, as_json)
     loaded = DataOptions(size, pair_by).open(data)
     err.print(describe_data(loaded), markup=False, soft_wrap=True)
-    check_comparable(loaded, data)
+    check_views_and_classes(loaded, data)
     scores = output.with_name(f"{output.name}.progress")
     try:
         search = cv.tune(
             method,
             loaded.views,
             loaded.y,
-            n_iter=draws or None,
-            n_folds=folds,
+            n_iter=n_iter or None,
+            n_folds=n_folds,
             cv=folds_of.value,
-            members=members,
+            n_members=n_members,
             scoring=scoring.value,
-            n_jobs=workers,
+            n_jobs=n_jobs,
             random_state=seed,
             progress=True,
             resume=scores,
@@ -145,7 +146,7 @@ def tune(
         err.print(kept, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     except ValueError as error:
-        raise ValueError(re.sub(r"cv='(\w+)'", r"--folds-of \1", str(error))) from error
+        raise ValueError(re.sub(r"cv='(\w+)'", r"--cv \1", str(error))) from error
     with locked(output):
         cv.save(search, output)
     delete_store(scores)

@@ -111,7 +111,7 @@ PairBy = Annotated[
     ),
 ]
 Members = Annotated[int, typer.Option(min=1, help="Size of the committees of best settings; 1 for no committees.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes, each with one thread; 1 starts no others.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Processes, each with one thread; 1 starts no others.")]
 Scheduler = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Compute on the Dask cluster with this scheduler instead.")
 ]

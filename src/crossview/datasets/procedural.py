@@ -26,7 +26,7 @@ def make_manifolds(
     n_features: int | Sequence[int] = 15,
     turns: float = 1.5,
     noise: float = 0.05,
-    random_state: int | RandomState | None = 0,
+    random_state: int | RandomState | None = None,
 ) -> Dataset:
     """Sheets that every view rolls up in its own way: shared factors that no linear map recovers.
 
@@ -41,7 +41,7 @@ def make_manifolds(
     noise : float
         Standard deviation of the noise on every feature; the rolls have a radius of 1.
     random_state : int, RandomState or None
-        Seed. A view does not depend on the others.
+        Seed; None for other data every time. A view does not depend on the others.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def make_manifolds(
     Examples
     --------
     >>> import crossview as cv
-    >>> data = make_manifolds(n_features=[10, 20])
+    >>> data = make_manifolds(n_features=[10, 20], random_state=0)
     >>> data.views
     Views(300 samples; view0: 10 features, view1: 20 features)
     >>> linear = cv.MvHE(n_components=5).fit(data.views[:150], data.y[:150])
@@ -108,7 +108,7 @@ def make_captions(
     n_image_features: int = 128,
     n_topics: int = 10,
     noise: float = 0.2,
-    random_state: int | RandomState | None = 0,
+    random_state: int | RandomState | None = None,
 ) -> Dataset:
     """Synthetic image features and the topics of their captions, of many classes with few samples each.
 
@@ -125,7 +125,7 @@ def make_captions(
         Standard deviation of the noise on image features before scaling, and on the logits of topics. Without noise,
         both have a spread of about 1.
     random_state : int, RandomState or None
-        Seed. A view does not depend on the other's width.
+        Seed; None for other data every time. A view does not depend on the other's width.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def make_captions(
 
     Examples
     --------
-    >>> data = make_captions()
+    >>> data = make_captions(random_state=0)
     >>> data.views
     Views(1200 samples; image: 128 features, text: 10 features)
     >>> print(f"{data.views['text'][0].sum():.3f}")

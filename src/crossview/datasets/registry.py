@@ -1,6 +1,7 @@
 """Data sets by name or by path, as a command line gives them."""
 
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,9 +33,13 @@ class Source(NamedTuple):
 SOURCES: dict[str, Source] = {
     "digits": Source(load_digits, None, "handwritten digits, left half against right half; comes with scikit-learn"),
     "descriptors": Source(load_descriptors, None, "handwritten digits in four descriptions; comes with scikit-learn"),
-    "turntable": Source(make_turntable, None, "renderings of random solid objects from three ranges of angles"),
-    "manifolds": Source(make_manifolds, None, "nonlinear views of shared factors"),
-    "captions": Source(make_captions, None, "synthetic image features and caption topics, of 300 classes"),
+    "turntable": Source(
+        partial(make_turntable, random_state=0), None, "renderings of random solid objects from three ranges of angles"
+    ),
+    "manifolds": Source(partial(make_manifolds, random_state=0), None, "nonlinear views of shared factors"),
+    "captions": Source(
+        partial(make_captions, random_state=0), None, "synthetic image features and caption topics, of 300 classes"
+    ),
     "coil100": Source(coil100.load_coil100, "coil-100", "COIL-100: objects on a turntable"),
     "cmu-pie": Source(cmu_pie.load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses"),
     "cufsf": Source(load_cufsf, "cufsf", "CUFSF: photographs and sketches of faces"),

@@ -30,7 +30,7 @@ def make_turntable(
     size: int = 32,
     light: Sequence[float] | Mapping[str, Sequence[float]] = _LIGHT,
     noise: float = 0.02,
-    random_state: int | RandomState | None = 0,
+    random_state: int | RandomState | None = None,
 ) -> Dataset:
     """Shaded images of random solid objects, each a class, on a turntable, seen from several ranges of angles.
 
@@ -48,7 +48,7 @@ def make_turntable(
     noise : float
         Standard deviation of the noise on the grey values.
     random_state : int, RandomState or None
-        Seed.
+        Seed; None for other data every time.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def make_turntable(
 
     Examples
     --------
-    >>> data = make_turntable(n_objects=5, size=16)
+    >>> data = make_turntable(n_objects=5, size=16, random_state=0)
     >>> data.views
     Views(20 samples; V1: 256 features, V2: 256 features, V3: 256 features)
     >>> data.views["V1"][0].reshape(data.image_shape).shape

@@ -56,8 +56,8 @@ AUTO_COUPLING = 8.0
 
 _ZERO_EIGENVALUE = 1e-12  # relative to the largest
 _MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
-_MIN_OF_FEW = 0.3, 0.9  # agreement of several components, or of one, if these are less than a sixth of all
-_FEW = 6
+_SMALL_SHARE = 1 / 6  # of the components; if fewer are kept, their agreement must be larger
+_MIN_AGREEMENT_OF_SMALL_SHARE = 0.3, 0.9  # of several components, or of one
 
 
 class Embedding(MultiViewTransformer):
@@ -320,12 +320,14 @@ class Embedding(MultiViewTransformer):
         if not self._allows_auto_components or not self._couples_views() or np.isinf(self.coupling_):
             return
         n, automatic, kept = len(data.n_features), self.n_components == "auto", len(self.eigenvalues_)
-        few, all_kept = automatic and _FEW * kept < W.shape[1], W.shape[1] == self._max_components(data)
+        few = automatic and kept < _SMALL_SHARE * W.shape[1]
+        all_kept = W.shape[1] == self._max_components(data)
         # Whitening makes those small that set views apart.
         if not few and (automatic or not all_kept or self.whitening is not None):
             return
         squares, products = data.agreement(W[:, :kept] if few else W)
-        if products.sum() >= (_MIN_OF_FEW[kept == 1] if few else _MIN_AGREEMENT) * (n - 1) * squares.sum():
+        least = _MIN_AGREEMENT_OF_SMALL_SHARE[kept == 1] if few else _MIN_AGREEMENT
+        if products.sum() >= least * (n - 1) * squares.sum():
             return
         if few:
             what = f"the views hardly agree along any of {W.shape[1]} components"

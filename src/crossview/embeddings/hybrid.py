@@ -68,7 +68,7 @@ class MvHE(Embedding):
         relative to the mean variance of the components [2]_. None does not.
     center : bool
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
-    neighbours : {"auto", "exact", "approximate"}
+    algorithm : {"auto", "exact", "approximate"}
         How to search for neighbours. The time of an exact search grows with the square of the number of samples, that
         of an approximate one about linearly. The approximate search needs faiss
         (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples, or more if `n_patches` is
@@ -181,7 +181,7 @@ class MvHE(Embedding):
         coupling: float | str = "auto",
         whitening: float | None = None,
         center: bool = True,
-        neighbours: str = "auto",
+        algorithm: str = "auto",
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         device: str | None = None,
@@ -197,7 +197,7 @@ class MvHE(Embedding):
         self.coupling = coupling
         self.whitening = whitening
         self.center = center
-        self.neighbours = neighbours
+        self.algorithm = algorithm
         self.n_patches = n_patches
         self.random_state = random_state
         self.device = device
@@ -205,7 +205,7 @@ class MvHE(Embedding):
 
     def _check_params(self, n_views: int) -> None:
         self._check_weights()
-        check_neighbours(self.neighbours)
+        check_neighbours(self.algorithm)
         if self.n_patches is not None:
             check_count(self.n_patches, "n_patches", least=1)
 
@@ -225,7 +225,7 @@ class MvHE(Embedding):
         if self.n_patches is not None and self.n_patches < len(data):
             # Unlike the method of a generator, this takes no memory for the samples that are not drawn.
             centres = np.sort(sample_without_replacement(len(data), self.n_patches, random_state=self.random_state))
-        return data.with_patches(self.n_within, self.n_between, self.neighbours, centres)
+        return data.with_patches(self.n_within, self.n_between, self.algorithm, centres)
 
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -351,7 +351,7 @@ class KMvHE(KernelEmbedding, MvHE):
         times the mean of its absolute diagonal within each view, subject to
         :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
         ``"auto"`` is 0.05 if `n_landmarks` is given, and None otherwise.
-    neighbours, n_patches, device, progress
+    algorithm, n_patches, device, progress
         As in `MvHE`; `random_state` also draws the patches.
 
     Attributes
@@ -431,7 +431,7 @@ class KMvHE(KernelEmbedding, MvHE):
         reg: float | str | None = "auto",
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
-        neighbours: str = "auto",
+        algorithm: str = "auto",
         device: str | None = None,
         progress: bool = False,
     ) -> None:
@@ -448,7 +448,7 @@ class KMvHE(KernelEmbedding, MvHE):
             coupling,
             whitening,
             center,
-            neighbours,
+            algorithm,
             n_patches,
             random_state,
             device,

@@ -22,13 +22,13 @@ __all__ = ["DLA", "LPP", "MvDLA"]
 class _NeighbourEmbedding(Embedding):
     """Base of the methods here: a search for neighbours among pooled samples."""
 
-    neighbours: str
+    algorithm: str
     neighbour_recall_: float
     _schema: ClassVar[Schema] = {**Embedding._schema, "neighbour_recall_??": number(0.0, 1.0)}
     _needs_equal_widths = True
 
     def _check_params(self, n_views: int) -> None:
-        check_neighbours(self.neighbours)
+        check_neighbours(self.algorithm)
 
 
 class MvDLA(_NeighbourEmbedding):
@@ -52,7 +52,7 @@ class MvDLA(_NeighbourEmbedding):
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
-    neighbours, device, progress
+    algorithm, device, progress
         As in `MvHE`.
 
     Attributes
@@ -97,7 +97,7 @@ class MvDLA(_NeighbourEmbedding):
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        neighbours: str = "auto",
+        algorithm: str = "auto",
         device: str | None = None,
         progress: bool = False,
     ) -> None:
@@ -105,7 +105,7 @@ class MvDLA(_NeighbourEmbedding):
         self.beta = beta
         self.n_within = n_within
         self.n_between = n_between
-        self.neighbours = neighbours
+        self.algorithm = algorithm
 
     def _check_params(self, n_views: int) -> None:
         super()._check_params(n_views)
@@ -116,7 +116,7 @@ class MvDLA(_NeighbourEmbedding):
 
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         norm = self._norm(data)
-        S, recall = data.stacked_scatter(self.n_within, self.n_between, -self.beta, self.neighbours)
+        S, recall = data.stacked_scatter(self.n_within, self.n_between, -self.beta, self.algorithm)
         self.neighbour_recall_ = recall
         eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True)
         return eigenvalues, np.sqrt(len(data.n_features)) * norm.expand(U)
@@ -136,7 +136,7 @@ class DLA(MvDLA):
 
     Parameters
     ----------
-    n_components, beta, n_within, n_between, coupling, whitening, center, neighbours, device, progress
+    n_components, beta, n_within, n_between, coupling, whitening, center, algorithm, device, progress
         As in `MvDLA`.
 
     References
@@ -169,12 +169,12 @@ class DLA(MvDLA):
         coupling: float | str = np.inf,
         whitening: float | None = None,
         center: bool = True,
-        neighbours: str = "auto",
+        algorithm: str = "auto",
         device: str | None = None,
         progress: bool = False,
     ) -> None:
         super().__init__(
-            n_components, beta, n_within, n_between, coupling, whitening, center, neighbours, device, progress
+            n_components, beta, n_within, n_between, coupling, whitening, center, algorithm, device, progress
         )
 
 
@@ -204,7 +204,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
     whitening, center
         As in `PCA`.
-    neighbours, device, progress
+    algorithm, device, progress
         As in `MvHE`.
 
     Attributes
@@ -236,7 +236,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         reg: float = 1e-3,
         whitening: float | None = None,
         center: bool = True,
-        neighbours: str = "auto",
+        algorithm: str = "auto",
         device: str | None = None,
         progress: bool = False,
     ) -> None:
@@ -248,7 +248,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         self.n_neighbors = n_neighbors
         self.t = t
         self.reg = reg
-        self.neighbours = neighbours
+        self.algorithm = algorithm
 
     def _check_params(self, n_views: int) -> None:
         super()._check_params(n_views)
@@ -257,7 +257,7 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
             check_weight(self.t, "t", positive=True)
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
-        found = samples.of_one_class().with_patches(self.n_neighbors, 0, self.neighbours)
+        found = samples.of_one_class().with_patches(self.n_neighbors, 0, self.algorithm)
         self.neighbour_recall_ = found.neighbour_recall
         total, n_edges = found.edge_total(_total_length)
         width = self.t if self.t is not None else float(total / n_edges) or 1.0

@@ -39,7 +39,7 @@ class RawFeatures(Embedding):
     Examples
     --------
     >>> import crossview as cv
-    >>> data = cv.datasets.make_turntable(12, size=12)
+    >>> data = cv.datasets.make_turntable(12, size=12, random_state=0)
     >>> cv.RawFeatures().fit(data.views).transform(data.views).n_features
     (144, 144, 144)
     """

@@ -111,7 +111,7 @@ class Search(_Described):
     cv: str = "auto"  # what to split into folds; by default what the cell splits
     grid: Options | None = None  # values of parameters to try; by default those of the method
     scoring: str = "accuracy"  # of a fold
-    members: int = 1  # if above 1, also score a committee of the best settings, of this size
+    n_members: int = 1  # if above 1, also score a committee of the best settings, of this size
     factor: float = 1.0  # after every fold, one in so many settings stays
     refine: int = 0  # rounds of steps from the best setting
 
@@ -127,7 +127,7 @@ class Search(_Described):
             for value in values:
                 check_choice(value, name, known)
         check_count(self.n_folds, "n_folds", least=2)
-        check_count(self.members, "members", least=1)
+        check_count(self.n_members, "n_members", least=1)
         check_count(self.refine, "refine", least=0)
         if self.n_iter is not None:
             check_count(self.n_iter, "n_iter", least=1)
@@ -146,7 +146,7 @@ class Search(_Described):
                     raise ValueError(f"grid[{name!r}] must be a sequence of values to try, got {values!r}.")
             _set(self, grid=grid)
         _set(self, metrics=tuple(self.metrics), scaling=tuple(self.scaling))
-        _set(self, n_folds=int(self.n_folds), members=int(self.members))
+        _set(self, n_folds=int(self.n_folds), n_members=int(self.n_members))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

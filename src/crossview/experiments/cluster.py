@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 def calls_on_cluster(
     function: Callable[[Any], Any],
     arguments: Mapping[str, Any],
-    workers: int,
+    n_jobs: int,
     scheduler: str | None,
     begin: Callable[..., object],
 ) -> Generator[tuple[str, Any]]:
@@ -35,7 +35,7 @@ def calls_on_cluster(
     """
     prefix = f"crossview-{uuid.uuid4().hex}-"
     waiting, running = deque(arguments), 0
-    with _client(workers, scheduler) as client:
+    with _client(n_jobs, scheduler) as client:
         from distributed import KilledWorker, as_completed
 
         client.subscribe_topic(prefix, lambda event: begin(*event[1]))
@@ -58,7 +58,7 @@ def calls_on_cluster(
                 fix = "start it again, and run the same to resume; finished cells are stored"
                 raise ConnectionError(f"lost the connection to the scheduler at {scheduler}: {fix}.") from error
             except Exception as error:
-                fix = "load and compute must be functions that workers can import; or use one worker"
+                fix = "load and compute must be functions that workers can import; or use one process"
                 raise ValueError(f"cells cannot be sent to workers: {fix} ({error}).") from error
             yield future.key.removeprefix(prefix), result
 
@@ -72,7 +72,7 @@ def tell_client(text: str) -> None:
 
 
 @contextlib.contextmanager
-def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
+def _client(n_jobs: int, scheduler: str | None) -> Iterator[Client]:
     """Connect to a cluster, or start one on this machine."""
     try:
         import dask
@@ -81,7 +81,7 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
         # Who can connect can run code: only who has the keys of this run, which are in memory alone.
         security = Security.temporary() if scheduler is None else None
     except ImportError:
-        fix = "pip install 'crossview[dask]', or use one worker"
+        fix = "pip install 'crossview[dask]', or use one process"
         raise ImportError(f"computing in other processes needs distributed and cryptography: {fix}.") from None
     with contextlib.ExitStack() as stack:
         logger = logging.getLogger("distributed.client")  # the traceback of a lost connection is one line here
@@ -99,10 +99,10 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
             target: Any = scheduler
             if scheduler is None:
                 with _interrupts_deferred():
-                    target = stack.enter_context(LocalCluster(n_workers=workers, preload=[__name__], **options))
+                    target = stack.enter_context(LocalCluster(n_workers=n_jobs, preload=[__name__], **options))
             client = stack.enter_context(Client(target, timeout=_CONNECT_TIMEOUT, set_as_default=False))
         except RuntimeError as error:
-            fix = "keep what the script does under if __name__ == '__main__':, or use one worker"
+            fix = "keep what the script does under if __name__ == '__main__':, or use one process"
             raise ValueError(f"workers cannot start: {fix} ({error}).") from error
         except (OSError, ValueError) as error:
             fix = "check the address, or start one with 'dask scheduler'"

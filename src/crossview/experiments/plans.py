@@ -57,17 +57,17 @@ def comparison(
     search: Search,
     committees: Sequence[str] = (),
 ) -> Panel:
-    """Several methods on one data set; those in committees are also shown as committees of ``search.members``."""
+    """Several methods on one data set; those in committees are also shown as committees of ``search.n_members``."""
     places = []
     name = _title(data, dict(options).get(TEST_DATA))
     for method in methods:
-        members = search.members if method in committees else 1
-        tuned = replace(search, members=members)
+        n_members = search.n_members if method in committees else 1
+        tuned = replace(search, n_members=n_members)
         first = Cell(data=data, method=method, options=options, split=split, search=tuned)
         cells = [replace(first, repeat=k, seed=split.seed + k) for k in range(split.n_repeats)]
         places += [Place(method, name, cell) for cell in cells]
-        if members > 1:
-            places += [Place(committee_name(method, members), name, cell, "committee") for cell in cells]
+        if n_members > 1:
+            places += [Place(committee_name(method, n_members), name, cell, "committee") for cell in cells]
     return Panel("comparison", f"Methods on {name}", "accuracy", tuple(places))
 
 
@@ -80,15 +80,15 @@ def _title(data: str, test: str | None) -> str:
     return f"{tested}, trained on {trained}"
 
 
-def committee_name(method: str, members: int) -> str:
+def committee_name(method: str, n_members: int) -> str:
     """The name of a committee in tables, such as MvHE × 8."""
-    return f"{method}{_TIMES}{members}"
+    return f"{method}{_TIMES}{n_members}"
 
 
 def method_of(row: str) -> str:
     """The method of a row, whether or not it is a committee."""
-    method, _, members = row.rpartition(_TIMES)
-    return method if members.isdecimal() else row
+    method, _, n_members = row.rpartition(_TIMES)
+    return method if n_members.isdecimal() else row
 
 
 @dataclass(frozen=True)
@@ -122,18 +122,16 @@ class Comparison:
         )
 
     def differences(self, other: "Comparison") -> list[str]:
-        """Settings in which another comparison differs, such as "draws: 4, now 32"."""
+        """Settings in which another comparison differs, such as "n_iter: 4, now 32"."""
         ours, theirs = self._settings(), other._settings()
         names = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
         found = [f"{name}: {_text(ours.get(name))}, now {_text(theirs.get(name))}" for name in names]
         return found or ["the data have changed"] * (self.contents != other.contents)
 
     def _settings(self) -> dict[str, Any]:
-        """What has to be the same for results to stand in one table, by the names of options."""
+        """What has to be the same for results to stand in one table, by the names of parameters."""
         split = {"split": self.split.kind, "train": self.split.n_train, "repeats": self.split.n_repeats}
-        search = self.search.to_dict()
-        search["draws"] = search.pop("n_iter")
-        return {"data": self.data, **self.options, **split, "seed": self.split.seed, **search}
+        return {"data": self.data, **self.options, **split, "seed": self.split.seed, **self.search.to_dict()}
 
     def save(self, folder: Path) -> None:
         """Write the comparison into a folder."""

@@ -39,7 +39,7 @@ Loaded: TypeAlias = dict[tuple[str, str], tuple[Dataset, str]]
 
 _KILLED = {
     "type": "KilledWorker",
-    "message": "workers were killed while they computed this, perhaps for lack of memory: try fewer workers.",
+    "message": "workers were killed while they computed this, perhaps for lack of memory: try fewer jobs.",
     "traceback": "",
 }
 _loaded: Loaded = {}  # by this process, if it is a worker
@@ -51,7 +51,7 @@ def run(
     load: Load,
     store: Store | str | os.PathLike[str],
     *,
-    workers: int = 1,
+    n_jobs: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
     started: Started | None = None,
@@ -72,7 +72,7 @@ def run(
     ``if __name__ == "__main__":``. The workers of a scheduler, at an address such as ``"tcp://192.0.2.7:8786"``, need
     the same crossview, access to the data, and preferably one thread each.
     """
-    check_count(workers, "workers", least=1)
+    check_count(n_jobs, "n_jobs", least=1)
     if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
         raise ValueError(f"scheduler must be an address such as tcp://192.0.2.7:8786, got {scheduler!r}.")
     with contextlib.ExitStack() as stack:
@@ -87,7 +87,7 @@ def run(
         # The slow ones first, so that no worker idles while another computes the last.
         slow = sorted(tasks.items(), key=lambda named: named[1].cost, reverse=True)
         left = {name: task for name, task in slow if name not in records}
-        workers = min(workers, len(left))
+        n_jobs = min(n_jobs, len(left))
 
         def begin(name: str, text: str = "") -> None:
             if text and told is not None:
@@ -95,10 +95,10 @@ def run(
             elif not text and started is not None:
                 started(len(records), len(tasks), tasks[name].cell)
 
-        if left and (workers > 1 or scheduler is not None):
+        if left and (n_jobs > 1 or scheduler is not None):
             loaded.clear()  # workers load data themselves
             call = partial(_attempt_on_worker, load=load, compute=compute)
-            computed = calls_on_cluster(call, left, workers, scheduler, begin)
+            computed = calls_on_cluster(call, left, n_jobs, scheduler, begin)
         else:
             computed = _calls_here(partial(_attempt, load=load, compute=compute, loaded=loaded), left, begin)
         for name, found in stack.enter_context(contextlib.closing(computed)):

@@ -127,7 +127,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
         result |= _matching(tuned, best, result["metric"]) | {
             "held_out_score": held_out_score(search.cv_results_, search.n_splits_)
         }
-        if cell.search.members > 1:
+        if cell.search.n_members > 1:
             result["committee"] = {
                 **_matching(tuned, search.best_estimator_, search.best_metric_),
                 "best_score": search.best_score_,
@@ -174,7 +174,7 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
         n_iter=how.n_iter,
         metrics=tuple(how.metrics),
         scoring=how.scoring,
-        members=how.members,
+        n_members=how.n_members,
         cv=matching_folds(cell.split.tests_on(np.asarray(data.y)), labels[train]) if how.cv == "auto" else how.cv,
         n_folds=how.n_folds,
         factor=how.factor,

@@ -82,17 +82,18 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         -1, or "unknown" if the classes are strings.
     calibration_folds : int, optional
         Number of folds in which `fit` estimates the temperature of `predict_proba`, each of which fits another copy of
-        the embedding, with the parameters that a search chose. None saves that time; call `calibrate` instead.
+        the embedding, with the parameters that a search chose. By default, `fit` fits once, and `predict_proba` raises
+        an error until `calibrate` has estimated the temperature.
     random_state : int
         Seed of these folds.
-    neighbours : {"auto", "exact", "approximate"}
+    algorithm : {"auto", "exact", "approximate"}
         How `kneighbors`, `rank`, `predict`, `score` and the threshold of `calibrate` search the gallery. "approximate"
         uses an inverted file (``pip install 'crossview[approximate]'``) that `enroll` builds and extends. It may miss
         some of the nearest samples; distances are exact. "auto" does so from 200,000 enrolled samples on if the
         library is installed and `device` is None. Probabilities always take all samples into account.
     device : str, optional
         The device of PyTorch, such as "cuda", on which exact searches run. Probes that are tensors are searched for on
-        their own device, unless `neighbours` is "approximate".
+        their own device, unless `algorithm` is "approximate".
     progress : bool
         Whether to show the progress of long searches and of indexing on stderr.
 
@@ -122,7 +123,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     >>> model = cv.CrossViewClassifier(cv.KMvHE(n_components=10), gallery_view="left", probe_view="right")
     >>> bool(model.fit(train, y_train).score(test, y_test) > 0.85)
     True
-    >>> model.predict_proba(test).shape
+    >>> model.set_params(calibration_folds=3).fit(train, y_train).predict_proba(test).shape
     (450, 10)
 
     A gallery of its own, of samples that come in later:
@@ -159,9 +160,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         n_neighbors: int = 1,
         metric: str | None = None,
         unknown_label: Any = None,
-        calibration_folds: int | None = 3,
+        calibration_folds: int | None = None,
         random_state: int = 0,
-        neighbours: str = "auto",
+        algorithm: str = "auto",
         device: str | None = None,
         progress: bool = False,
     ) -> None:
@@ -173,7 +174,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self.unknown_label = unknown_label
         self.calibration_folds = calibration_folds
         self.random_state = random_state
-        self.neighbours = neighbours
+        self.algorithm = algorithm
         self.device = device
         self.progress = progress
 
@@ -340,7 +341,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
 
         They are the softmax of the negative distances to the nearest sample of each class, over ``temperature_``. For
-        the cosine distance, samples are scaled to unit length and their Euclidean distances are taken.
+        the cosine distance, samples are scaled to unit length and their Euclidean distances are taken. Without a
+        temperature, an error is raised: call `calibrate`, or set `calibration_folds` before `fit`.
 
         Parameters
         ----------
@@ -382,9 +384,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"k={k} is more than the {gallery.n_classes} classes in the gallery.")
         return gallery.nearest_classes(probes, k, self._search_options())
 
-    def calibrate(
-        self, X: OneViewInput, y: ArrayLike, view: int | str | None = None, false_match_rate: float = 0.01
-    ) -> Self:
+    def calibrate(self, X: OneViewInput, y: ArrayLike, view: int | str | None = None, max_fpir: float = 0.01) -> Self:
         """Set the threshold beyond which a probe is unknown, and the temperature of the probabilities.
 
         Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is the
@@ -399,7 +399,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             the empty text for a label, are left out.
         y : array-like of shape (t,)
             The classes of the probes, enrolled or not.
-        false_match_rate : float
+        max_fpir : float
             Share of probes from classes outside the gallery that may still be matched. A warning says if it is too
             low for the number of probes; below 1 / (number + 1), every probe is unknown.
 
@@ -408,8 +408,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self : CrossViewClassifier
             The calibrated matcher. The threshold is for the view of the probes and for the distance in use.
         """
-        if not 0.0 <= false_match_rate < 1.0:
-            raise ValueError(f"false_match_rate must be a share from 0 to below 1, got {false_match_rate!r}.")
+        if not 0.0 <= max_fpir < 1.0:
+            raise ValueError(f"max_fpir must be a share from 0 to below 1, got {max_fpir!r}.")
         with self._lock:
             gallery, metric = self._enrolled(), chosen_metric(self)
             probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
@@ -418,7 +418,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("the gallery has only one class: enrol others before calibrating.")
             nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
             others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
-            threshold = largest_threshold(others, false_match_rate), metric, self._view_name(view)
+            threshold = largest_threshold(others, max_fpir), metric, self._view_name(view)
             enrolled = np.flatnonzero(gallery.enrolled(labels))
             chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
             if len(chosen):
@@ -427,10 +427,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 codes = np.searchsorted(gallery.classes, labels[chosen])
                 self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
             self._gallery = gallery.calibrated(*threshold)
-        if not supported(len(labels), [false_match_rate]).all():
-            rate = false_match_rate
+        if not supported(len(labels), [max_fpir]).all():
+            rate = max_fpir
             least = f"{ceil(LEAST_ERRORS / rate - 1e-9)} probes or more" if rate else "infinitely many"
-            needs = f"a false match rate of {100 * rate:.6g} % needs {least}"
+            needs = f"a false positive identification rate of {100 * rate:.6g} % needs {least}"
             effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
             fix = "choose a higher rate, or calibrate with more samples"
             warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)
@@ -469,12 +469,12 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             check_choice(self.metric, "metric", ("euclidean", "cosine"))
         if self.calibration_folds is not None:
             check_count(self.calibration_folds, "calibration_folds", least=2)
-        check_choice(self.neighbours, "neighbours", ("auto", "exact", "approximate"))
+        check_choice(self.algorithm, "algorithm", ("auto", "exact", "approximate"))
         check_device(self.device)
-        if self.neighbours == "approximate" and self.device is not None:
-            raise ValueError("neighbours='approximate' searches on the CPU: set device=None, or neighbours='exact'.")
+        if self.algorithm == "approximate" and self.device is not None:
+            raise ValueError("algorithm='approximate' searches on the CPU: set device=None, or algorithm='exact'.")
         check_flag(self.progress, "progress")
-        if enrolling and self.neighbours == "approximate":
+        if enrolling and self.algorithm == "approximate":
             load_faiss()  # if it is missing, nothing is learned or enrolled
 
     def _adopt_fitted_embedding(self) -> None:
@@ -492,7 +492,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def _search_options(self) -> SearchOptions:
         self._check_params()
-        return SearchOptions(chosen_metric(self), self.neighbours, self.device, self.progress)
+        return SearchOptions(chosen_metric(self), self.algorithm, self.device, self.progress)
 
     def _latent(self, X: OneViewInput, view: int | str | None, *, missing: bool = False) -> Rows:
         self._adopt_fitted_embedding()

@@ -168,7 +168,7 @@ def evaluate_probes(
     >>> data = cv.datasets.load_digits()
     >>> matcher = cv.CrossViewClassifier(cv.MvDA(reg=0.1)).fit(data.views[:900], data.y[:900])
     >>> matcher = matcher.enroll(data.views["left"][:900], data.y[:900], "left", replace=True)
-    >>> matcher = matcher.calibrate(data.views["right"][900:1300], data.y[900:1300], "right", false_match_rate=0.1)
+    >>> matcher = matcher.calibrate(data.views["right"][900:1300], data.y[900:1300], "right", max_fpir=0.1)
     >>> evaluation = cv.evaluate_probes(matcher, data.views["right"][1300:], data.y[1300:], "right")
     >>> bool(evaluation.at_threshold.false_positive_rate.high > 0.1)
     True

@@ -37,7 +37,7 @@ class SearchOptions:
     """How to search: the distance, and parameters of the matcher."""
 
     metric: str
-    neighbours: str = "auto"
+    algorithm: str = "auto"
     device: str | None = None
     progress: bool = False
 
@@ -204,7 +204,7 @@ class Gallery:
             device = str(probes.device)
         with self.reporting(len(probes), options):
             report(more=len(probes))
-            if self._is_approximate(options) and (device is None or options.neighbours == "approximate"):
+            if self._is_approximate(options) and (device is None or options.algorithm == "approximate"):
                 exact, index = self._engine(options.metric), self._approximate(options.metric)
                 return index.nearest(self.samples, to_numpy(probes), k, exact)
             engine: ExactSearch | TensorSearch = self._engine(options.metric, device)
@@ -248,9 +248,9 @@ class Gallery:
                 yield rows, block[:, order]
 
     def _is_approximate(self, options: SearchOptions) -> bool:
-        if options.neighbours == "auto":
+        if options.algorithm == "auto":
             return options.device is None and len(self) >= _MIN_INDEXED and is_installed()
-        return options.neighbours == "approximate"
+        return options.algorithm == "approximate"
 
     def _engine(self, metric: str, device: str | None = None) -> Any:
         """What `prepare` makes ready; after loading, or with other parameters, the first search does."""

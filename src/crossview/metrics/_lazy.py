@@ -37,7 +37,7 @@ def accuracy(views: Views, y: Any, counterparts: bool) -> Array:
 def _nearest_samples(block: Samples, probes: Samples, n_classes: int) -> list[Nearest]:
     """The two nearest samples in a block of each gallery view, for the probes of each other view."""
     gallery, queries = (
-        # Numbers that also tell the class, in the order of the rows.
+        # Numbers from which the class follows, in the order of the rows.
         [Points(X, numbers_of(rows) * n_classes + rows.labels, rows.labels) for X in rows.arrays]
         for rows in (block, probes)
     )

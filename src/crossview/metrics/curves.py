@@ -198,7 +198,7 @@ def fnir_at_fpir(
     gallery_y: ArrayLike,
     probes: ArrayLike,
     probe_y: ArrayLike,
-    fpir: float = 0.01,
+    max_fpir: float = 0.01,
     metric: str = "euclidean",
 ) -> float:
     """False negative identification rate at the largest threshold with at most a given false positive one.
@@ -207,18 +207,18 @@ def fnir_at_fpir(
     ----------
     gallery, gallery_y, probes, probe_y, metric
         As in `identification_rates`.
-    fpir : float
+    max_fpir : float
         Share of non-mated searches that may return a class. With n such searches, a rate below 3 / n means little.
 
     Examples
     --------
-    >>> fnir_at_fpir([[0.0], [1.0]], ["a", "b"], [[0.1], [0.7]], ["a", "b"], fpir=0.1)
+    >>> fnir_at_fpir([[0.0], [1.0]], ["a", "b"], [[0.1], [0.7]], ["a", "b"], max_fpir=0.1)
     0.0
     """
-    if not 0.0 <= fpir < 1.0:
-        raise ValueError(f"fpir must be a share from 0 to below 1, got {fpir!r}.")
+    if not 0.0 <= max_fpir < 1.0:
+        raise ValueError(f"max_fpir must be a share from 0 to below 1, got {max_fpir!r}.")
     own, other = _searches(gallery, gallery_y, probes, probe_y, metric)
-    return float(false_negative_rate(own, other, fpir, np.ones((1, len(own))))[0])
+    return float(false_negative_rate(own, other, max_fpir, np.ones((1, len(own))))[0])
 
 
 def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Array, Array, Array]:
@@ -231,29 +231,29 @@ def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Arr
     return false_positive, 1.0 - np.searchsorted(found, thresholds, side="right") / np.isfinite(own).sum(), thresholds
 
 
-def largest_threshold(other: Array, false_positive_rate: float) -> float:
+def largest_threshold(other: Array, max_fpir: float) -> float:
     """Largest distance at which at most a share of further searches returns a class on average; 0 if there is none.
 
     From the distances of n searches to the nearest class: a further one is below the k-th smallest with a probability
     of k / (n + 1). The threshold stays clear of that: computed again, with other threads or in other chunks, a distance
     may differ in the last digits.
     """
-    k = int(false_positive_rate * (len(other) + 1) * _ROUNDING)
+    k = int(max_fpir * (len(other) + 1) * _ROUNDING)
     return float(np.sort(other)[k - 1] * (1.0 - _CLEAR)) if k else 0.0
 
 
-def false_negative_rate(own: Array, other: Array, fpir: float, weights: Array) -> Array:
-    """FNIR at an FPIR for every row of weights of the probes, (b, p); nan if no mated or non-mated search has any.
+def false_negative_rate(own: Array, other: Array, max_fpir: float, weights: Array) -> Array:
+    """FNIR at an FPIR of at most `max_fpir` for every row of weights of the probes, (b, p).
 
-    `own` and `other` are the distances of every probe to its class and to the nearest other one, infinite if there is
-    none.
+    It is nan if no mated or non-mated search has any weight. `own` and `other` are the distances of every probe to its
+    class and to the nearest other one, infinite if there is none.
     """
     found, nonmated = (np.flatnonzero(mask) for mask in (own < other, np.isfinite(other)))
     found, nonmated = found[np.argsort(own[found])], nonmated[np.argsort(other[nonmated])]
     returned = np.cumsum(weights[:, nonmated], axis=1)
     total = returned[:, -1:] if len(nonmated) else np.zeros((len(weights), 1))
     # The first search that must return nothing: the threshold is just below its distance.
-    first = (returned <= fpir * total * _ROUNDING).sum(axis=1)
+    first = (returned <= max_fpir * total * _ROUNDING).sum(axis=1)
     limit = np.append(other[nonmated], np.inf)[first]
     right = np.pad(np.cumsum(weights[:, found], axis=1), ((0, 0), (1, 0)))
     mated = weights @ np.isfinite(own)

@@ -25,7 +25,7 @@ class Committee(Embedding):
     The squared distance between two samples in the common space is the sum of :math:`2 - 2 \cos \alpha_r` over the
     members, where :math:`\alpha_r` is the angle between the samples in the space of member r. Members thus have equal
     weight, and clear decisions count more than close ones. Members should be accurate and differ from each other:
-    ``EmbeddingSearchCV(..., members=8)`` or ``crossview.tune(..., members=8)`` selects the best different settings.
+    ``EmbeddingSearchCV(..., n_members=8)`` or ``crossview.tune(..., n_members=8)`` selects the best different settings.
 
     Parameters
     ----------

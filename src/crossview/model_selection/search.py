@@ -70,7 +70,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     scoring : {"accuracy", "one_shot_accuracy", "average_precision", "accuracy_with_counterparts"}
         Score of a fold: `metrics.mean_accuracy`, `metrics.one_shot_accuracy`, `metrics.mean_average_precision`, or the
         paper's accuracy, with each probe's counterpart in the gallery.
-    members : int
+    n_members : int
         If more than 1, the best estimator is a `Committee` of that many of the best settings that differ in more than
         the whitening or a refinement, unless its score is no better than the ``held_out_score_`` of a single setting.
     factor : float
@@ -161,7 +161,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         n_iter: int | None = None,
         metrics: Sequence[str] = ("euclidean", "cosine"),
         scoring: str = "accuracy",
-        members: int = 1,
+        n_members: int = 1,
         factor: float = 1.0,
         refine: int = 0,
         max_samples: int | None = None,
@@ -178,7 +178,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.n_iter = n_iter
         self.metrics = metrics
         self.scoring = scoring
-        self.members = members
+        self.n_members = n_members
         self.factor = factor
         self.refine = refine
         self.max_samples = max_samples
@@ -230,13 +230,13 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if any(len(np.unique(labels[fold.test])) < 2 for fold in parts):
             most = f"at most half as many folds as classes, {len(np.unique(labels)) // 2}"
             raise ValueError(f"a fold tests a single class, where every match is correct: use {most}.")
-        least = max(2 * self.members, MIN_KEPT)
+        least = max(2 * self.n_members, MIN_KEPT)
         schedule = halving_schedule(len(candidates), len(parts), self.factor, least)
         # Candidates are kept by number, so all that decides which ones are dropped and added counts.
         what = [space.steps, parts, candidates, self.metrics, self.scoring, space.lists, self.factor, least]
         kept = ScoreFile(self.resume, None if self.resume is None else [fingerprint(checked, labels), *what])
         # A committee counts as its members in every fold, and so does the final fit.
-        total = sum(schedule) + len(parts) * self.members * (self.members > 1) + self.members * self.refit
+        total = sum(schedule) + len(parts) * self.n_members * (self.n_members > 1) + self.n_members * self.refit
         label = f"Searching for {type(space.steps[-1][1]).__name__}"
         with kept, progress(label, total, self.progress, unit="fits") as advance:
             how = self.metrics, self.scoring, kept, self.n_jobs, advance
@@ -346,7 +346,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for metric in self.metrics:
             check_choice(metric, "metrics", ("euclidean", "cosine"))
         check_choice(self.scoring, "scoring", tuple(SCORERS))
-        check_count(self.members, "members", least=1)
+        check_count(self.n_members, "n_members", least=1)
         check_count(self.refine, "refine", least=0)
         if self.max_samples is not None:
             check_count(self.max_samples, "max_samples", least=2)
@@ -363,8 +363,8 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.members_ = [self.best_index_]
         # A committee compares samples by angles, so cosine scores decide if there are any.
         eligible = (self.cv_results_["metric"] == "cosine") | ("cosine" not in self.metrics)
-        members = choose_members(self.cv_results_["mean_test_score"], eligible, origins, self.members)
-        if self.members > 1 and len(members) > 1:
+        members = choose_members(self.cv_results_["mean_test_score"], eligible, origins, self.n_members)
+        if self.n_members > 1 and len(members) > 1:
             self.members_ = members
             committee_score = self._committee_score(trial)
             if committee_score > self.held_out_score_:
@@ -376,7 +376,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.refit:
             trial.advance(0, "fitting the best to all samples")
             self.best_estimator_ = self._fit_best(trial.views, trial.y)
-            trial.advance(self.members)
+            trial.advance(self.n_members)
 
     def _store_results(self, trial: Trial, table: Array) -> list[str]:
         """Fill ``cv_results_``; return the origin of each of its rows."""
@@ -416,7 +416,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 score = score_by_dimension(latents, trial.y[test], [ALL_COMPONENTS], "euclidean", self.scoring, probes)
                 trial.kept.append(name, score)
             scores.append(score)
-            trial.advance(self.members)
+            trial.advance(self.n_members)
         return float(np.mean(scores))
 
     def _fit_best(self, views: Views, y: NDArray[Any]) -> Any:

@@ -60,7 +60,8 @@ class Space:
         """Refuse estimators and parameters that cannot be searched for."""
         *before, end = (step for _, step in self.steps)
         if isinstance(end, Committee):
-            raise TypeError("cannot search for a Committee: search for one embedding, with members=8 for a committee.")
+            fix = "search for one embedding, with n_members=8 for a committee"
+            raise TypeError(f"cannot search for a Committee: {fix}.")
         if not isinstance(end, Embedding):
             raise TypeError(f"estimator must be an embedding or a pipeline that ends in one, got {type(end).__name__}.")
         for step in before:

@@ -23,7 +23,7 @@ _PCA_DIMENSIONS = (20, 40, 80, 160, 320)
 _MAX_WIDTH_WITHOUT_PCA = 320  # for wider views, a search always reduces dimensions
 # Landmarks of kernel methods; up to as many samples, all of them. With small classes, every sample counts more, and a
 # fit to 4,000 samples of two views takes a minute (docs/tuning.md).
-_LARGE_CLASS, _LANDMARKS_LARGE, _LANDMARKS_SMALL = 100, 2000, 4000
+_LARGE_CLASS_SIZE, _LANDMARKS_OF_LARGE_CLASSES, _LANDMARKS_OF_SMALL_CLASSES = 100, 2000, 4000
 
 
 FACTOR, REFINE = 3.0, 2
@@ -87,7 +87,7 @@ def search_space(
 def _with_landmarks(grid: Mapping[str, Any], method: str, size: tuple[int, int]) -> dict[str, Any]:
     """The grid of a kernel method, with landmarks if there are more samples than that and it does not say how many."""
     cls, (n_samples, n_classes) = ALL_METHODS[method], size
-    most = _LANDMARKS_LARGE if n_samples >= _LARGE_CLASS * n_classes else _LANDMARKS_SMALL
+    most = _LANDMARKS_OF_LARGE_CLASSES if n_samples >= _LARGE_CLASS_SIZE * n_classes else _LANDMARKS_OF_SMALL_CLASSES
     prefix = f"{cls.__name__.lower()}__"
     if n_samples <= most or not issubclass(cls, KernelTransformer) or f"{prefix}n_landmarks" in grid:
         return dict(grid)
@@ -122,7 +122,7 @@ def tune(
         every fold, the best one is refined step by step, and kernel methods are fitted to a part of the samples until
         the best setting is known.
     **options
-        Further parameters of `EmbeddingSearchCV`, such as ``cv``, ``members`` and ``progress``.
+        Further parameters of `EmbeddingSearchCV`, such as ``cv``, ``n_members`` and ``progress``.
 
     Returns
     -------

@@ -38,7 +38,7 @@ _EXACT_SHARE = 0.5  # share of all lists from which an exact search is faster th
 
 def check_neighbours(method: str) -> None:
     """Refuse an unknown way to search, and one whose library is missing."""
-    check_choice(method, "neighbours", ("auto", "exact", "approximate"))
+    check_choice(method, "algorithm", ("auto", "exact", "approximate"))
     if method == "approximate":
         inverted_file.load_faiss()
 
@@ -48,7 +48,7 @@ def find_neighbours(
 ) -> tuple[Any, Any, float]:
     """As `class_neighbours`, by a method, and the recall against exact search; warn if it is low."""
     if method == "approximate" and is_tensor(X):
-        raise ValueError("neighbours='approximate' does not work on tensors (set device=None): use neighbours='auto'.")
+        raise ValueError("algorithm='approximate' does not work on tensors (set device=None): use algorithm='auto'.")
     if is_tensor(X) or not is_approximate(method, len(X), len(X) if centres is None else len(centres)):
         return *class_neighbours(X, classes, n_within, n_between, centres=centres), 1.0
     within, between = class_neighbours(X, classes, n_within, n_between, centres=centres, approximate=True)
@@ -56,7 +56,7 @@ def find_neighbours(
     if recall < LOW_RECALL:
         warnings.warn(
             f"only {recall:.0%} of the nearest neighbours were found by approximate search: "
-            "use neighbours='exact', or reduce the number of features first.",
+            "use algorithm='exact', or reduce the number of features first.",
             stacklevel=2,
         )
     return within, between, recall

@@ -114,7 +114,7 @@ class ExactSearch:
         return ExactSearch(self.metric).extended(samples), samples, probes, exponent
 
     def _is_regular(self, probes: Array) -> bool:
-        """Whether products give distances that are accurate enough to tell candidates."""
+        """Whether products give distances that are accurate enough to find candidates."""
         if self.metric == "cosine":  # lengths may differ
             lengths = np.abs(probes).max(axis=1)
             shortest = lengths.min(where=lengths > 0, initial=self._smallest)
@@ -241,7 +241,7 @@ class ApproximateSearch:
         if self.recall < _LOW_RECALL:
             warnings.warn(
                 f"approximate search finds only {self.recall:.0%} of the nearest samples of the gallery: use "
-                "neighbours='exact'.",
+                "algorithm='exact'.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -31,7 +31,7 @@ def reproduce(
     output: Annotated[Path | None, opt.report_option("crossview-reproduce")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids and fewer points.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; by default 10, as in the paper.")] = None,
-    draws: Annotated[
+    n_iter: Annotated[
         int | None, typer.Option(min=0, help="Settings tried per search; 0 tries all. By default 48.")
     ] = None,
     methods: Annotated[
@@ -40,12 +40,12 @@ def reproduce(
     cases: Annotated[
         str | None, typer.Option(metavar="1,2,…", help="Cases of tables with several; by default all.")
     ] = None,
-    members: opt.Members = 1,
+    n_members: opt.Members = 1,
     coupled: Annotated[
         bool, typer.Option("--coupled", help="Also search for the coupling, which the paper lacks.")
     ] = False,
     scoring: opt.Scoring = opt.ScoringName.accuracy_with_counterparts,
-    workers: opt.Workers = opt.CORES,
+    n_jobs: opt.Jobs = opt.CORES,
     scheduler: opt.Scheduler = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits.")] = 0,
     retry: opt.Retry = False,
@@ -66,11 +66,11 @@ def reproduce(
     effort = replace(
         effort,
         repeats=effort.repeats if repeats is None else repeats,
-        draws=effort.draws if draws is None else draws or None,
+        n_iter=effort.n_iter if n_iter is None else n_iter or None,
         methods=tuple(chosen),
         cases=() if cases is None else opt.numbers(cases, "--cases"),
         scoring=scoring.value,
-        members=members,
+        n_members=n_members,
         coupled=coupled,
         seed=seed,
     )
@@ -91,7 +91,7 @@ def reproduce(
     for alone in (False, True):
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
-        on = (1, None) if alone else (workers, scheduler)
+        on = (1, None) if alone else (n_jobs, scheduler)
         results |= compute_cells(cells, load, store, *on, retry, run_paper_cell)
     report = reproduction_report(experiments, results, load, reports.command_line(context))
     page = reports.write_page(report, pages, static)

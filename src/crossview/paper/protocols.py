@@ -84,18 +84,18 @@ class Effort:
     """How much of a protocol to run."""
 
     repeats: int = 10  # random splits, as many as in the paper
-    draws: int | None = 48  # parameter combinations that each search draws at random; None tries all
+    n_iter: int | None = 48  # parameter combinations that each search draws at random; None tries all
     pca: Sequence[int] = (20, 40, 80, 120, 160)  # dimensions to traverse
     coarse: bool = False  # figures show only a few of the paper's points
     methods: Sequence[str] = tuple(METHODS)  # to run, where an experiment has a choice
     cases: Sequence[int] = ()  # to run in tables that have several; all if empty
     scoring: str = "accuracy_with_counterparts"  # of a fold; the paper does not name it
-    members: int = 1  # if more, accuracy tables also show each method as a committee of its best settings
+    n_members: int = 1  # if more, accuracy tables also show each method as a committee of its best settings
     coupled: bool = False  # also search for the coupling, which the paper lacks
     seed: int = 0  # of the splits
 
 
-QUICK = Effort(repeats=2, draws=6, pca=(40, 160), coarse=True)
+QUICK = Effort(repeats=2, n_iter=6, pca=(40, 160), coarse=True)
 """The same protocols with fewer repeats, coarser grids and fewer points."""
 
 
@@ -148,14 +148,14 @@ def _coil(case: int) -> Setting:
 
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
     """One cell for every repeat. As in the paper, galleries keep the counterparts of the probes."""
-    draws = max(1, effort.draws // 3) if effort.draws is not None and method in _SLOW else effort.draws
+    n_iter = max(1, effort.n_iter // 3) if effort.n_iter is not None and method in _SLOW else effort.n_iter
     published = _SPACES.get(method, METHODS[method].search_space)
     grid = {name: values for name, values in published.items() if name not in ("coupling", "whitening")}
     if effort.coupled and "coupling" in METHODS[method].search_space:
         grid["coupling"] = _COUPLINGS
     elif method in _DEFAULTS:  # others are not coupled by default
         grid["coupling"] = [0.0]
-    search = Search(pca=tuple(effort.pca), n_iter=draws, scoring=effort.scoring, n_folds=_N_FOLDS, grid=grid)
+    search = Search(pca=tuple(effort.pca), n_iter=n_iter, scoring=effort.scoring, n_folds=_N_FOLDS, grid=grid)
     changed = {
         # A fixed number of splits, so that adding repeats later reuses the cells already computed.
         "split": Split("classes", changes.pop("n_train", setting.n_train), max(effort.repeats, _N_SPLITS), effort.seed),
@@ -170,10 +170,10 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
 
 def _places(row: str, column: str, setting: Setting, method: str, effort: Effort, **changes: Any) -> list[Place]:
     """A method and, if there are members, its committee, both from the same searches."""
-    cells = list(_cells(setting, method, effort, search={"members": effort.members}, **changes))
+    cells = list(_cells(setting, method, effort, search={"n_members": effort.n_members}, **changes))
     places = [Place(row, column, cell) for cell in cells]
-    if effort.members > 1:
-        places += [Place(committee_name(row, effort.members), column, cell, "committee") for cell in cells]
+    if effort.n_members > 1:
+        places += [Place(committee_name(row, effort.n_members), column, cell, "committee") for cell in cells]
     return places
 
 

@@ -99,7 +99,7 @@ def _are_tied(one: Scores, other: Scores) -> bool:
 def leaders(panel: Panel, results: Results, score: str = "score") -> dict[str, float]:
     """The best rows by a score and those tied with them, with their means, best first.
 
-    With too few splits to tell ties, rows are tied within two standard errors of a share of the test samples.
+    With too few splits to know ties, rows are tied within two standard errors of a share of the test samples.
     """
     best, tied, over = rank(panel, results, score)
     means = {row: float(one.values.mean()) for row, one in known_scores(panel, results, score).items()}
@@ -122,7 +122,7 @@ def recommend(panel: Panel, results: Results, tune: str = "") -> Recommendation 
         return None
     row = recommended_row(validation)
     place = next(place for place in panel.places if place.row == row)
-    members = f" --members {place.cell.search.members}" if place.part else ""
+    members = f" --n-members {place.cell.search.n_members}" if place.part else ""
     command = f"{tune} --method {place.cell.method}{members} -o my.model" if tune else ""
     return Recommendation(row, float(np.mean(validation[row])), command)
 

@@ -36,7 +36,7 @@ def committee_note(panel: Panel, results: Results) -> str:
     rows = [row for row in panel.rows if row != method_of(row)]
     if not rows:
         return ""
-    wanted = max(place.cell.search.members for place in panel.places)
+    wanted = max(place.cell.search.n_members for place in panel.places)
     done = [result for row in rows for result in finished(records(panel, results, row, panel.columns[0]))]
     sizes = [len(result["members"]) for result in done]
     several = [size for size in sizes if size > 1] or [wanted]

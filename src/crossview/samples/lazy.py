@@ -140,7 +140,7 @@ class LazySamples(Samples):
         Every group of centres meets every block of samples, where it finds candidates. Workers keep the patches.
         """
         if method == "approximate":
-            raise ValueError("neighbours='approximate' does not work on Dask arrays: use neighbours='auto'.")
+            raise ValueError("algorithm='approximate' does not work on Dask arrays: use algorithm='auto'.")
         patches = []
         for rows in _groups(self.counts[:, 0], centres):
             group = _gather(self.blocks.parts, rows)
