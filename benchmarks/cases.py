@@ -88,7 +88,7 @@ def _peer(name: str):
 # Both packages solve the same problem: no ridge, and MCCA with one constraint over all views.
 CORRELATION = {
     "CCA": (lambda arrays, y=None: cv.CCA(COMPONENTS, reg=0.0).fit(arrays), _peer("CCA")),
-    "MCCA": (lambda arrays, y=None: cv.MCCA(COMPONENTS, "joint", reg=0.0).fit(arrays), _peer("MCCA")),
+    "MCCA": (lambda arrays, y=None: cv.MCCA(COMPONENTS, constraint="joint", reg=0.0).fit(arrays), _peer("MCCA")),
     "PLS": (lambda arrays, y=None: cv.PLS(COMPONENTS).fit(arrays), _peer("PLS")),
     "KCCA": (fit_our_kcca, fit_kcca),
 }

@@ -99,9 +99,7 @@ def problems(
     }
 
 
-def rows(
-    method: str, data: cv.datasets.Dataset, split: Split, seed: int, device: str | None = None
-) -> dict[str, dict[str, object]]:
+def rows(method: str, data: cv.datasets.Dataset, split: Split, seed: int) -> dict[str, dict[str, object]]:
     """Tune a method on the training part and score it on the test part; the committee, too, if it is to be shown."""
     train, test = split
     y = np.asarray(data.y)
@@ -109,8 +107,6 @@ def rows(
     new = not np.isin(y[test], y[train]).any()
     members = MEMBERS if method in COMMITTEES else 1
     grid = search_space(method, data.views.n_features)
-    if device is not None:
-        grid[f"{cv.BASELINES[method].__name__.lower()}__device"] = [device]
     search = cv.tune(
         method,
         data.views[train],
@@ -159,7 +155,7 @@ def compute(options: argparse.Namespace) -> None:
             data = open_data()
             for method in missing:
                 try:
-                    found = rows(method, data, split(np.asarray(data.y), k), k, options.device)
+                    found = rows(method, data, split(np.asarray(data.y), k), k)
                 except (NotApplicableError, ValueError) as error:
                     found = {method: {"error": str(error)}}
                 with path.open("a") as file:
@@ -247,4 +243,5 @@ if __name__ == "__main__":
     if given.table:
         print("\n".join(table(given.files, given.methods)))
     else:
-        compute(given)
+        with cv.config_context(device=given.device):
+            compute(given)

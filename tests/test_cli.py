@@ -44,7 +44,7 @@ def model(data, tmp_path):
 def test_fit_embeds_as_python_does(model, data, tmp_path):
     fitted = cv.load(model)
     assert [type(step).__name__ for _, step in fitted.steps] == ["ViewScaler", "ViewPCA", "MvDA"]
-    assert fitted[-1].get_params() == cv.MvDA(4, 0.1).get_params()
+    assert fitted[-1].get_params() == cv.MvDA(4, reg=0.1).get_params()
     expected = fitted.transform(cv.Views({"photo": ARRAYS[0], "sketch": ARRAYS[1]}))
     run("embed", model, data, "-o", tmp_path / "z.npz")
     with np.load(tmp_path / "z.npz") as found:

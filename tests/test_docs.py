@@ -241,7 +241,7 @@ def check_migrating(names, folder):
         (names["CCA"](3), names["two"], [1.0, 0.998, 0.997]),
         (cv.PLS(3), names["two"], [0.975, 0.955, 0.934]),
         (names["PLS"](3), names["two"], [0.975, 0.955, 0.934]),
-        (cv.MCCA(3, "joint", reg=0.0), names["three"], [0.991, 0.985, 0.920]),
+        (cv.MCCA(3, constraint="joint", reg=0.0), names["three"], [0.991, 0.985, 0.920]),
         (names["MCCA"](3), names["three"], [0.991, 0.985, 0.920]),
     ):
         assert names["correlations"](model.fit(views).transform(views)) == pytest.approx(expected, abs=1e-3)

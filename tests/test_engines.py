@@ -89,7 +89,7 @@ def test_torch_agrees_with_numpy(name, dtype, tolerance, arrays):
 
 WRAPPED = {
     "committee": cv.Committee([cv.MvDA(2), make_pipeline(cv.ViewScaler(), cv.ViewPCA(6), cv.MvHE(4)), cv.NCA(2)]),
-    "committee on a device": cv.Committee([cv.MvHE(4, device="cpu"), cv.SemanticMatching()]),
+    "committee of arrays": cv.Committee([cv.MvHE(4), cv.SemanticMatching()]),
     "search": cv.EmbeddingSearchCV(cv.MvHE(4), {"beta": [0.1, 0.3]}, n_folds=2),
     **{name: cls() for name, cls in cv.BASELINES.items() if name != "Contrastive"},
     "Contrastive": cv.Contrastive(4, max_epochs=2, validation=None),
@@ -110,10 +110,19 @@ def test_tensors_give_tensors(name, dtype, arrays):
     assert again.score(given, Y) == pytest.approx(again.score(arrays, Y), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["MvHE", "KMvHE, landmarks", "MvDA-VC", "LPP"])
+ON_DEVICE = ("MvHE", "KMvHE, landmarks", "MvDA-VC", "LPP", "pipeline", "scaled by view", "kernel step")
+ON_DEVICE += ("committee of arrays", "search")
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
 def test_a_device_takes_and_gives_arrays(name):
-    model, other = clone(MODELS[name]).fit(ARRAYS, Y), clone(MODELS[name]).set_params(device="cpu").fit(ARRAYS, Y)
-    assert all(isinstance(Z, np.ndarray) for Z in other.transform(ARRAYS))
+    unfitted = (MODELS | WRAPPED)[name]
+    model = clone(unfitted).fit(ARRAYS, Y)
+    with cv.config_context(device="cpu"):
+        other = clone(unfitted).fit(ARRAYS, Y)
+        latents = other.transform(ARRAYS)
+        assert angle(model, other, ARRAYS) < 1e-8
+    assert all(isinstance(Z, np.ndarray) for Z in latents)
     assert angle(model, other, ARRAYS) < 1e-8
 
 
@@ -147,22 +156,19 @@ def test_squares_beyond_the_range_of_single_precision(model, scale):
 
 @pytest.mark.parametrize("device", ["gpu", "meta"])
 def test_a_bad_device_is_refused(device):
-    message = f"device must be a device that PyTorch can use, got '{device}'"
-    with pytest.raises(ValueError, match=message):
-        cv.MvHE(device=device).fit(ARRAYS, Y)
-    with pytest.raises(ValueError, match=message):
-        cv.MvHE().fit(ARRAYS, Y).set_params(device=device).transform(ARRAYS)
+    with pytest.raises(ValueError, match=f"device must be a device that PyTorch can use, got '{device}'"):
+        cv.set_config(device=device)
+    assert cv.get_config()["device"] is None
 
 
-@pytest.mark.parametrize("model", [cv.MvHE(), cv.CrossViewClassifier(cv.MvDA())], ids=repr)
-def test_a_device_that_the_searches_do_not_know_is_refused(model, monkeypatch):
+def test_a_device_that_the_searches_do_not_know_is_refused(monkeypatch):
     """As with a build of PyTorch for it."""
     tensor = SimpleNamespace(device=torch.device("xpu"), cpu=lambda: None)
     monkeypatch.setattr(torch, "zeros", lambda *args, **options: tensor)
     with pytest.raises(
         ValueError, match="device that PyTorch can use, got 'xpu': crossview runs on the CPU and on CUDA"
     ):
-        model.set_params(device="xpu").fit(ARRAYS, Y)
+        cv.set_config(device="xpu")
 
 
 @pytest.mark.parametrize("model", [cv.MvHE(4), cv.KMvHE(4), cv.LPP(4), cv.DLA(4)], ids=repr)
@@ -172,18 +178,21 @@ def test_approximate_search_is_refused_where_there_is_none(model):
     message = r"algorithm='approximate' does not work on tensors \(set device=None\): use algorithm='auto'"
     with pytest.raises(ValueError, match=message):
         model.fit(tensors(ARRAYS, torch.float64), Y)
-    with pytest.raises(ValueError, match=message):
-        clone(model).set_params(device="cpu").fit(ARRAYS, Y)
+    with pytest.raises(ValueError, match=message), cv.config_context(device="cpu"):
+        clone(model).fit(ARRAYS, Y)
     assert clone(model).set_params(algorithm="auto").fit(tensors(ARRAYS, torch.float64), Y).n_features_ == (8, 8)
-    matcher = cv.CrossViewClassifier(cv.MvDA(), algorithm="approximate", device="cpu")
-    with pytest.raises(ValueError, match="searches on the CPU: set device=None, or algorithm='exact'"):
+    matcher, message = (
+        cv.CrossViewClassifier(cv.MvDA(), algorithm="approximate"),
+        "searches on the CPU: set device=None",
+    )
+    with pytest.raises(ValueError, match=f"{message}, or algorithm='exact'"), cv.config_context(device="cpu"):
         matcher.fit(ARRAYS, Y)
 
 
 def test_a_device_needs_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"pip install 'crossview\[torch\]'"):
-        cv.MvHE(device="cuda").fit(ARRAYS, Y)
+        cv.set_config(device="cuda")
 
 
 def test_views_of_tensors():

@@ -190,7 +190,10 @@ class TestViewKernel:
         ("whole", "behind"),
         [
             (cv.KMvHE(4), cv.MvHE(4, lambda_intra=0.01, lambda_inter=0.05)),
-            (cv.KMvHE(4, n_within=3, center=False), cv.MvHE(4, 1.0, 0.01, 0.05, 0.1, 3, center=False)),
+            (
+                cv.KMvHE(4, n_within=3, center=False),
+                cv.MvHE(4, lambda_intra=0.01, lambda_inter=0.05, n_within=3, center=False),
+            ),
             (cv.KCCA(3), cv.CCA(3)),
             (cv.KCCA(3, reg=[0.1, 0.5]), cv.CCA(3, reg=[0.1, 0.5])),
         ],

@@ -10,8 +10,14 @@ import time
 
 import pytest
 
-from crossview import _progress
+from crossview import _progress, config_context
 from crossview._progress import progress
+
+
+@pytest.fixture(autouse=True)
+def wanted():
+    with config_context(progress=True):
+        yield
 
 
 @pytest.fixture
@@ -65,10 +71,18 @@ def test_short_work_is_silent(capsys):
 
 
 def test_unwanted_progress_is_silent(quick, capsys):
-    with progress("Working", 2, wanted=False) as advance:
+    with config_context(progress=False), progress("Working", 2) as advance:
         time.sleep(0.1)
         advance(1, "this", restored=1)
     assert capsys.readouterr() == ("", "")
+
+
+def test_parts_of_work_that_is_shown_are_silent(quick, capsys):
+    with progress("Working", 2), progress("A part", 2) as advance:
+        advance(1, "this", restored=1)
+        assert "A part" not in wait_for(capsys, "Working: 0 of 2 steps")
+    with progress("More work", 2):
+        wait_for(capsys, "More work: 0 of 2 steps")
 
 
 def test_errors_pass_through_and_stop_the_thread(quick):
@@ -145,7 +159,8 @@ def test_lines_without_rich(quick, monkeypatch, capsys):
 # Sorting holds the global lock, as SciPy's eigen-solvers do: no thread of the process can print meanwhile.
 SCRIPT = """
 import random, sys, time
-from crossview import _progress
+from crossview import _progress, set_config
+set_config(progress=True)
 _progress._FIRST_LINE = _progress._INTERVAL = 0.05
 with _progress.progress("Working", 9, unit="fits") as advance:
     advance(0, restored=2)

@@ -8,6 +8,7 @@ True
 """
 
 from crossview import datasets, exceptions, metrics, plot
+from crossview._config import config_context, get_config, set_config
 from crossview._transformer import transform_view
 from crossview._version import __version__
 from crossview.embeddings.baselines import BASELINES
@@ -66,16 +67,19 @@ __all__ = [
     "ViewScaler",
     "Views",
     "__version__",
+    "config_context",
     "datasets",
     "evaluate",
     "evaluate_probes",
     "exceptions",
     "export_onnx",
+    "get_config",
     "load",
     "metrics",
     "plot",
     "register",
     "save",
+    "set_config",
     "transform_view",
     "tune",
 ]

@@ -37,23 +37,27 @@ def silent(steps: int = 1, now: str | None = None, *, restored: int = 0, more: i
     """An `Advance` that shows nothing."""
 
 
+_shown: ContextVar[bool] = ContextVar("shown", default=False)  # whether the work is part of other work that is shown
 _reporter: ContextVar[Advance] = ContextVar("reporter", default=silent)
 watcher: ContextVar[Callable[[str], object] | None] = ContextVar("watcher", default=None)
 """Is told about once a second how many fits of a search are done that shows no progress itself."""
 
 
 @contextlib.contextmanager
-def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps") -> Iterator[Advance]:
+def progress(label: str, total: int, *, unit: str = "steps") -> Iterator[Advance]:
     """Show how much of some work is done, what runs, and the time left; yield the function to call as it proceeds.
 
-    A terminal shows a bar if rich is installed. Without either, lines are printed, also during a long step.
+    Nothing is shown unless the configuration asks for it, nor for parts of other work that is shown. A terminal shows a
+    bar if rich is installed. Without either, lines are printed, also during a long step.
 
     >>> with progress("Searching for MvHE", total=2, unit="fits") as advance:
     ...     advance(0, "beta=0.1")
     ...     advance(1, "beta=0.3")
     ...     advance()
     """
-    if not wanted:
+    from crossview._config import get_config  # which the process that prints lines cannot import
+
+    if _shown.get() or not get_config()["progress"]:
         watched = watcher.get() if unit == "fits" else None
         yield silent if watched is None else _State(label, total, unit, watcher=watched).advance
         return
@@ -70,17 +74,18 @@ def progress(label: str, total: int, wanted: bool = True, *, unit: str = "steps"
     else:  # another process does not see what sys.stderr was replaced by, for example in a notebook
         show = _lines
     with show(_State(label, total, unit)) as advance:
-        yield advance
+        token = _shown.set(True)
+        try:
+            yield advance
+        finally:
+            _shown.reset(token)
 
 
 @contextlib.contextmanager
-def reporting(label: str, wanted: bool = True, *, unit: str = "samples") -> Iterator[None]:
+def reporting(label: str, *, unit: str = "samples") -> Iterator[None]:
     """As `progress`, but functions called meanwhile announce and count steps with `report`, however deep they are."""
-    if not wanted:
-        yield
-        return
     with progress(label, 0, unit=unit) as advance:
-        token = _reporter.set(advance)
+        token = _reporter.set(_reporter.get() if advance is silent else advance)
         try:
             yield
         finally:

@@ -19,7 +19,7 @@ Sizes: TypeAlias = dict[Any, Any]
 Check: TypeAlias = Callable[[Any, Sizes], bool]
 Class = TypeVar("Class", bound=type)
 
-OF_SESSION = ("device", "progress", "resume")
+OF_SESSION = ("resume",)
 """Parameters that are not stored: models move between machines."""
 
 _MOST_VIEWS, _MOST_FEATURES = 1000, 10**7

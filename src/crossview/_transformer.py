@@ -7,19 +7,20 @@ from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._config import get_config
 from crossview._matrix import check_matrix, column_names
 from crossview._schema import VIEWS, Schema
 from crossview._text import first_few
 from crossview._types import FeatureNames, Rows
-from crossview._validation import check_choice, check_device, check_lazy
+from crossview._validation import check_choice, check_lazy
 from crossview.engines import fill_missing, like, map_rows, mask_of, place, to_device, to_numpy
 from crossview.views import ViewInput, Views, index_of_view
 
@@ -39,7 +40,6 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     image_shape_: tuple[int, int] | None
     _schema: ClassVar[Schema] = VIEWS
 
-    device: str | None = None
     _takes_tensors: ClassVar[bool] = True  # whether fit and `_map` work on tensors; arrays are passed otherwise
     _output: str | None = None  # the container of outputs that `set_output` chose
 
@@ -194,7 +194,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def _contain(self, Z: Rows, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
-        output = self._output or get_config()["transform_output"]
+        output = self._output or sklearn.get_config()["transform_output"]
         if output == "default" or place(Z):
             return Z
         columns = self._names_out(v, self._input_names()[v])
@@ -218,7 +218,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def _map_rows(self, X: Rows, v: int) -> Rows:
         """Map the checked samples of view v; rows of NaN, which are missing, stay so."""
-        check_lazy(X, self, self.device)
+        check_lazy(X, self)
         return map_rows(X, self._map_present, v, width=self._n_outputs(v))
 
     def _map_present(self, X: Rows, v: int) -> Rows:
@@ -226,9 +226,9 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         if place(X) and not self._takes_tensors:
             return like(X, self._map_present(to_numpy(X), v))
         moved, seen = X, mask_of(X)[:, 0]
-        if self.device is not None and self._takes_tensors and not place(X):
-            check_device(self.device)  # the model may have been fitted elsewhere
-            moved = to_device(X, self.device)
+        device = get_config()["device"]
+        if device is not None and self._takes_tensors and not place(X):
+            moved = to_device(X, device)
         if seen.any():
             mapped = fill_missing(self._map(moved if seen.all() else moved[seen], v), seen, np.nan)
         else:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import column_or_1d
 
+from crossview._config import get_config
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview.engines import (
     column_ranges,
@@ -263,36 +264,15 @@ def check_flag(value: object, name: str) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
-def check_device(device: object) -> None:
-    """Refuse a device that PyTorch does not know or cannot use."""
-    if device is None:
-        return
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(
-            f"device={device!r} needs PyTorch: install it with pip install 'crossview[torch]'."
-        ) from error
-    try:
-        # Some devices know no float64, and tensors on one have no values.
-        found = torch.zeros(1, dtype=torch.float64, device=device)  # type: ignore[call-overload]
-        found.cpu()
-        if found.device.type not in ("cpu", "cuda"):
-            raise RuntimeError("crossview runs on the CPU and on CUDA")
-    except (AssertionError, RuntimeError, TypeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"device must be a device that PyTorch can use, got {device!r}: {reason}.") from error
-
-
-def check_lazy(X: object, estimator: object, device: object = None, instead: str | None = None) -> None:
+def check_lazy(X: object, estimator: object, instead: str | None = None) -> None:
     """Refuse Dask arrays where they cannot be used; `instead` says what to do."""
     if place(X) != "Dask":
         return
     name = type(estimator).__name__
     if instead is not None:
         raise NotApplicableError(f"{name} does not take Dask arrays: {instead}.")
-    if device is not None:
-        raise ValueError(f"{name}(device={device!r}) does not take Dask arrays: set device=None.")
+    if (device := get_config()["device"]) is not None:
+        raise ValueError(f"{name} does not take Dask arrays with device={device!r}: set device=None.")
 
 
 def check_weight(value: object, name: str, *, positive: bool = False) -> None:

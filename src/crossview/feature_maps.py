@@ -75,6 +75,7 @@ class KernelTransformer(MultiViewTransformer):
     def __init__(
         self,
         kernel: str | Callable[..., float] = "rbf",
+        *,
         gamma: float | Sequence[float] | None = None,
         gamma_scale: float = 1.0,
         degree: float = 3,
@@ -281,6 +282,7 @@ class ViewKernel(KernelTransformer):
     def __init__(
         self,
         kernel: str | Callable[..., float] = "rbf",
+        *,
         gamma: float | Sequence[float] | None = None,
         gamma_scale: float = 1.0,
         degree: float = 3,
@@ -291,7 +293,17 @@ class ViewKernel(KernelTransformer):
         pooled: bool = False,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            gamma_scale=gamma_scale,
+            degree=degree,
+            coef0=coef0,
+            kernel_params=kernel_params,
+            n_landmarks=n_landmarks,
+            landmarks=landmarks,
+            random_state=random_state,
+        )
         self.pooled = pooled
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
@@ -310,8 +322,9 @@ class ViewKernel(KernelTransformer):
             The fitted transformer.
         """
         checked = learnable_views(views)
-        check_lazy(checked.arrays[0], self, self.device, self._instead_of_lazy())
+        check_lazy(checked.arrays[0], self, self._instead_of_lazy())
         check_flag(self.pooled, "pooled")
+        checked = checked._on_device()
         if self.pooled:
             check_equal_widths(checked, self)
             n = checked.shape[1]

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
-from crossview._validation import check_choice, check_count, check_flag, learnable_views
+from crossview._validation import check_choice, check_count, check_flag, check_lazy, learnable_views
 from crossview.engines import divide_columns, inner_products, product, shift
 from crossview.samples import Samples, samples_of
 from crossview.views import ViewInput, Views
@@ -49,7 +49,8 @@ class _ViewWise(MultiViewTransformer):
         self._check()
         check_flag(self.pooled == "auto" or self.pooled, "pooled")
         checked = learnable_views(views)
-        samples = samples_of(checked)
+        check_lazy(checked.arrays[0], self)
+        samples = samples_of(checked._on_device())
         self.pooled_ = self._is_pooled(checked)
         sets = [samples.pooled()] if self.pooled_ else [*samples.single_views()]
         maps = [self._learn(one) for one in sets]
@@ -115,7 +116,7 @@ class ViewScaler(_ViewWise):
     scales_: list[Array]
     _schema: ClassVar[Schema] = {**VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool}
 
-    def __init__(self, by: str | None = "feature", pooled: bool | str = "auto") -> None:
+    def __init__(self, by: str | None = "feature", *, pooled: bool | str = "auto") -> None:
         self.by = by
         self.pooled = pooled
 
@@ -198,7 +199,7 @@ class ViewPCA(_ViewWise):
 
     _refits = ("n_components",)
 
-    def __init__(self, n_components: float | None = 80, pooled: bool | str = "auto") -> None:
+    def __init__(self, n_components: float | None = 80, *, pooled: bool | str = "auto") -> None:
         self.n_components = n_components
         self.pooled = pooled
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crossview._config import get_config
 from crossview._matrix import as_numbers, check_finite, column_kinds, column_names
 from crossview._text import counted
 from crossview._types import FeatureNames, Mask, Rows
@@ -134,8 +135,9 @@ class Views:
         views.image_shape = image_shape
         return views
 
-    def _on(self, device: str | None) -> Views:
-        """The same samples as tensors on a device; unchanged for None, and for tensors, which stay where they are."""
+    def _on_device(self) -> Views:
+        """The same samples as tensors on the device that is set, if any; tensors stay where they are."""
+        device = get_config()["device"]
         if device is None or self._place:
             return self
         arrays = [to_device(X, device) for X in self.arrays]

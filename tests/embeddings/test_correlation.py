@@ -46,7 +46,7 @@ def test_cca_agrees_with_scikit_learn():
 @pytest.mark.parametrize("constraint", ["views", "joint"])
 @pytest.mark.parametrize("reg", [0.0, 0.1])
 def test_mcca_of_two_views_is_cca(reg, constraint):
-    a, b = cv.MCCA(3, constraint, reg=reg).fit(ARRAYS), cv.CCA(3, reg=reg).fit(ARRAYS)
+    a, b = cv.MCCA(3, constraint=constraint, reg=reg).fit(ARRAYS), cv.CCA(3, reg=reg).fit(ARRAYS)
     np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, atol=1e-10)
     for W, V in zip(a.projections_, b.projections_, strict=True):
         np.testing.assert_allclose(np.abs(W), np.abs(V), atol=1e-8)
@@ -95,7 +95,7 @@ def test_mcca_is_no_worse_than_iterations_from_elsewhere():
 
 
 def test_mcca_with_the_joint_constraint():
-    model = cv.MCCA(3, "joint", reg=0.0).fit(THREE)
+    model = cv.MCCA(3, constraint="joint", reg=0.0).fit(THREE)
     W = np.vstack(model.projections_)
     Z = model.transform(THREE)
     np.testing.assert_allclose(sum(z.T @ z for z in Z) / 3, np.eye(3), atol=1e-8)
@@ -113,7 +113,7 @@ def test_mcca_with_the_joint_constraint():
 @pytest.mark.parametrize("arrays", [ARRAYS, THREE], ids=["two", "three"])
 def test_mcca_agrees_with_cca_zoo(arrays):
     peer = pytest.importorskip("cca_zoo.linear")
-    ours = cv.MCCA(3, "joint", reg=0.0).fit(arrays).transform(arrays)
+    ours = cv.MCCA(3, constraint="joint", reg=0.0).fit(arrays).transform(arrays)
     theirs = peer.MCCA(3).fit(arrays).transform(arrays)
     np.testing.assert_allclose(np.abs(correlations(ours)), np.abs(correlations(theirs)), atol=1e-6)
 
@@ -206,7 +206,7 @@ def test_no_more_components_than_the_views_agree_along(views):
 
 
 def test_joint_mcca_does_not_set_views_against_each_other():
-    assert cv.MCCA(9, "joint").fit(ARRAYS).n_components_ == 4
+    assert cv.MCCA(9, constraint="joint").fit(ARRAYS).n_components_ == 4
 
 
 @pytest.mark.parametrize("n", [3, 4])
@@ -257,7 +257,7 @@ def test_kcca_ridge_counts_the_samples_that_both_views_have_seen():
 def test_mcca_of_incomplete_views(constraint):
     """Objective and constraint are those of the sums over all pairs that were seen."""
     mask = np.random.default_rng(0).random((200, 3)) < 0.6
-    model = cv.MCCA(3, constraint, reg=0.0).fit(cv.Views(THREE, mask=mask))
+    model = cv.MCCA(3, constraint=constraint, reg=0.0).fit(cv.Views(THREE, mask=mask))
     arrays = oracles.pair_centred(THREE, mask)
     pairs, own = oracles.pair_products(arrays, mask)
     W = np.vstack(model.projections_)

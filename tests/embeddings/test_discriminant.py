@@ -159,7 +159,7 @@ def test_objective_and_constraint(name):
 
 def test_gma_without_discriminant_part_is_mcca():
     gma = cv.GMA(3, mu=0.0, lambda_pairs=1.0, constraint="total", reg=0.01).fit(ARRAYS, Y)
-    mcca = cv.MCCA(3, "joint", reg=0.01).fit(ARRAYS)
+    mcca = cv.MCCA(3, constraint="joint", reg=0.01).fit(ARRAYS)
     np.testing.assert_allclose(gma.eigenvalues_, mcca.eigenvalues_, atol=1e-10)
     for W, V in zip(gma.projections_, mcca.projections_, strict=True):
         np.testing.assert_allclose(np.sqrt(3) * W, V, atol=1e-8)

@@ -92,7 +92,9 @@ def test_mvhe_equals_the_papers_matrices_on_complete_views():
     arrays, y = make()
     settings = {"intra": 0.3, "inter": 0.5, "beta": 0.2, "n_within": 2, "n_between": 4}
     values, W = oracles.literal_mvhe(arrays, y, d=5, **settings)
-    model = cv.MvHE(5, 1.0, 0.3, 0.5, 0.2, 2, 4, center=False).fit(arrays, y)
+    model = cv.MvHE(5, lambda_intra=0.3, lambda_inter=0.5, beta=0.2, n_within=2, n_between=4, center=False).fit(
+        arrays, y
+    )
     np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-10 * np.abs(values).max())
     assert_same_subspace(np.vstack(model.projections_), W)
 
@@ -187,8 +189,8 @@ def test_rotating_a_view_rotates_its_projection():
 @pytest.mark.parametrize("factor", [0.25, 3.0, 1e4])
 def test_common_factor_of_the_weights_does_not_matter(factor):
     arrays, y = make()
-    first = cv.MvHE(5, 1.0, 0.2, 0.4).fit(arrays, y)
-    second = cv.MvHE(5, factor, 0.2 * factor, 0.4 * factor).fit(arrays, y)
+    first = cv.MvHE(5, lambda_intra=0.2, lambda_inter=0.4).fit(arrays, y)
+    second = cv.MvHE(5, lambda_paired=factor, lambda_intra=0.2 * factor, lambda_inter=0.4 * factor).fit(arrays, y)
     np.testing.assert_allclose(second.eigenvalues_, factor * first.eigenvalues_, rtol=1e-8)
     assert_same_subspace(np.vstack(second.projections_), np.vstack(first.projections_))
 

@@ -34,7 +34,7 @@ def orthonormal(W):
 
 
 def test_dla_objective_and_constraint():
-    model = cv.DLA(2, BETA, WITHIN, BETWEEN).fit(ARRAYS, Y)
+    model = cv.DLA(2, beta=BETA, n_within=WITHIN, n_between=BETWEEN).fit(ARRAYS, Y)
     W = model.projections_[0]
     np.testing.assert_allclose(W.T @ W, np.eye(2), atol=1e-10)
     pooled, labels = np.vstack(ARRAYS), np.tile(Y, 3)
@@ -48,7 +48,7 @@ def test_dla_objective_and_constraint():
 
 
 def test_mvdla_objective_and_constraint():
-    model = cv.MvDLA(2, BETA, WITHIN, BETWEEN).fit(ARRAYS, Y)
+    model = cv.MvDLA(2, beta=BETA, n_within=WITHIN, n_between=BETWEEN).fit(ARRAYS, Y)
     W = np.vstack(model.projections_)
     np.testing.assert_allclose(W.T @ W, 3 * np.eye(2), atol=1e-10)
     pooled, labels = np.vstack(ARRAYS), np.tile(Y, 3)
@@ -66,7 +66,7 @@ def test_dla_has_the_patches_of_the_pooled_samples():
     X = np.vstack([X - X.mean(axis=0) for X in ARRAYS])
     patches = Patches(*class_neighbours(np.vstack(ARRAYS), np.tile(Y, 3), WITHIN, BETWEEN))
     S, _ = graph_scatter([X], patches.edges(WITHIN, BETWEEN, between_weight=-BETA))
-    dla = cv.DLA(3, BETA, WITHIN, BETWEEN).fit(ARRAYS, Y)
+    dla = cv.DLA(3, beta=BETA, n_within=WITHIN, n_between=BETWEEN).fit(ARRAYS, Y)
     np.testing.assert_allclose(np.linalg.eigvalsh(S)[:3] / 3, dla.eigenvalues_, atol=1e-10)
 
 

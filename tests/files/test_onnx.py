@@ -112,9 +112,9 @@ def test_a_sample_without_length(tmp_path):
 def test_pipelines(pooled, embedding, tmp_path):
     for steps in (
         [cv.ViewScaler(pooled=pooled)],
-        [cv.ViewPCA(3, pooled)],
-        [cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled)],
-        [cv.ViewPCA(4, pooled), cv.ViewScaler(pooled=pooled)],
+        [cv.ViewPCA(3, pooled=pooled)],
+        [cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled=pooled)],
+        [cv.ViewPCA(4, pooled=pooled), cv.ViewScaler(pooled=pooled)],
         [cv.ViewScaler(pooled=pooled), "passthrough", cv.ViewScaler(pooled=pooled)],
     ):
         assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
@@ -126,7 +126,7 @@ def test_features_far_from_zero(pooled, embedding, tmp_path):
     rng = np.random.default_rng(0)
     arrays = [X * rng.uniform(0.01, 10.0, 6) + far for X, far in zip(SAME_SIZES, (3e4, -1e4), strict=True)]
     arrays = [X.astype(np.float32).astype(np.float64) for X in arrays]
-    for steps in ([], [cv.ViewScaler(pooled=pooled)], [cv.ViewScaler(pooled=pooled), cv.ViewPCA(4, pooled)]):
+    for steps in ([], [cv.ViewScaler(pooled=pooled)], [cv.ViewScaler(pooled=pooled), cv.ViewPCA(4, pooled=pooled)]):
         assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(arrays, Y), arrays, tmp_path)
 
 

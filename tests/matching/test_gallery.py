@@ -108,11 +108,14 @@ def other(request, embedding, monkeypatch):
     """A matcher with another engine than the exact one, and how to present probes to it."""
     if request.param == "approximate":
         pytest.importorskip("faiss")
-        return matcher(embedding, algorithm="approximate"), lambda P: P
+        yield matcher(embedding, algorithm="approximate"), lambda P: P
+        return
     torch = pytest.importorskip("torch")
     if request.param == "device":
-        return matcher(embedding, device="cpu"), lambda P: P
-    return cv.CrossViewClassifier(embedding).enroll(torch.from_numpy(X), Y, 0), torch.from_numpy
+        with cv.config_context(device="cpu"):
+            yield matcher(embedding), lambda P: P
+        return
+    yield cv.CrossViewClassifier(embedding).enroll(torch.from_numpy(X), Y, 0), torch.from_numpy
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -187,14 +190,10 @@ def test_an_index_may_start_with_one_sample(embedding):
     ("options", "message"),
     [
         ({"algorithm": "approximate"}, r"approximate neighbours need faiss: pip install"),
-        ({"algorithm": "fast"}, "algorithm must be one of 'auto', 'exact', 'approximate', got 'fast'"),
-        ({"device": "abacus"}, "device must be a device that PyTorch can use, got 'abacus'"),
-        ({"progress": 1}, "progress must be True or False, got 1"),
+        ({"algorithm": "fast"}, "neighbours must be one of 'auto', 'exact', 'approximate', got 'fast'"),
     ],
 )
 def test_what_cannot_be_searched_is_not_enrolled(embedding, options, message, monkeypatch):
-    if "device" in options:
-        pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "faiss", None)
     model = matcher(embedding).calibrate(PROBES, np.arange(90), 1, 0.1)
     threshold, size = model.threshold_, len(model.gallery_)
@@ -392,13 +391,12 @@ def test_files_are_in_the_format_of_safetensors(indexed, tmp_path):
 
 def test_devices_stay_out_of_files(embedding, tmp_path):
     pytest.importorskip("torch")
-    model = matcher(embedding, device="cpu")
-    save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert again.device is None
-    np.testing.assert_array_equal(again.predict(PROBES, 1), model.predict(PROBES, 1))
-    content = encode(model)
-    assert b"device" not in content
+    with cv.config_context(device="cpu"):
+        model = matcher(embedding)
+        save(model, tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict(PROBES, 1), model.predict(PROBES, 1))
+        assert encode(model) == encode(matcher(embedding))
+    assert b"device" not in encode(model)
 
 
 # Tensors.
@@ -470,9 +468,10 @@ def test_long_work_reports_progress(embedding, monkeypatch, capsys):
     monkeypatch.setattr(_progress, "_FIRST_LINE", 0.0)
     monkeypatch.setattr(_progress, "_INTERVAL", 0.001)
     monkeypatch.setattr(engines, "_PROBES", 1)
-    model = matcher(embedding, algorithm="approximate", progress=True)
-    assert "Indexing the gallery" in capsys.readouterr().err
-    model.set_params(algorithm="exact").kneighbors(PROBES, 1)
-    assert "Searching the gallery" in capsys.readouterr().err
-    model.set_params(progress=False).kneighbors(PROBES, 1)
+    with cv.config_context(progress=True):
+        model = matcher(embedding, algorithm="approximate")
+        assert "Indexing the gallery" in capsys.readouterr().err
+        model.set_params(algorithm="exact").kneighbors(PROBES, 1)
+        assert "Searching the gallery" in capsys.readouterr().err
+    model.kneighbors(PROBES, 1)
     assert capsys.readouterr().err == ""

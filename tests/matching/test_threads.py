@@ -42,12 +42,13 @@ def matcher(embedding, **options):
 
 
 def together(*functions):
-    """Run functions in a thread each, which start at the same time."""
-    barrier = Barrier(len(functions))
+    """Run functions in a thread each, which start at the same time, on the device of this thread."""
+    barrier, device = Barrier(len(functions)), cv.get_config()["device"]
 
     def start(function):
         barrier.wait()
-        return function()
+        with cv.config_context(device=device):
+            return function()
 
     with ThreadPoolExecutor(len(functions)) as pool:
         return [task.result() for task in [pool.submit(start, function) for function in functions]]
@@ -58,9 +59,23 @@ def decide(model):
     return tuple(model.predict(PROBES, 1).tolist())
 
 
-@pytest.mark.parametrize("options", [{}, {"algorithm": "approximate"}, {"device": "cpu"}], ids=str)
-def test_eight_threads_see_what_a_sequential_run_shows(embedding, options):
-    pytest.importorskip("faiss" if "algorithm" in options else "torch")
+@pytest.fixture(params=[None, "cpu"])
+def device(request):
+    if request.param:
+        pytest.importorskip("torch")
+    with cv.config_context(device=request.param):
+        yield request.param
+
+
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [({}, None), ({"algorithm": "approximate"}, None), ({}, "cpu")],
+    ids=str,
+    indirect=["device"],
+)
+def test_eight_threads_see_what_a_sequential_run_shows(embedding, options, device):
+    if options:
+        pytest.importorskip("faiss")
     model, end = matcher(embedding, **options), time.monotonic() + SECONDS / 3
     seen, thresholds = set(), set()
     limit = len(NEW) // 3
@@ -124,13 +139,14 @@ def test_first_searches_at_the_same_time_share_their_preparation(embedding):
 def test_searching_changes_nothing(embedding, monkeypatch):
     """Enrolling prepares the search; another one is prepared once."""
     pytest.importorskip("torch")
-    for options, engine in (({}, ExactSearch), ({"device": "cpu"}, TensorSearch)):
+    for device, engine in ((None, ExactSearch), ("cpu", TensorSearch)):
         prepared, extended = [], engine.extended
         monkeypatch.setattr(engine, "extended", lambda *given, e=extended, p=prepared: p.append(1) or e(*given))
-        model = matcher(embedding, **options).enroll(NEW[:5], np.arange(5), 0)
-        n, before = len(prepared), model._gallery
-        model.predict(PROBES, 1)
-        model.kneighbors(PROBES, 1, 3)
+        with cv.config_context(device=device):
+            model = matcher(embedding).enroll(NEW[:5], np.arange(5), 0)
+            n, before = len(prepared), model._gallery
+            model.predict(PROBES, 1)
+            model.kneighbors(PROBES, 1, 3)
         assert len(prepared) == n == 2
         assert model._gallery is before
 

@@ -311,7 +311,7 @@ def told(monkeypatch):
     calls = []
 
     @contextmanager
-    def record(label, total, wanted, *, unit):
+    def record(label, total, *, unit):
         calls.append((label, total, unit))
 
         def advance(steps=1, now=None, *, restored=0, more=0):
@@ -326,7 +326,7 @@ def told(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_says_what_is_tried(told, n_jobs):
-    options = {"n_folds": 3, "n_members": 2, "progress": True, "n_jobs": n_jobs}
+    options = {"n_folds": 3, "n_members": 2, "n_jobs": n_jobs}
     cv.tune("MvDA", VIEWS, Y, {"mvda__center": [True, False], "mvda__n_components": [2, 4]}, **options)
     (label, total, unit), *calls = told
     assert (label, total, unit) == ("Searching for MvDA", 3 * 2 + 3 * 2 + 2, "fits")
@@ -339,7 +339,8 @@ def test_progress_says_what_is_tried(told, n_jobs):
 def test_progress_of_a_long_search_is_printed(monkeypatch, capsys):
     monkeypatch.setattr("crossview._progress._FIRST_LINE", 0.01)
     monkeypatch.setattr("crossview._progress._INTERVAL", 0.01)
-    cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3, progress=True)
+    with cv.config_context(progress=True):
+        cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3)
     assert re.search(r"Searching for MvDA: \d of [79] fits, 0:00 elapsed.*; now ", capsys.readouterr().err)
 
 

@@ -52,7 +52,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> None:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), cv.config_context(progress=True):
                 warnings.showwarning = lambda message, *_, **__: warn(str(message))
                 super().invoke(ctx)
                 out.file.flush()

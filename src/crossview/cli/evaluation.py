@@ -85,7 +85,6 @@ def evaluate(
         "confidence": confidence,
         "resample": resample.value,
         "random_state": seed,
-        "progress": True,
     }
     if view is None:
         found = cv.evaluate(fitted, loaded.views, loaded.y, **options)

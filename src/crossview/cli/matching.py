@@ -230,7 +230,7 @@ def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
     y = labels_like_gallery(loaded.y, matcher) if held else loaded.y
     earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
-    matcher.set_params(progress=True).enroll(loaded.views, y, view, ids=ids, replace=replace)
+    matcher.enroll(loaded.views, y, view, ids=ids, replace=replace)
     if earlier is not None and (n_equal := _count_equal(matcher.gallery_[-len(y) :], earlier)):
         what = f"{n_equal} of the {counted(len(y), 'sample')} are equal to enrolled ones"
         warn(f"{what}: pass --replace to empty the gallery first if they should not be there twice.")

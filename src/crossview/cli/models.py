@@ -82,7 +82,7 @@ def fit(
     check_several_views(loaded, data)
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     reducer = [] if pca is None and method == "RawFeatures" else [cv.ViewPCA(pca)]
-    pipeline = make_pipeline(scaler, *reducer, model.set_params(progress=True)).fit(loaded.views, loaded.y)
+    pipeline = make_pipeline(scaler, *reducer, model).fit(loaded.views, loaded.y)
     with locked(output):
         cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
@@ -138,7 +138,6 @@ def tune(
             scoring=scoring.value,
             n_jobs=n_jobs,
             random_state=seed,
-            progress=True,
             resume=scores,
         )
     except KeyboardInterrupt:

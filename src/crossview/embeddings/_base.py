@@ -21,7 +21,6 @@ from crossview._types import Array, Indices, Rows
 from crossview._validation import (
     check_count,
     check_coupling,
-    check_device,
     check_equal_widths,
     check_flag,
     check_labels,
@@ -70,7 +69,6 @@ class Embedding(MultiViewTransformer):
 
     coupling: float | str = 0.0
     whitening: float | None = None
-    progress: bool = False
     coupling_: float = 0.0  # of methods without the parameter
     projections_: list[Array]
     means_: list[Array]
@@ -100,18 +98,15 @@ class Embedding(MultiViewTransformer):
     def __init__(
         self,
         n_components: int | str = 20,
+        *,
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.coupling = coupling
         self.whitening = whitening
         self.center = center
-        self.device = device
-        self.progress = progress
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -145,7 +140,7 @@ class Embedding(MultiViewTransformer):
         self
             The fitted model.
         """
-        with reporting(f"Fitting {type(self).__name__}", self.progress):
+        with reporting(f"Fitting {type(self).__name__}"):
             data = self._prepare(views, y)
             report(now="solving the eigenproblem")
             d = min(self._requested_components(), self._max_components(data))
@@ -178,10 +173,8 @@ class Embedding(MultiViewTransformer):
         """Check the input and prepare the training data."""
         self._requested_components()
         check_flag(self.center, "center")
-        check_device(self.device)
-        check_flag(self.progress, "progress")
         checked = check_views(views, self)
-        check_lazy(checked.arrays[0], self, self.device, self._instead_of_lazy())
+        check_lazy(checked.arrays[0], self, self._instead_of_lazy())
         if self._needs_two_views:
             check_two_views(checked, self)
         if self._needs_equal_widths:
@@ -191,7 +184,7 @@ class Embedding(MultiViewTransformer):
         used = None if get_tags(self).input_tags.pairwise else rows_in_use(checked.mask)
         if used is not None:
             checked, classes = checked[used], None if classes is None else classes[used]
-        on_engine = checked._on(self.device) if self._takes_tensors else checked._in_memory()
+        on_engine = checked._on_device() if self._takes_tensors else checked._in_memory()
         data = self._training_data(on_engine, classes)
         if "coupling" in vars(self) and not data.maps:
             self.coupling_ = self._resolved_coupling(on_engine, data if self.center else None)

@@ -8,6 +8,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 from sklearn.preprocessing import normalize
 
+from crossview._config import get_config
 from crossview._progress import progress
 from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Array, Indices, Mask
@@ -70,10 +71,6 @@ class Contrastive(Embedding):
         the held-out samples.
     random_state : int
         Seed of the initial weights, batches and held-out samples.
-    device : str, optional
-        PyTorch device to train on, such as ``"cuda"``; the CPU by default.
-    progress : bool
-        Whether to show the progress and the time left.
 
     Attributes
     ----------
@@ -137,6 +134,7 @@ class Contrastive(Embedding):
     def __init__(
         self,
         n_components: int = 64,
+        *,
         hidden: int | None = None,
         temperature: float = 0.3,
         learning_rate: float = 3e-3,
@@ -148,8 +146,6 @@ class Contrastive(Embedding):
         validation_fraction: float = 0.2,
         refit: bool = True,
         random_state: int = 0,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.hidden = hidden
@@ -163,8 +159,6 @@ class Contrastive(Embedding):
         self.validation_fraction = validation_fraction
         self.refit = refit
         self.random_state = random_state
-        self.device = device
-        self.progress = progress
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Train the heads.
@@ -183,11 +177,11 @@ class Contrastive(Embedding):
         held_out = self._held_out(data.labels)
         training = _training()
         given = {name: getattr(self, name) for name in _OF_TRAINER}
-        trainer = training.Trainer(**given, seed=self.random_state, device=self.device or "cpu")
+        trainer = training.Trainer(**given, seed=self.random_state, device=get_config()["device"] or "cpu")
         scales = [_root_mean_square(X, seen) for X, seen in zip(data.arrays, data.mask.T, strict=True)]
         nodes = training.Nodes([X / s for X, s in zip(data.arrays, scales, strict=True)], data.mask, data.labels)
         total = self.max_epochs * (2 if self.refit and held_out is not None else 1)
-        with progress("Training heads", total, self.progress, unit="epochs") as advance:
+        with progress("Training heads", total, unit="epochs") as advance:
             heads, self.n_epochs_ = trainer.fit(nodes, held_out, self.refit, advance)
         for head, scale in zip(heads, scales, strict=True):
             head[0] = head[0][0] / scale, head[0][1]
@@ -217,7 +211,6 @@ class Contrastive(Embedding):
             check_choice(self.validation, "validation", ("auto", "classes", "samples"))
         check_count(self.random_state, "random_state", least=0)
         check_flag(self.refit, "refit")
-        check_flag(self.progress, "progress")
 
     def _held_out(self, classes: Indices) -> Mask | None:
         """Which samples to hold out."""

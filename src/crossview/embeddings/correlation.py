@@ -59,8 +59,6 @@ class MCCA(Embedding):
         As in `MvHE`; needs labels.
     center : bool
         Subtract the training mean of each view first.
-    device, progress
-        As in `MvHE`.
 
     Attributes
     ----------
@@ -97,15 +95,14 @@ class MCCA(Embedding):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         constraint: str = "views",
         reg: float = 0.1,
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, coupling, whitening, center, device, progress)
+        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
         self.constraint = constraint
         self.reg = reg
 
@@ -141,8 +138,6 @@ class CCA(Embedding):
         As in `MCCA`; with coupling, both views have the mean of the ridges.
     center : bool
         Subtract the training mean of each view first.
-    device, progress
-        As in `MvHE`.
 
     Attributes
     ----------
@@ -171,14 +166,13 @@ class CCA(Embedding):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         reg: float | Sequence[float] = 0.1,
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, coupling, whitening, center, device, progress)
+        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
         self.reg = reg
 
     def _check_params(self, n_views: int) -> None:
@@ -220,8 +214,6 @@ class KCCA(KernelEmbedding, CCA):
         Subtract the training mean of each view in the feature space.
     kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
         As in `ViewKernel`.
-    device, progress
-        As in `MvHE`.
 
     Attributes
     ----------
@@ -248,6 +240,7 @@ class KCCA(KernelEmbedding, CCA):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         reg: float | Sequence[float] = 0.1,
         coupling: float | str = 0.0,
         whitening: float | None = None,
@@ -261,11 +254,19 @@ class KCCA(KernelEmbedding, CCA):
         n_landmarks: int | None = None,
         landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
-        CCA.__init__(self, n_components, reg, coupling, whitening, center, device, progress)
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            gamma_scale=gamma_scale,
+            degree=degree,
+            coef0=coef0,
+            kernel_params=kernel_params,
+            n_landmarks=n_landmarks,
+            landmarks=landmarks,
+            random_state=random_state,
+        )
+        CCA.__init__(self, n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
 
 
 class PLS(Embedding):
@@ -283,8 +284,6 @@ class PLS(Embedding):
         :math:`\sum_v W_v^\top W_v = 2 I` in the coupled norm; without coupling, both have the same solution.
     whitening
         As in `MCCA`.
-    device, progress
-        As in `MvHE`.
 
     Attributes
     ----------

@@ -42,14 +42,13 @@ class _Discriminant(Embedding):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         reg: float = 0.1,
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, coupling, whitening, center, device, progress)
+        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
         self.reg = reg
 
     def _max_components(self, data: Samples) -> int:
@@ -81,8 +80,6 @@ class MvDA(_Discriminant):
         As in `MvHE`.
     center : bool
         Subtract the training mean of each view first.
-    device, progress
-        As in `MvHE`.
 
     Attributes
     ----------
@@ -115,7 +112,7 @@ class LDA(MvDA):
 
     Parameters
     ----------
-    n_components, reg, coupling, whitening, center, device, progress
+    n_components, reg, coupling, whitening, center
         As in `MvDA`.
 
     References
@@ -136,14 +133,13 @@ class LDA(MvDA):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         reg: float = 0.1,
         coupling: float | str = np.inf,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
+        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
 
 
 class MvDAVC(MvDA):
@@ -164,8 +160,6 @@ class MvDAVC(MvDA):
         Ridge on the scatter matrix of the constraint and on the Gram matrices in β, relative to their mean diagonals.
     n_components, coupling, whitening, center
         As in `MvDA`.
-    device, progress
-        As in `MvHE`.
 
     References
     ----------
@@ -187,15 +181,14 @@ class MvDAVC(MvDA):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         lambda_consistency: float = 0.1,
         reg: float = 0.1,
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
+        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
         self.lambda_consistency = lambda_consistency
 
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
@@ -239,8 +232,6 @@ class MvMDA(_Discriminant):
         As in `MvDA`.
     reg : float
         Ridge on the within-class scatter, relative to its mean diagonal, as in `MvDA`.
-    device, progress
-        As in `MvHE`.
 
     Notes
     -----
@@ -263,14 +254,13 @@ class MvMDA(_Discriminant):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         reg: float = 1.0,
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
+        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
 
     def _max_components(self, data: Samples) -> int:
         shared = int(data.class_sizes.all(axis=1).sum())
@@ -299,6 +289,7 @@ class _PairedDiscriminant(_Discriminant):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         mu: float | Sequence[float] = 0.1,
         lambda_pairs: float = 1.0,
         gamma: float | Sequence[float] = 1.0,
@@ -306,10 +297,8 @@ class _PairedDiscriminant(_Discriminant):
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, reg, coupling, whitening, center, device, progress)
+        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
         self.mu = mu
         self.lambda_pairs = lambda_pairs
         self.gamma = gamma
@@ -361,8 +350,6 @@ class GMA(_PairedDiscriminant):
         Ridge on the constraint, relative to its mean diagonal, as in `MvDA`.
     coupling, whitening, center
         As in `MvDA`.
-    device, progress
-        As in `MvHE`.
 
     References
     ----------
@@ -380,6 +367,7 @@ class GMA(_PairedDiscriminant):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         mu: float | Sequence[float] = 0.01,
         lambda_pairs: float = 1.0,
         gamma: float | Sequence[float] = 1.0,
@@ -389,10 +377,17 @@ class GMA(_PairedDiscriminant):
         coupling: float | str = 0.0,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, mu, lambda_pairs, gamma, reg, coupling, whitening, center, device, progress)
+        super().__init__(
+            n_components,
+            mu=mu,
+            lambda_pairs=lambda_pairs,
+            gamma=gamma,
+            reg=reg,
+            coupling=coupling,
+            whitening=whitening,
+            center=center,
+        )
         self.exemplars = exemplars
         self.constraint = constraint
 
@@ -439,8 +434,6 @@ class MULDA(_PairedDiscriminant):
         if it is 0.
     mu, lambda_pairs, gamma, coupling, whitening, center
         As in `GMA`. With one map for all views (``coupling=inf``), directions are uncorrelated over the pooled samples.
-    device, progress
-        As in `MvHE`.
 
     References
     ----------

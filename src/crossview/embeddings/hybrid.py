@@ -79,11 +79,6 @@ class MvHE(Embedding):
         block of samples, so the patches of all samples take many passes over the data.
     random_state : int, RandomState or None
         Seed for drawing the patches.
-    device : str, optional
-        Device for the work that grows with the number of samples, such as ``"cuda"``: views given as arrays are copied
-        there, and PyTorch does the work. Views given as tensors stay where they are. By default, NumPy does it.
-    progress : bool
-        Whether to show the progress of a long fit and the time remaining on stderr.
 
     Attributes
     ----------
@@ -172,6 +167,7 @@ class MvHE(Embedding):
     def __init__(
         self,
         n_components: int | str = "auto",
+        *,
         lambda_paired: float = 1.0,
         lambda_intra: float = 0.1,
         lambda_inter: float = 0.3,
@@ -184,8 +180,6 @@ class MvHE(Embedding):
         algorithm: str = "auto",
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.lambda_paired = lambda_paired
@@ -200,8 +194,6 @@ class MvHE(Embedding):
         self.algorithm = algorithm
         self.n_patches = n_patches
         self.random_state = random_state
-        self.device = device
-        self.progress = progress
 
     def _check_params(self, n_views: int) -> None:
         self._check_weights()
@@ -334,7 +326,15 @@ class KMvHE(KernelEmbedding, MvHE):
 
     Parameters
     ----------
-    n_components, lambda_paired, lambda_intra, lambda_inter, beta, n_within, n_between, whitening
+    n_components, lambda_paired, lambda_intra, lambda_inter, beta
+        As in `MvHE`.
+    reg : float, "auto" or None
+        None keeps the constraint of the paper, unit norm. A number is the ridge of components of unit variance: the fit
+        minimises :math:`\operatorname{tr} W^\top (S + R) W`, where S is the scatter of the objective and R is `reg`
+        times the mean of its absolute diagonal within each view, subject to
+        :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
+        ``"auto"`` is 0.05 if `n_landmarks` is given, and None otherwise.
+    n_within, n_between, whitening
         As in `MvHE`.
     coupling : float or "auto"
         c: as in `MvHE`; ``"auto"`` is 0 for Dask arrays and precomputed kernels. Above 0, all views have the same
@@ -343,16 +343,10 @@ class KMvHE(KernelEmbedding, MvHE):
         :math:`(I + c (I - J))^{-1}_{vw} \, k(x - \mu_v, z - \mu_w)`, which is exact and of the same order.
     center : bool
         Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks
         As in `ViewKernel`.
-    reg : float, "auto" or None
-        None keeps the constraint of the paper, unit norm. A number is the ridge of components of unit variance: the fit
-        minimises :math:`\operatorname{tr} W^\top (S + R) W`, where S is the scatter of the objective and R is `reg`
-        times the mean of its absolute diagonal within each view, subject to
-        :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
-        ``"auto"`` is 0.05 if `n_landmarks` is given, and None otherwise.
-    algorithm, n_patches, device, progress
-        As in `MvHE`; `random_state` also draws the patches.
+    algorithm, n_patches, random_state
+        As in `MvHE`; `random_state` also draws the landmarks.
 
     Attributes
     ----------
@@ -411,10 +405,12 @@ class KMvHE(KernelEmbedding, MvHE):
     def __init__(
         self,
         n_components: int | str = "auto",
+        *,
         lambda_paired: float = 1.0,
         lambda_intra: float = 0.01,
         lambda_inter: float = 0.05,
         beta: float = 0.1,
+        reg: float | str | None = "auto",
         n_within: int = 1,
         n_between: int = 15,
         coupling: float | str = "auto",
@@ -428,31 +424,36 @@ class KMvHE(KernelEmbedding, MvHE):
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
         landmarks: str = "uniform",
-        reg: float | str | None = "auto",
+        algorithm: str = "auto",
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
-        algorithm: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state)
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            gamma_scale=gamma_scale,
+            degree=degree,
+            coef0=coef0,
+            kernel_params=kernel_params,
+            n_landmarks=n_landmarks,
+            landmarks=landmarks,
+            random_state=random_state,
+        )
         MvHE.__init__(
             self,
             n_components,
-            lambda_paired,
-            lambda_intra,
-            lambda_inter,
-            beta,
-            n_within,
-            n_between,
-            coupling,
-            whitening,
-            center,
-            algorithm,
-            n_patches,
-            random_state,
-            device,
-            progress,
+            lambda_paired=lambda_paired,
+            lambda_intra=lambda_intra,
+            lambda_inter=lambda_inter,
+            beta=beta,
+            n_within=n_within,
+            n_between=n_between,
+            coupling=coupling,
+            whitening=whitening,
+            center=center,
+            algorithm=algorithm,
+            n_patches=n_patches,
+            random_state=random_state,
         )
         self.reg = reg
 

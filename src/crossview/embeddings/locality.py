@@ -52,7 +52,7 @@ class MvDLA(_NeighbourEmbedding):
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
-    algorithm, device, progress
+    algorithm
         As in `MvHE`.
 
     Attributes
@@ -91,6 +91,7 @@ class MvDLA(_NeighbourEmbedding):
     def __init__(
         self,
         n_components: int | str = "auto",
+        *,
         beta: float = 0.1,
         n_within: int = 40,
         n_between: int = 50,
@@ -98,10 +99,8 @@ class MvDLA(_NeighbourEmbedding):
         whitening: float | None = None,
         center: bool = True,
         algorithm: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
-        super().__init__(n_components, coupling, whitening, center, device, progress)
+        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
         self.beta = beta
         self.n_within = n_within
         self.n_between = n_between
@@ -136,7 +135,7 @@ class DLA(MvDLA):
 
     Parameters
     ----------
-    n_components, beta, n_within, n_between, coupling, whitening, center, algorithm, device, progress
+    n_components, beta, n_within, n_between, coupling, whitening, center, algorithm
         As in `MvDLA`.
 
     References
@@ -163,6 +162,7 @@ class DLA(MvDLA):
     def __init__(
         self,
         n_components: int | str = 20,
+        *,
         beta: float = 0.1,
         n_within: int = 7,
         n_between: int = 15,
@@ -170,11 +170,16 @@ class DLA(MvDLA):
         whitening: float | None = None,
         center: bool = True,
         algorithm: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
         super().__init__(
-            n_components, beta, n_within, n_between, coupling, whitening, center, algorithm, device, progress
+            n_components,
+            beta=beta,
+            n_within=n_within,
+            n_between=n_between,
+            coupling=coupling,
+            whitening=whitening,
+            center=center,
+            algorithm=algorithm,
         )
 
 
@@ -196,15 +201,15 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
     ----------
     n_components : int
         d: dimension of the space, at most the number of features of a view.
-    n_neighbors : int
-        K: neighbours of each sample.
     t : float, optional
         Width of the heat kernel; by default, the mean squared distance to the neighbours.
     reg : float
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
+    n_neighbors : int
+        K: neighbours of each sample.
     whitening, center
         As in `PCA`.
-    algorithm, device, progress
+    algorithm
         As in `MvHE`.
 
     Attributes
@@ -231,23 +236,20 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
     def __init__(
         self,
         n_components: int = 20,
-        n_neighbors: int = 5,
+        *,
         t: float | None = None,
         reg: float = 1e-3,
+        n_neighbors: int = 5,
         whitening: float | None = None,
         center: bool = True,
         algorithm: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
         self.n_components = n_components
-        self.whitening = whitening
-        self.center = center
-        self.device = device
-        self.progress = progress
-        self.n_neighbors = n_neighbors
         self.t = t
         self.reg = reg
+        self.n_neighbors = n_neighbors
+        self.whitening = whitening
+        self.center = center
         self.algorithm = algorithm
 
     def _check_params(self, n_views: int) -> None:

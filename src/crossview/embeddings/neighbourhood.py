@@ -38,12 +38,10 @@ class NCA(PooledEmbedding):
     scale : float
         Mean squared distance of the samples from their mean at the start, whatever their units: the larger it is, the
         fewer neighbours count.
-    max_iter : int
-        Maximum number of iterations of the solver, L-BFGS.
     center : bool
         Subtract the training mean of each view first.
-    progress : bool
-        As in `MvHE`.
+    max_iter : int
+        Maximum number of iterations of the solver, L-BFGS.
 
     Attributes
     ----------
@@ -80,18 +78,17 @@ class NCA(PooledEmbedding):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         init: str = "auto",
         scale: float = 10.0,
-        max_iter: int = 50,
         center: bool = True,
-        progress: bool = False,
+        max_iter: int = 50,
     ) -> None:
         self.n_components = n_components
         self.init = init
         self.scale = scale
-        self.max_iter = max_iter
         self.center = center
-        self.progress = progress
+        self.max_iter = max_iter
 
     def _check_params(self, n_views: int) -> None:
         check_choice(self.init, "init", ("auto", "pca", "identity"))

@@ -26,8 +26,6 @@ class PCA(PooledEmbedding):
         As in `MvHE`; needs labels.
     center : bool
         Subtract the training mean of each view first.
-    device, progress
-        As in `MvHE`.
 
     Attributes
     ----------
@@ -53,16 +51,13 @@ class PCA(PooledEmbedding):
     def __init__(
         self,
         n_components: int = 20,
+        *,
         whitening: float | None = None,
         center: bool = True,
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
         self.n_components = n_components
         self.whitening = whitening
         self.center = center
-        self.device = device
-        self.progress = progress
 
     def _max_components(self, data: Samples) -> int:
         return min(super()._max_components(data), int(data.n_seen.sum()))

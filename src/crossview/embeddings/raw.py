@@ -23,8 +23,6 @@ class RawFeatures(Embedding):
     ----------
     center : bool
         Subtract the training mean of each view, so that views do not differ by a constant.
-    progress : bool
-        Without effect; all methods have it.
 
     Attributes
     ----------
@@ -52,9 +50,8 @@ class RawFeatures(Embedding):
         "means_": [lambda value, sizes: has_shape(value, "D", sizes) and has_shape(value, "d", sizes)],
     }
 
-    def __init__(self, center: bool = True, progress: bool = False) -> None:
+    def __init__(self, *, center: bool = True) -> None:
         self.center = center
-        self.progress = progress
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Compute the mean of each view.

@@ -46,8 +46,6 @@ class SemanticMatching(Embedding):
         Its ridge, as `reg` in `MCCA`.
     max_iter : int
         Maximum number of iterations of the solver of the regressions, L-BFGS.
-    progress : bool
-        As in `MvHE`.
 
     Attributes
     ----------
@@ -90,19 +88,18 @@ class SemanticMatching(Embedding):
 
     def __init__(
         self,
+        *,
         C: float = 1.0,
         log: bool = False,
         cca_components: int | None = None,
         cca_reg: float = 0.1,
         max_iter: int = 1000,
-        progress: bool = False,
     ) -> None:
         self.C = C
         self.log = log
         self.cca_components = cca_components
         self.cca_reg = cca_reg
         self.max_iter = max_iter
-        self.progress = progress
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Fit a regression to every view.
@@ -120,7 +117,7 @@ class SemanticMatching(Embedding):
         data = self._prepare(views, y)
         self._check_classes(data)
         maps, regressions = self._correlated(data), []
-        with progress("Fitting SemanticMatching", len(maps), self.progress, unit="views") as advance:
+        with progress("Fitting SemanticMatching", len(maps), unit="views") as advance:
             for name, X, seen, W in zip(data.views.names, data.arrays, data.mask.T, maps, strict=True):
                 features = X[seen] if W is None else product(X[seen], W)
                 regressions.append(self._regress(features, data.labels[seen], name))

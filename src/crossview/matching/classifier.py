@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._config import get_config
 from crossview._schema import Schema, number, one_of, register
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
@@ -22,8 +23,6 @@ from crossview._validation import (
     as_labels,
     check_choice,
     check_count,
-    check_device,
-    check_flag,
     check_labels,
     check_lazy,
     check_same_kind,
@@ -90,12 +89,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         How `kneighbors`, `rank`, `predict`, `score` and the threshold of `calibrate` search the gallery. "approximate"
         uses an inverted file (``pip install 'crossview[approximate]'``) that `enroll` builds and extends. It may miss
         some of the nearest samples; distances are exact. "auto" does so from 200,000 enrolled samples on if the
-        library is installed and `device` is None. Probabilities always take all samples into account.
-    device : str, optional
-        The device of PyTorch, such as "cuda", on which exact searches run. Probes that are tensors are searched for on
-        their own device, unless `algorithm` is "approximate".
-    progress : bool
-        Whether to show the progress of long searches and of indexing on stderr.
+        library is installed, unless `config_context` sets a device, on which exact searches run. Probes that are
+        tensors are searched for on their own device, unless `algorithm` is "approximate". Probabilities always take
+        all samples into account.
 
     Attributes
     ----------
@@ -163,8 +159,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         calibration_folds: int | None = None,
         random_state: int = 0,
         algorithm: str = "auto",
-        device: str | None = None,
-        progress: bool = False,
     ) -> None:
         self.embedding = embedding
         self.gallery_view = gallery_view
@@ -175,8 +169,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self.calibration_folds = calibration_folds
         self.random_state = random_state
         self.algorithm = algorithm
-        self.device = device
-        self.progress = progress
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
@@ -470,10 +462,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         if self.calibration_folds is not None:
             check_count(self.calibration_folds, "calibration_folds", least=2)
         check_choice(self.algorithm, "algorithm", ("auto", "exact", "approximate"))
-        check_device(self.device)
-        if self.algorithm == "approximate" and self.device is not None:
+        if self.algorithm == "approximate" and get_config()["device"] is not None:
             raise ValueError("algorithm='approximate' searches on the CPU: set device=None, or algorithm='exact'.")
-        check_flag(self.progress, "progress")
         if enrolling and self.algorithm == "approximate":
             load_faiss()  # if it is missing, nothing is learned or enrolled
 
@@ -492,7 +482,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
 
     def _search_options(self) -> SearchOptions:
         self._check_params()
-        return SearchOptions(chosen_metric(self), self.algorithm, self.device, self.progress)
+        return SearchOptions(chosen_metric(self), self.algorithm, get_config()["device"])
 
     def _latent(self, X: OneViewInput, view: int | str | None, *, missing: bool = False) -> Rows:
         self._adopt_fitted_embedding()

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from crossview._progress import progress as show_progress
+from crossview._progress import progress
 from crossview._transformer import map_view, unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
@@ -47,7 +47,6 @@ def evaluate(
     resample: str = "auto",
     false_positive_rates: Sequence[float] = (0.1, 0.01),
     random_state: int = 0,
-    progress: bool = False,
 ) -> Evaluation:
     """Score a fitted model on test samples: every view is looked up in every other.
 
@@ -82,8 +81,6 @@ def evaluate(
         comparisons, rates below 3 / n have no score.
     random_state : int
         Seed of the draws, of probes and of galleries with one sample per class.
-    progress : bool
-        Whether to show progress on stderr.
 
     Returns
     -------
@@ -102,7 +99,7 @@ def evaluate(
     True
     """
     chosen = metric or chosen_metric(model)
-    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state, progress)
+    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state)
     latents = _latents(model, views)
     labels = _known_labels(y, len(latents))
     known = has_label(labels) & latents.mask.any(axis=1)
@@ -136,7 +133,6 @@ def evaluate_probes(
     resample: str = "auto",
     false_positive_rates: Sequence[float] = (0.1, 0.01),
     random_state: int = 0,
-    progress: bool = False,
 ) -> Evaluation:
     """Score a matcher with its own gallery on probes of one view, also at its threshold if it is calibrated.
 
@@ -154,7 +150,7 @@ def evaluate_probes(
         threshold are given. Those with the label "" are left out.
     view : int or str
         The view, by position or name.
-    metric, n_bootstrap, confidence, resample, false_positive_rates, random_state, progress
+    metric, n_bootstrap, confidence, resample, false_positive_rates, random_state
         As in `evaluate`.
 
     Returns
@@ -178,7 +174,7 @@ def evaluate_probes(
     if not len(getattr(matcher, "gallery_", ())):
         raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
     chosen = metric or chosen_metric(matcher)
-    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state, progress)
+    settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state)
     latent = to_numpy(map_view(matcher, X, view))
     labels = _known_labels(y, len(latent))
     probes, classes = labelled_samples(latent, labels, matcher.gallery_labels_)
@@ -206,7 +202,6 @@ class _Settings:
     resample: str
     rates: tuple[float, ...]
     random_state: int
-    progress: bool
 
     def __post_init__(self) -> None:
         check_choice(self.metric, "metric", ("euclidean", "cosine"))
@@ -272,7 +267,7 @@ def _evaluate(
     n_units, random, drawn = int(units.max()) + 1, check_random_state(settings.random_state), dict[str, Indices]()
     directions, statistics, n_mated = list[Direction](), list[dict[str, Array]](), list[int]()
     probes_by_class, confused, at_threshold = Counter[str](), Counter[tuple[str, str]](), None
-    with show_progress("Evaluating", 2 * len(pairs), settings.progress) as advance:
+    with progress("Evaluating", 2 * len(pairs)) as advance:
         for gallery, probes, rows, counterparts in pairs:
             advance(0, f"{probes[0]} in {gallery[0]}")
             if gallery[0] not in drawn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from itertools import count, islice
@@ -39,7 +39,6 @@ class SearchOptions:
     metric: str
     algorithm: str = "auto"
     device: str | None = None
-    progress: bool = False
 
 
 class Threshold(NamedTuple):
@@ -186,23 +185,23 @@ class Gallery:
         """Make ready what searches need: the index if they are to use one, which is dropped otherwise."""
         if self._is_approximate(options):
             n_new = len(self) - (0 if self._index is None else self._index.size)
-            with reporting("Indexing the gallery", options.progress and n_new >= _MIN_REPORTED_SAMPLES):
+            with reporting("Indexing the gallery") if n_new >= _MIN_REPORTED_SAMPLES else nullcontext():
                 self._approximate(options.metric)
         else:
             self._index = self._index_state = None
             self._engine(options.metric, options.device)
 
-    def reporting(self, n_probes: int, options: SearchOptions) -> AbstractContextManager[None]:
-        """Report on the progress of searches in this context, if wanted and if they may take seconds."""
-        wanted = options.progress and n_probes * len(self) >= _MIN_REPORTED_PAIRS
-        return reporting("Searching the gallery", wanted, unit="probes")
+    def reporting(self, n_probes: int) -> AbstractContextManager[None]:
+        """Report on the progress of searches in this context if they may take seconds."""
+        long = n_probes * len(self) >= _MIN_REPORTED_PAIRS
+        return reporting("Searching the gallery", unit="probes") if long else nullcontext()
 
     def nearest(self, probes: Rows, k: int, options: SearchOptions) -> tuple[Array, Indices]:
         """Distances and rows of the k nearest samples of every probe, (t, k), nearest first."""
         device = options.device
         if device is None and is_tensor(probes) and probes.device.type != "cpu":
             device = str(probes.device)
-        with self.reporting(len(probes), options):
+        with self.reporting(len(probes)):
             report(more=len(probes))
             if self._is_approximate(options) and (device is None or options.algorithm == "approximate"):
                 exact, index = self._engine(options.metric), self._approximate(options.metric)
@@ -242,7 +241,7 @@ class Gallery:
         """Distances to the nearest sample of every class, (probes, classes), for some probes at a time; exact."""
         codes, (classes, order) = self._classes.codes, self._classes.unique
         exact: ExactSearch = self._engine(options.metric)
-        with self.reporting(len(probes), options):
+        with self.reporting(len(probes)):
             report(more=len(probes))
             for rows, block in exact.class_distances(self.samples, codes, len(classes), to_numpy(probes)):
                 yield rows, block[:, order]

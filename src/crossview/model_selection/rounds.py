@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import get_tags
 
+from crossview._config import for_workers
 from crossview._progress import Advance, silent
 from crossview._types import Array, Indices, Mask
 from crossview.exceptions import NotApplicableError
@@ -73,7 +74,7 @@ class Trial:
                 if missing:
                     running.append(next(iter(missing.values())).description)
                     self.advance(0, running[0])
-                    yield delayed(scorer)(shared, missing, names, self.advance if in_process else silent)
+                    yield delayed(for_workers(scorer))(shared, missing, names, self.advance if in_process else silent)
 
         for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
             self.scores |= scores

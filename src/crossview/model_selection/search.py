@@ -96,9 +96,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Number of parallel fits, as in joblib.
     random_state : int
         Seed of the folds and of the random draw.
-    progress : bool
-        Whether to show what is tried and the time left: as a bar on a terminal if rich is installed, otherwise as lines
-        on stderr, at least every 30 seconds.
     resume : str or path, optional
         File that keeps the scores as they are computed. If the search is interrupted, run it again with the same data,
         parameters and file to continue. Scores of another search are ignored. Delete the file when you are done.
@@ -170,7 +167,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         refit: bool = True,
         n_jobs: int | None = None,
         random_state: int = 0,
-        progress: bool = False,
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
         self.estimator = estimator
@@ -187,7 +183,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.refit = refit
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.progress = progress
         self.resume = resume
 
     def __sklearn_tags__(self) -> Tags:
@@ -238,7 +233,7 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         # A committee counts as its members in every fold, and so does the final fit.
         total = sum(schedule) + len(parts) * self.n_members * (self.n_members > 1) + self.n_members * self.refit
         label = f"Searching for {type(space.steps[-1][1]).__name__}"
-        with kept, progress(label, total, self.progress, unit="fits") as advance:
+        with kept, progress(label, total, unit="fits") as advance:
             how = self.metrics, self.scoring, kept, self.n_jobs, advance
             trial = Trial(space, candidates, checked, labels, parts, *how)
             advance(0, restored=sum("candidate" in name for name in trial.scores))

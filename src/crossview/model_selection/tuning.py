@@ -122,7 +122,7 @@ def tune(
         every fold, the best one is refined step by step, and kernel methods are fitted to a part of the samples until
         the best setting is known.
     **options
-        Further parameters of `EmbeddingSearchCV`, such as ``cv``, ``n_members`` and ``progress``.
+        Further parameters of `EmbeddingSearchCV`, such as ``cv`` and ``n_members``.
 
     Returns
     -------
