@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from inspect import Parameter, signature
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -173,3 +175,13 @@ def test_supervised_methods_need_labels(model, arrays):
 def test_unfitted(model, arrays):
     with pytest.raises(NotFittedError):
         clone(model).transform(arrays)
+
+
+def test_parameters_are_keywords_in_one_order():
+    before = set()
+    for cls in (cv.MvHE, cv.KMvHE, *cv.METHODS.values(), *cv.BASELINES.values()):
+        parameters = list(signature(cls).parameters.values())
+        assert {p.name for p in parameters if p.kind is not Parameter.KEYWORD_ONLY} <= {"n_components"}
+        names = [p.name for p in parameters if p.name != "gamma"]  # a weight of GMA, and the width of a kernel
+        before |= {*combinations(names, 2)}
+    assert not [pair for pair in before if pair[::-1] in before]
