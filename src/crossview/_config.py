@@ -43,6 +43,14 @@ def set_config(*, device: str | EllipsisType | None = ..., progress: bool | Elli
     See Also
     --------
     config_context : The same for a part of the code.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> cv.set_config(progress=True)
+    >>> cv.get_config()["progress"]
+    True
+    >>> cv.set_config(progress=False)
     """
     old_device, old_progress = _config.get()
     if device is not ...:

@@ -423,6 +423,11 @@ class PooledEmbedding(Embedding):
     _needs_equal_widths = True
     _weighs_pairs = False
 
+    def __init__(self, n_components: int = 20, *, whitening: float | None = None, center: bool = True) -> None:
+        self.n_components = n_components
+        self.whitening = whitening
+        self.center = center
+
     def _max_components(self, data: Samples) -> int:
         return data.n_features[0]
 

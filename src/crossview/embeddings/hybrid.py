@@ -104,7 +104,8 @@ class MvHE(Embedding):
 
     Notes
     -----
-    The best weights depend on the data: search for them with `crossview.tune`.
+    The best weights depend on the data: search for them with `crossview.tune`. `crossview.config_context` shows the
+    progress of long fits, and moves the work to a GPU.
 
     With coupling, the norm of the maps in the constraint becomes
     :math:`\sum_v \|W_v\|^2 + c \sum_v \|W_v - \bar W\|^2`, where :math:`\bar W` is the mean of the maps: what the maps

@@ -244,12 +244,10 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
         center: bool = True,
         algorithm: str = "auto",
     ) -> None:
-        self.n_components = n_components
+        super().__init__(n_components, whitening=whitening, center=center)
         self.t = t
         self.reg = reg
         self.n_neighbors = n_neighbors
-        self.whitening = whitening
-        self.center = center
         self.algorithm = algorithm
 
     def _check_params(self, n_views: int) -> None:

@@ -48,17 +48,6 @@ class PCA(PooledEmbedding):
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "whitening": WHITENINGS}
     _refits: ClassVar[tuple[str, ...]] = ("whitening",)
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        self.n_components = n_components
-        self.whitening = whitening
-        self.center = center
-
     def _max_components(self, data: Samples) -> int:
         return min(super()._max_components(data), int(data.n_seen.sum()))
 

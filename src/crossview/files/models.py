@@ -122,7 +122,12 @@ def load(path: PathLike) -> Any:
 
     Examples
     --------
-    See `save`.
+    >>> import tempfile
+    >>> import crossview as cv
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cv.save(cv.MvHE(n_components=5), f"{folder}/new.model")
+    ...     cv.load(f"{folder}/new.model")
+    MvHE(n_components=5)
     """
     name = os.fspath(path)
     if not os.path.exists(path):
