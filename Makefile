@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN = $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 RUN = .venv/$(BIN)/python
 
-.PHONY: help demo test test-core test-oldest docs bench release-check format clean
+.PHONY: help demo test test-all test-core test-oldest docs bench release-check format clean
 
 help:
 	@echo "make demo           compare all methods on halves of handwritten digits; writes build/demo/report.html"
 	@echo "make test           style, types, layers and tests"
+	@echo "make test-all       the same, and then fuzzing, kills, clusters, browsers, pages and other slow tests"
 	@echo "make test-core      the tests that need neither faiss, torch nor a browser"
 	@echo "make test-oldest    the tests with the oldest supported releases of the dependencies"
 	@echo "make docs           the documentation site, with all examples run; writes build/docs/index.html"
@@ -24,7 +25,10 @@ test: .venv/test
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	.venv/$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m "not exhaustive"
+
+test-all: test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal -m exhaustive
 
 test-core: .venv/test-core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal

@@ -76,7 +76,7 @@ def test_workflows_call_targets_that_exist():
             for step in job["steps"]:
                 assert ("run" in step) != ("uses" in step), path.name
                 called |= set(re.findall(r"\bmake ([\w-]+)", step.get("run", "")))
-    assert called == {"test", "test-core", "test-oldest", "docs", "release-check"}
+    assert called == {"test-all", "test-core", "test-oldest", "docs", "release-check"}
     assert called <= targets
 
 
@@ -91,6 +91,12 @@ def test_makefile_explains_its_targets():
     makefile = read("Makefile")
     explained = set(re.findall(r'@echo "make ([\w-]+)', makefile)) | {"help"}
     assert explained == set(re.search(r"^\.PHONY: (.+)$", makefile, re.M)[1].split())
+
+
+def test_exhaustive_tests_exist():
+    for name in read("tests/exhaustive.txt").split():
+        file, _, test = name.partition("::")
+        assert re.search(rf"^def {test}\(" if test else "", read(f"tests/{file}"), re.M), name
 
 
 @pytest.mark.parametrize("path", [".pre-commit-config.yaml", ".github/dependabot.yml"])

@@ -22,7 +22,8 @@ def test_recombining_equals_refitting(cls, problem):
     largest = cls(1, n_within=max(WITHIN), n_between=max(BETWEEN))
     terms = _Terms(largest._prepare(problem.incomplete, problem.y), WITHIN, BETWEEN)
     for n_within, n_between in itertools.product(WITHIN, BETWEEN):
-        model = cls(1, *problem.weights.values(), n_within, n_between)
+        weights = {name if name == "beta" else f"lambda_{name}": value for name, value in problem.weights.items()}
+        model = cls(1, n_within=n_within, n_between=n_between, **weights)
         anew = model._scatter(model._prepare(problem.incomplete, problem.y))
         scale = max(np.abs(anew).max(), 1.0)
         assert np.abs(np.tril(terms.scatter(model)) - np.tril(anew)).max() <= 1e-12 * scale

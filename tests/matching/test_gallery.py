@@ -190,7 +190,7 @@ def test_an_index_may_start_with_one_sample(embedding):
     ("options", "message"),
     [
         ({"algorithm": "approximate"}, r"approximate neighbours need faiss: pip install"),
-        ({"algorithm": "fast"}, "neighbours must be one of 'auto', 'exact', 'approximate', got 'fast'"),
+        ({"algorithm": "fast"}, "algorithm must be one of 'auto', 'exact', 'approximate', got 'fast'"),
     ],
 )
 def test_what_cannot_be_searched_is_not_enrolled(embedding, options, message, monkeypatch):
