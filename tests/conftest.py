@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-# What `make test` leaves to `make test-all`: fuzzing, kills, clusters, browsers, pages, and what else takes seconds. A name
-# stands for a file, or for a test with all its parameters.
+# What `make test` leaves to `make test-all`: fuzzing, kills, clusters, browsers, pages, and what else takes seconds.
+# A name stands for a file, or for a test with all its parameters.
 EXHAUSTIVE = tuple((Path(__file__).parent / "exhaustive.txt").read_text(encoding="utf-8").split())
 
 # What `make test-core` and `make test-oldest` do without.
