@@ -131,7 +131,7 @@ class _State:
 
     @property
     def status(self) -> str:
-        """Steps done, if they are counted, and times; time left if other steps take as long as those so far."""
+        """Steps done, if they are counted, and times; time left if the known steps take as long as those so far."""
         with self._lock:
             time_now, computed = time.monotonic(), self._done - self._restored
             parts = [f"{min(self._done, self.total):,} of {self.total:,} {self.unit}"] if self.total else []
@@ -139,7 +139,8 @@ class _State:
             if computed:
                 expected = (self._last - self._first) / computed * (self.total - self._done)
                 left = expected - (time_now - self._last)
-                parts += [f"about {_clock(left)} left"] if left >= 0 else []
+                how = "at least" if self.unit == "fits" else "about"  # searches add fits as they refine settings
+                parts += [f"{how} {_clock(left)} left"] if left >= 0 else []
         return ", ".join(parts)
 
     @property
