@@ -62,6 +62,15 @@ def _stored_landmarks(value: Any, sizes: Sizes) -> bool:
 class KernelTransformer(MultiViewTransformer):
     """Base of the transformers with a kernel per view, whose parameters `ViewKernel` documents."""
 
+    kernel: str | Callable[..., float]
+    gamma: float | Sequence[float] | None
+    gamma_scale: float
+    degree: float
+    coef0: float
+    kernel_params: dict[str, Any] | None
+    n_landmarks: int | None
+    landmarks: str
+    random_state: int | np.random.RandomState | None
     kernels_: list[Kernel]
     landmarks_: list[Any]
     gamma_: list[float | None]
@@ -71,29 +80,6 @@ class KernelTransformer(MultiViewTransformer):
         "landmarks_": [_stored_landmarks],
         "gamma_": [number(optional=True)],
     }
-
-    def __init__(
-        self,
-        kernel: str | Callable[..., float] = "rbf",
-        *,
-        gamma: float | Sequence[float] | None = None,
-        gamma_scale: float = 1.0,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        n_landmarks: int | None = None,
-        landmarks: str = "uniform",
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gamma_scale = gamma_scale
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -293,18 +279,16 @@ class ViewKernel(KernelTransformer):
         pooled: bool = False,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(
-            kernel,
-            gamma=gamma,
-            gamma_scale=gamma_scale,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            n_landmarks=n_landmarks,
-            landmarks=landmarks,
-            random_state=random_state,
-        )
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gamma_scale = gamma_scale
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.pooled = pooled
+        self.random_state = random_state
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Learn the maps.

@@ -255,18 +255,16 @@ class KCCA(KernelEmbedding, CCA):
         landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            gamma_scale=gamma_scale,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            n_landmarks=n_landmarks,
-            landmarks=landmarks,
-            random_state=random_state,
-        )
-        CCA.__init__(self, n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
+        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gamma_scale = gamma_scale
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.random_state = random_state
 
 
 class PLS(Embedding):

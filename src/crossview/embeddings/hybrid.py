@@ -430,18 +430,6 @@ class KMvHE(KernelEmbedding, MvHE):
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            gamma_scale=gamma_scale,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            n_landmarks=n_landmarks,
-            landmarks=landmarks,
-            random_state=random_state,
-        )
-        MvHE.__init__(
-            self,
             n_components,
             lambda_paired=lambda_paired,
             lambda_intra=lambda_intra,
@@ -456,6 +444,14 @@ class KMvHE(KernelEmbedding, MvHE):
             n_patches=n_patches,
             random_state=random_state,
         )
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gamma_scale = gamma_scale
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.reg = reg
 
     def _check_params(self, n_views: int) -> None:
