@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 import crossview as cv
 from crossview.embeddings._base import Embedding
-from crossview.linalg.generalised import ridge
+from crossview.linalg.eigen import ridge
 
 # %%
 # With the indicators of classes :math:`Y`, the map of view v is :math:`W_v = (X_v^\top X_v + R)^{-1} X_v^\top Y`,

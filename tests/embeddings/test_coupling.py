@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.linalg.coupling import features_correspond
+from crossview.linalg.norm import features_correspond
 from crossview.linalg.sums import similarities
 
 CLASSES = np.arange(40) % 5

@@ -9,8 +9,7 @@ from methods import improves, make
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.linalg.patches import Edges, Patches
-from crossview.linalg.scatter import graph_scatter
+from crossview.linalg.scatter import Edges, Patches, graph_scatter
 from crossview.neighbours.classes import class_neighbours
 
 ARRAYS, Y = make(m=36, sizes=(5, 5, 5))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crossview.linalg.patches import Patches
+from crossview.linalg.scatter import Patches
 
 PATCHES = Patches(np.array([[1, 2], [0, -1], [-1, -1]]), np.array([[2], [2], [0]]))
 

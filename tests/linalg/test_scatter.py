@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import problems
 
-from crossview.linalg.patches import Edges
-from crossview.linalg.scatter import patch_scatter
+from crossview.linalg.scatter import Edges, patch_scatter
 from crossview.samples import Samples
 
 

@@ -30,9 +30,8 @@ from crossview._validation import (
     check_weight,
 )
 from crossview.engines import n_missing, product, rows_in_use, shift
-from crossview.linalg.coupling import CoupledNorm
-from crossview.linalg.eigen import component_signs
-from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
+from crossview.linalg.eigen import component_signs, largest_generalised_eigenpairs, ridge
+from crossview.linalg.norm import CoupledNorm
 from crossview.metrics import mean_accuracy
 from crossview.samples import Samples, pair_weights, samples_of
 from crossview.views import ViewInput, Views

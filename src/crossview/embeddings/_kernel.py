@@ -10,7 +10,7 @@ from crossview.embeddings._base import Embedding
 from crossview.engines import chunks, empty_rows, product, shift
 from crossview.feature_maps import KernelTransformer
 from crossview.kernels import KernelMap
-from crossview.linalg.coupling import CoupledNorm, coupling_inverse
+from crossview.linalg.norm import CoupledNorm, coupling_inverse
 from crossview.samples import Samples
 from crossview.views import Views
 

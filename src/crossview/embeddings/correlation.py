@@ -18,8 +18,14 @@ from crossview.embeddings._base import (
     SearchSpace,
 )
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.linalg.eigen import largest_singular_triplets, smallest_eigenpairs
-from crossview.linalg.generalised import factor_blocks, ridge, successive_directions, unwhiten
+from crossview.linalg.eigen import (
+    factor_blocks,
+    largest_singular_triplets,
+    ridge,
+    smallest_eigenpairs,
+    successive_directions,
+    unwhiten,
+)
 from crossview.samples import Samples
 
 __all__ = ["CCA", "KCCA", "MCCA", "PLS"]

@@ -19,7 +19,7 @@ from crossview.embeddings._base import (
 )
 from crossview.engines import cross_product
 from crossview.exceptions import NotApplicableError
-from crossview.linalg.generalised import factor_blocks, ridge, successive_conjugates, successive_directions
+from crossview.linalg.eigen import factor_blocks, ridge, successive_conjugates, successive_directions
 from crossview.linalg.sums import class_means, pair_matrix, pair_products
 from crossview.samples import Samples
 

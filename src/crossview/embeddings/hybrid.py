@@ -14,9 +14,8 @@ from crossview._types import Array
 from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
 from crossview.embeddings._kernel import KernelEmbedding
-from crossview.linalg.coupling import CoupledNorm
-from crossview.linalg.eigen import smallest_eigenpairs
-from crossview.linalg.generalised import factor_blocks, ridge, unwhiten, whiten
+from crossview.linalg.eigen import factor_blocks, ridge, smallest_eigenpairs, unwhiten, whiten
+from crossview.linalg.norm import CoupledNorm
 from crossview.neighbours.classes import check_neighbours
 from crossview.samples import Samples
 from crossview.views import Views

@@ -9,10 +9,8 @@ from crossview._types import Array, Rows
 from crossview._validation import check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, PooledEmbedding, SearchSpace
 from crossview.engines import squared_norms, to_numpy
-from crossview.linalg.eigen import smallest_eigenpairs
-from crossview.linalg.generalised import largest_generalised_eigenpairs, ridge
-from crossview.linalg.patches import Edges
-from crossview.linalg.scatter import graph_scatter
+from crossview.linalg.eigen import largest_generalised_eigenpairs, ridge, smallest_eigenpairs
+from crossview.linalg.scatter import Edges, graph_scatter
 from crossview.neighbours.classes import check_neighbours
 from crossview.samples import Samples
 

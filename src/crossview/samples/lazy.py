@@ -15,10 +15,8 @@ from crossview._types import Array, Indices, Mask, Rows
 from crossview.engines import column_sums, fill_missing
 from crossview.engines.dask import Blocks, keep, sum_of
 from crossview.kernels import KernelMap, kernel_features
-from crossview.linalg.coupling import CoupledNorm
-from crossview.linalg.patches import Patches
-from crossview.linalg.scatter import patch_scatter
-from crossview.linalg.span import deviations, unit_images
+from crossview.linalg.norm import CoupledNorm, deviations, unit_images
+from crossview.linalg.scatter import Patches, patch_scatter
 from crossview.neighbours.blocks import Nearest, Points, class_candidates
 from crossview.samples.memory import Samples, null_directions
 from crossview.views import Views

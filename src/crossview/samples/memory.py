@@ -13,11 +13,10 @@ from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.engines import column_sums, concatenate, fill_missing, hide_rows, product, shift, to_numpy
 from crossview.kernels import KernelMap
-from crossview.linalg import span, sums
-from crossview.linalg.coupling import CoupledNorm, features_correspond
+from crossview.linalg import norm, sums
 from crossview.linalg.eigen import component_signs, leading_entries
-from crossview.linalg.patches import Patches
-from crossview.linalg.scatter import graph_scatter, patch_scatter
+from crossview.linalg.norm import CoupledNorm, features_correspond
+from crossview.linalg.scatter import Patches, graph_scatter, patch_scatter
 from crossview.neighbours.classes import find_neighbours
 from crossview.views import Views
 
@@ -153,16 +152,16 @@ class Samples:
 
     def factor(self) -> Array:
         """A matrix with as many columns as the features of one view, no more rows, and the same Gram matrix."""
-        (found,) = self.total(span.row_factors, "arrays", [0])
+        (found,) = self.total(norm.row_factors, "arrays", [0])
         R: Array = found.R
         return R
 
     def row_spaces(self) -> list[Array | None]:
         """For each view, a basis of the directions in which the samples vary; None if these are all directions."""
-        full = [*map(span.full_rank, self.total(span.leading_grams, "arrays", len(self)))]
+        full = [*map(norm.full_rank, self.total(norm.leading_grams, "arrays", len(self)))]
         some = [v for v, done in enumerate(full) if not done]
-        factors = iter(self.total(span.row_factors, "arrays", some) if some else ())
-        return [None if done else span.row_space(next(factors), len(self)) for done in full]
+        factors = iter(self.total(norm.row_factors, "arrays", some) if some else ())
+        return [None if done else norm.row_space(next(factors), len(self)) for done in full]
 
     def signs(self, W: Array) -> Array:
         """Signs, (d,), that make the largest coordinate of a training sample along each component positive."""
@@ -205,13 +204,13 @@ class Samples:
         nulls: list[tuple[slice, Array]] = []
         means = [np.zeros(R.shape[1]) for R in features]
         if center:
-            images = [span.unit_images(one.factor, views_of) for one in (maps[:1] if shares else maps)]
+            images = [norm.unit_images(one.factor, views_of) for one in (maps[:1] if shares else maps)]
             sizes = [len(R) for R in features]
             if shares:
-                whole: Array = np.sum([span.deviations(R, images[0], v) for v, R in enumerate(features)], axis=0)
+                whole: Array = np.sum([norm.deviations(R, images[0], v) for v, R in enumerate(features)], axis=0)
                 nulls = null_directions(images, [whole], [sum(sizes)])
             else:
-                nulls = null_directions(images, [*map(span.deviations, features, images)], sizes)
+                nulls = null_directions(images, [*map(norm.deviations, features, images)], sizes)
             means = [column_sums(R) / len(R) for R in features]
             features = [shift(R, mean, overwrite=True) for R, mean in zip(features, means, strict=True)]
         return cls(
@@ -344,7 +343,7 @@ def null_directions(
 ) -> list[tuple[slice, Array]]:
     """`constant_directions` of sets of kernel features, each with the coordinates of its set among those of all."""
     blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *map(len, images)]))]
-    sets = zip(blocks, map(span.constant_directions, images, deviations, sizes), strict=True)
+    sets = zip(blocks, map(norm.constant_directions, images, deviations, sizes), strict=True)
     return [(block, direction) for block, directions in sets for direction in directions]
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from crossview.kernels import Kernel, KernelMap
-from crossview.linalg.span import constant_directions, deviations, unit_images
+from crossview.linalg.norm import constant_directions, deviations, unit_images
 from crossview.samples import Samples, samples_of
 from crossview.views import Views
 
