@@ -249,7 +249,7 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crossview.model_selection.score_file.ScoreFile.append", interrupt)
+    monkeypatch.setattr("crossview.model_selection.rounds.ScoreFile.append", interrupt)
     told = run("tune", data, "-o", tmp_path / "t.model", "--method", "mvda", "--n-iter", 2, status=130).stderr
     kept = tmp_path / "t.model.progress"
     assert (

@@ -13,9 +13,8 @@ from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.model_selection.fits import part_of_fold
-from crossview.model_selection.score_file import ScoreFile
-from crossview.model_selection.space import adjacent_values
+from crossview.model_selection.rounds import ScoreFile
+from crossview.model_selection.space import adjacent_values, part_of_fold
 
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
 VIEWS = cv.Views(ARRAYS)

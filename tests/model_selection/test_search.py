@@ -21,7 +21,7 @@ import crossview as cv
 from crossview.embeddings import hybrid
 from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.exceptions import NotApplicableError
-from crossview.model_selection.score_file import ScoreFile
+from crossview.model_selection.rounds import ScoreFile
 from crossview.model_selection.tuning import search_space, standard_pipeline
 
 ALL_KEPT = "n_components=.* keeps all"  # which a search may try, and says nothing of

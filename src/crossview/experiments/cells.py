@@ -16,7 +16,7 @@ from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
 from crossview.feature_maps import KernelTransformer
 from crossview.metrics.scoring import SCORERS
-from crossview.model_selection import score_file
+from crossview.model_selection.rounds import fingerprint as fingerprint_of
 from crossview.model_selection.splits import ClassSplit, SampleSplit
 from crossview.model_selection.tuning import search_space
 
@@ -208,7 +208,7 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int], size: tuple[int
 
 def fingerprint(data: Dataset) -> str:
     """The SHA-256 of the samples, mask, names of views, and classes of a data set, whatever their memory layout."""
-    return score_file.fingerprint(data.views, data.y)
+    return fingerprint_of(data.views, data.y)
 
 
 def training_size(cell: Cell, y: NDArray[Any]) -> tuple[int, int]:

@@ -40,6 +40,7 @@ from crossview.matching.gallery import Gallery, SearchOptions
 from crossview.matching.identification import LEAST_ERRORS, supported
 from crossview.matching.probes import OneViewInput, labelled_samples, latent_samples
 from crossview.metrics.curves import largest_threshold
+from crossview.model_selection.committee import is_fitted_embedding
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.neighbours.inverted_file import load_faiss
 from crossview.views import ViewInput, Views, index_of_view
@@ -134,7 +135,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     temperature_metric_: str | None = None  # until there is a temperature
     _gallery: Gallery
     _schema: ClassVar[Schema] = {
-        "embedding_": stored.embedding,
+        "embedding_": is_fitted_embedding,
         "temperature_": number(1e-300, optional=True),
         "temperature_metric_??": one_of(None, "euclidean", "cosine"),
         "gallery_?": "g d",

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from crossview._schema import Sizes
-from crossview.model_selection.stored import embedding
 from crossview.neighbours.arrays import chunks
 from crossview.neighbours.engines import MOST_LISTS
 from crossview.neighbours.inverted_file import check_state
 
-__all__ = ["embedding", "ids", "index", "labels", "views"]
+__all__ = ["ids", "index", "labels", "views"]
 
 _ARRAYS_OF_INDEX = {"centroids": np.float32, "origin": np.float64, "lists": np.int32}
 _OF_INDEX = {*_ARRAYS_OF_INDEX, "scale", "metric", "n_probes", "recall", "n_measured"}

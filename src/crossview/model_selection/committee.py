@@ -7,15 +7,32 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 
-from crossview._schema import VIEWS, Schema, register
+from crossview._schema import VIEWS, Schema, Sizes, register
 from crossview._transformer import map_view, unwrap
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding
 from crossview.engines import empty_rows, unit_rows
-from crossview.model_selection import stored
 from crossview.views import ViewInput, Views
 
-__all__ = ["Committee"]
+__all__ = ["Committee", "is_fitted_embedding"]
+
+
+def is_fitted_embedding(value: Any, sizes: Sizes) -> bool:
+    """Whether a value from a model file maps all views into a space of d dimensions."""
+    steps = unwrap(value)
+    if not isinstance(steps[-1], Embedding) or not all(hasattr(step, "n_features_") for step in steps):
+        return False
+    d = steps[-1]._n_outputs(0)  # which is that of all views, by the schemas of embeddings
+    sizes["names"] = steps[0].view_names_
+    return bool(sizes.setdefault("d", d) == d)
+
+
+def _are_members(value: Any, sizes: Sizes) -> bool:
+    """Whether a value from a model file holds embeddings of the committee's views, and at least one."""
+    views = {(*sizes["names"], *sizes["widths"])}
+    return all(is_fitted_embedding(member, {}) for member in value) and views == {
+        (*first.view_names_, *first.n_features_) for first in (unwrap(member)[0] for member in value)
+    }
 
 
 @register
@@ -49,7 +66,7 @@ class Committee(Embedding):
     """
 
     members_: list[Any]
-    _schema: ClassVar[Schema] = {**VIEWS, "members_": stored.members}
+    _schema: ClassVar[Schema] = {**VIEWS, "members_": _are_members}
 
     def __init__(self, members: Sequence[Any]) -> None:
         self.members = members

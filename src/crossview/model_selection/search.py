@@ -13,8 +13,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import progress
-from crossview._schema import Schema, register
-from crossview._transformer import transform_view
+from crossview._schema import Schema, Sizes, register
+from crossview._transformer import MultiViewTransformer, transform_view
 from crossview._types import Array
 from crossview._validation import (
     check_choice,
@@ -26,24 +26,49 @@ from crossview._validation import (
     warn_of_kernel_matrices,
 )
 from crossview.metrics.scoring import SCORERS, score_by_dimension
-from crossview.model_selection import stored
-from crossview.model_selection.committee import Committee
-from crossview.model_selection.fits import part_of_fold, shared_fits
+from crossview.model_selection.committee import Committee, is_fitted_embedding
 from crossview.model_selection.rounds import (
     MIN_KEPT,
+    ScoreFile,
     Trial,
     choose_members,
+    fingerprint,
     halve,
     halving_schedule,
     held_out_score,
     refine,
 )
-from crossview.model_selection.score_file import ScoreFile, fingerprint
-from crossview.model_selection.space import ALL_COMPONENTS, Grid, Params, Space
+from crossview.model_selection.space import ALL_COMPONENTS, Grid, Params, Space, part_of_fold, shared_fits
 from crossview.model_selection.splits import folds
 from crossview.views import ViewInput, Views
 
 __all__ = ["EmbeddingSearchCV"]
+
+
+def _is_searchable(value: Any, sizes: Sizes) -> bool:
+    """A transformer, or a pipeline of these."""
+    sizes["pipeline"] = isinstance(value, Pipeline)
+    steps = [step for _, step in value.steps if step is not None] if isinstance(value, Pipeline) else [value]
+    return all(isinstance(step, MultiViewTransformer) or step == "passthrough" for step in steps)
+
+
+def _are_settings(value: Any, sizes: Sizes) -> bool:
+    """Parameters of what is searched for, or a list of these."""
+    given = value if isinstance(value, list | tuple) else [value]
+    for name in (name for setting in given for name in setting if "__" not in name and sizes["pipeline"]):
+        raise ValueError(f"a search for {name!r} of a pipeline itself could bring in a cache, or other steps")
+    return all(type(setting) is dict for setting in given)
+
+
+def _are_results(value: Any, sizes: Sizes) -> bool:
+    """Columns with a row per setting."""
+    sizes["rows"] = range(len(value["params"]))
+    return _are_settings(value["params"], sizes) and all(len(column) == len(sizes["rows"]) for column in value.values())
+
+
+def _are_rows(value: Any, sizes: Sizes) -> bool:
+    """A row of the results, or a list of these."""
+    return all(type(row) is int and row in sizes["rows"] for row in (value if type(value) is list else [value]))
 
 
 @register
@@ -136,18 +161,18 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """
 
     _schema: ClassVar[Schema] = {
-        "estimator": stored.searchable,
-        "param_grid": stored.settings,
+        "estimator": _is_searchable,
+        "param_grid": _are_settings,
         "folds_of_": str,
         "n_splits_": int,
-        "cv_results_": stored.results,
-        "best_index_": stored.rows,
-        "best_params_": lambda value, sizes: stored.settings([value], sizes),
+        "cv_results_": _are_results,
+        "best_index_": _are_rows,
+        "best_params_": lambda value, sizes: _are_settings([value], sizes),
         "best_score_": float,
         "held_out_score_": float,
         "best_metric_": str,
-        "members_": stored.rows,
-        "best_estimator_?": stored.embedding,
+        "members_": _are_rows,
+        "best_estimator_?": is_fitted_embedding,
     }
 
     def __init__(
