@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 import crossview as cv
-from crossview.neighbours.engines import ApproximateSearch, ExactSearch
+from crossview.neighbours.search import ApproximateSearch, ExactSearch
 
 D, INTRINSIC, CLASS_SIZE = 64, 16, 10
 SPREAD, NOISE = 0.35, 0.25

@@ -408,7 +408,7 @@ def literal_distances(G, P, metric):
 
 @pytest.mark.parametrize("chunk", [10, 10**6])
 def test_verification_and_identification_are_literal(matching, chunk, monkeypatch):
-    monkeypatch.setattr("crossview.neighbours.arrays._CHUNK", chunk)
+    monkeypatch.setattr("crossview.neighbours.distances._CHUNK", chunk)
     G, g, P, p, metric = matching
     D = literal_distances(G, P, metric)
 
@@ -562,7 +562,7 @@ def open_set(seed):
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("chunk", [10, 10**6])
 def test_open_set_identification_is_literal(seed, chunk, monkeypatch):
-    monkeypatch.setattr("crossview.neighbours.arrays._CHUNK", chunk)
+    monkeypatch.setattr("crossview.neighbours.distances._CHUNK", chunk)
     G, g, P, p = open_set(seed)
     mated, nonmated = literal_searches(G, g, P, p, METRICS["euclidean"])
     assert len(mated) < len(nonmated) < len(p)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.neighbours import classes, inverted_file
+from crossview.neighbours import classes, search
 
 METHODS = [
     cv.MvHE(3, n_within=2, n_between=5),
@@ -30,8 +30,8 @@ def few_lists(monkeypatch):
     """Make a search on small data approximate, in a few of many lists."""
     pytest.importorskip("faiss")
     for module, name, value in (
-        (inverted_file, "_LIST_SIZE", 16),
-        (inverted_file, "N_PROBES", 4),
+        (search, "_LIST_SIZE", 16),
+        (search, "N_PROBES", 4),
         (classes, "_EXACT_BELOW", 0),
         (classes, "_DENSE_BELOW", 0),
     ):
@@ -40,7 +40,7 @@ def few_lists(monkeypatch):
 
 @SEARCHED
 def test_searching_all_lists_gives_the_exact_fit(method, few_lists, monkeypatch):
-    monkeypatch.setattr(inverted_file, "N_PROBES", 1 << 20)
+    monkeypatch.setattr(search, "N_PROBES", 1 << 20)
     X, y = views()
     exact = clone(method).set_params(algorithm="exact").fit(X, y)
     found = clone(method).set_params(algorithm="approximate").fit(X, y)

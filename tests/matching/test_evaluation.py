@@ -343,7 +343,7 @@ def test_mistakes(model, views, given, y, options, message):
 
 
 def test_many_comparisons_are_never_held_at_once(monkeypatch):
-    monkeypatch.setattr("crossview.neighbours.arrays._CHUNK", 100_000)
+    monkeypatch.setattr("crossview.neighbours.distances._CHUNK", 100_000)
     rng = np.random.default_rng(0)
     G, P = rng.normal(size=(2_000, 2)), rng.normal(size=(2_000, 2))
     g, p = rng.integers(0, 200, size=2_000), rng.integers(0, 200, size=2_000)

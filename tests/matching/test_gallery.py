@@ -1,4 +1,4 @@
-"""Large galleries: engines agree, enrolment appends, and the index goes through files."""
+"""Large galleries: searches agree, enrolment appends, and the index goes through files."""
 
 import copy
 import pickle
@@ -15,9 +15,8 @@ from crossview.files import ModelFileError, load, save
 from crossview.matching import gallery
 from crossview.matching.gallery import Gallery
 from crossview.metrics.scoring import score_by_dimension
-from crossview.neighbours import engines
-from crossview.neighbours.arrays import GrowingArray
-from crossview.neighbours.engines import ExactSearch
+from crossview.neighbours import search as searches
+from crossview.neighbours.search import ExactSearch, GrowingArray
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(300, 6))
@@ -50,8 +49,8 @@ def literal_distances(G, P, metric):
 @pytest.mark.parametrize("offset", [0.0, 10.0, 1e7])
 @pytest.mark.parametrize("scale", [1.0, 1e-120, 1e120])
 def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
-    monkeypatch.setattr("crossview.neighbours.arrays._CHUNK", 2800)  # many tiles, of unequal size
-    monkeypatch.setattr(engines, "_PROBES", 7)
+    monkeypatch.setattr("crossview.neighbours.distances._CHUNK", 2800)  # many tiles, of unequal size
+    monkeypatch.setattr(searches, "_PROBES", 7)
     G, P = scale * (X[:500] + offset), scale * (PROBES[:20] + offset)
     search = ExactSearch(metric).extended(G[:100]).extended(G)
     distances, rows = search.nearest(G, P, 9)
@@ -172,8 +171,8 @@ def test_auto_uses_an_index_for_large_galleries(embedding, monkeypatch):
 
 def test_low_recall_is_warned_of(embedding, monkeypatch):
     pytest.importorskip("faiss")
-    monkeypatch.setattr(engines, "MOST_LISTS", 1)
-    monkeypatch.setattr(engines, "_FIRST_LISTS", 1)
+    monkeypatch.setattr(searches, "MOST_LISTS", 1)
+    monkeypatch.setattr(searches, "_FIRST_LISTS", 1)
     with pytest.warns(UserWarning, match=r"approximate search finds only \d+% of .* use algorithm='exact'"):
         model = matcher(embedding, algorithm="approximate")
     assert 0.0 < model.neighbour_recall_ < 0.95
@@ -228,7 +227,7 @@ def test_many_enrolments_equal_one(embedding, algorithm, monkeypatch):
     words = np.array([f"class {c}" for c in Y])
     once = cv.CrossViewClassifier(embedding, algorithm=algorithm).enroll(X, words, 0)
     built = []
-    monkeypatch.setattr(engines.InvertedFile, "train", count_calls(engines.InvertedFile.train, built))
+    monkeypatch.setattr(searches.InvertedFile, "train", count_calls(searches.InvertedFile.train, built))
     model = cv.CrossViewClassifier(embedding, algorithm=algorithm).enroll(X[:300], words[:300], 0)
     for start in [*range(300, 340), *range(340, len(X), 515)]:
         stop = start + 1 if start < 340 else min(start + 515, len(X))
@@ -313,7 +312,7 @@ def indexed(embedding):
 
 def test_the_index_goes_through_files(indexed, tmp_path, monkeypatch):
     save(indexed, tmp_path / "model")
-    monkeypatch.setattr(engines.InvertedFile, "train", None)  # must not be needed
+    monkeypatch.setattr(searches.InvertedFile, "train", None)  # must not be needed
     for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(indexed))):
         assert again.neighbour_recall_ == indexed.neighbour_recall_
         for found, expected in zip(again.rank(PROBES, 1), indexed.rank(PROBES, 1), strict=True):
@@ -328,7 +327,7 @@ def test_the_index_goes_through_files(indexed, tmp_path, monkeypatch):
 
 def test_files_know_when_the_recall_was_measured(embedding, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
-    search, measured = engines.ApproximateSearch, []
+    search, measured = searches.ApproximateSearch, []
     monkeypatch.setattr(search, "_measure", count_calls(search._measure, measured))
     model = cv.CrossViewClassifier(embedding, algorithm="approximate").enroll(X[:60], Y[:60])
     for start in range(60, 150, 30):  # never twice as many as in the file before
@@ -467,7 +466,7 @@ def test_long_work_reports_progress(embedding, monkeypatch, capsys):
     monkeypatch.setattr(gallery, "_MIN_REPORTED_PAIRS", 1)
     monkeypatch.setattr(_progress, "_FIRST_LINE", 0.0)
     monkeypatch.setattr(_progress, "_INTERVAL", 0.001)
-    monkeypatch.setattr(engines, "_PROBES", 1)
+    monkeypatch.setattr(searches, "_PROBES", 1)
     with cv.config_context(progress=True):
         model = matcher(embedding, algorithm="approximate")
         assert "Indexing the gallery" in capsys.readouterr().err

@@ -16,7 +16,7 @@ import pytest
 from sklearn.base import clone
 
 import crossview as cv
-from crossview.neighbours.engines import ExactSearch, TensorSearch
+from crossview.neighbours.search import ExactSearch, TensorSearch
 
 SECONDS = float(os.environ.get("CROSSVIEW_STRESS_SECONDS", "2"))
 RNG = np.random.default_rng(0)
@@ -170,7 +170,7 @@ def test_a_failed_enrolment_leaves_everything_as_it_was(embedding, monkeypatch):
 
 def test_an_index_is_searched_while_samples_are_added(embedding):
     pytest.importorskip("faiss")
-    from crossview.neighbours.inverted_file import InvertedFile
+    from crossview.neighbours.search import InvertedFile
 
     index = InvertedFile.build(FIRST)
     found = index.search(FIRST, 3)

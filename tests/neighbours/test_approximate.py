@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import crossview as cv
-from crossview.neighbours import arrays, classes, inverted_file
+from crossview.neighbours import classes, distances, search
 from crossview.neighbours.classes import class_neighbours, neighbour_recall
-from crossview.neighbours.inverted_file import InvertedFile
+from crossview.neighbours.search import InvertedFile
 
 faiss = pytest.importorskip("faiss")
 RNG = np.random.default_rng(0)
@@ -36,8 +36,8 @@ def share(found, expected):
 @pytest.fixture(autouse=True)
 def many_lists(monkeypatch):
     """Small data make up many lists, and are not searched exactly."""
-    monkeypatch.setattr(inverted_file, "_LIST_SIZE", 16)
-    monkeypatch.setattr(arrays, "_CHUNK", 1 << 13)
+    monkeypatch.setattr(search, "_LIST_SIZE", 16)
+    monkeypatch.setattr(distances, "_CHUNK", 1 << 13)
     monkeypatch.setattr(classes, "_EXACT_BELOW", 0)
     monkeypatch.setattr(classes, "_DENSE_BELOW", 0)
 
@@ -52,7 +52,7 @@ def no_faiss(monkeypatch):
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", fail)
-    monkeypatch.setattr(inverted_file, "find_spec", lambda _: None)
+    monkeypatch.setattr(search, "find_spec", lambda _: None)
 
 
 def test_index_finds_nearly_all_neighbours():
@@ -183,7 +183,7 @@ def test_neighbours_are_of_the_right_class_and_not_the_sample_itself():
 
 
 def test_all_lists_give_the_exact_tables_with_ties(monkeypatch):
-    monkeypatch.setattr(inverted_file, "N_PROBES", 1 << 20)
+    monkeypatch.setattr(search, "N_PROBES", 1 << 20)
     X = RNG.integers(0, 5, size=(900, 3)).astype(float)  # many ties, fewer than candidates
     X[:, 2] += RNG.normal(size=900)
     X[450:] = X[:450]  # every sample twice
@@ -211,7 +211,7 @@ def test_centres_get_the_rows_that_all_samples_would(approximate, sizes, monkeyp
 def test_more_lists_are_searched_until_recall_suffices(monkeypatch):
     X = RNG.normal(size=(3000, 12))  # without clusters: a few lists hold few neighbours
     y = RNG.integers(0, 300, size=3000)
-    monkeypatch.setattr(inverted_file, "N_PROBES", 1)
+    monkeypatch.setattr(search, "N_PROBES", 1)
     assert 0.85 < neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) < 1.0
     monkeypatch.setattr(classes, "_EXACT_SHARE", 0.1)
     assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) == 1.0
@@ -241,7 +241,7 @@ def test_auto_is_exact_for_few_samples_and_without_faiss(monkeypatch):
     assert classes.is_approximate("auto", 30_000, 30_000)
     assert not classes.is_approximate("auto", 1_000_000, 899)  # an index would take longer to build
     assert classes.is_approximate("auto", 1_000_000, 900)
-    monkeypatch.setattr(inverted_file, "find_spec", lambda _: None)
+    monkeypatch.setattr(search, "find_spec", lambda _: None)
     assert not classes.is_approximate("auto", 10**9, 10**9)
 
 

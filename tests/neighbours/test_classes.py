@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AWKWARD, awkward_samples
 
-from crossview.neighbours import arrays, classes
+from crossview.neighbours import classes, distances
 from crossview.neighbours.classes import class_neighbours
 
 ROUTES = {
@@ -36,7 +36,7 @@ def test_equals_the_literal_search(route, seed, m, D, n_classes, n_within, n_bet
     y = rng.integers(0, n_classes, size=m)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ROUTES[route].items():
-            patch.setattr(arrays if name == "_CHUNK" else classes, name, value)
+            patch.setattr(distances if name == "_CHUNK" else classes, name, value)
         found = class_neighbours(X, y, n_within, n_between)
     for table, expected in zip(found, oracles.class_neighbours(X, y, n_within, n_between), strict=True):
         np.testing.assert_array_equal(table, expected[:, : table.shape[1]])

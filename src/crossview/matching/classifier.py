@@ -42,7 +42,7 @@ from crossview.matching.probes import OneViewInput, labelled_samples, latent_sam
 from crossview.metrics.curves import largest_threshold
 from crossview.model_selection.committee import is_fitted_embedding
 from crossview.model_selection.search import EmbeddingSearchCV
-from crossview.neighbours.inverted_file import load_faiss
+from crossview.neighbours.search import load_faiss
 from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]

@@ -18,10 +18,8 @@ from sklearn.utils import column_or_1d
 from crossview._progress import report, reporting
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview.engines import is_tensor, to_numpy
-from crossview.neighbours.arrays import GrowingArray, chunks
-from crossview.neighbours.distances import nearest
-from crossview.neighbours.engines import ApproximateSearch, ExactSearch, TensorSearch
-from crossview.neighbours.inverted_file import is_installed
+from crossview.neighbours.distances import chunks, nearest
+from crossview.neighbours.search import ApproximateSearch, ExactSearch, GrowingArray, TensorSearch, is_installed
 
 _MIN_INDEXED = (
     200_000  # samples for which "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)

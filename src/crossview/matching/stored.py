@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from crossview._schema import Sizes
-from crossview.neighbours.arrays import chunks
-from crossview.neighbours.engines import MOST_LISTS
-from crossview.neighbours.inverted_file import check_state
+from crossview.neighbours.distances import chunks
+from crossview.neighbours.search import MOST_LISTS, check_state
 
 __all__ = ["ids", "index", "labels", "views"]
 

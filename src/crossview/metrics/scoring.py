@@ -12,7 +12,7 @@ from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview._validation import label_array
 from crossview.engines import concatenate, is_tensor, to_numpy
 from crossview.neighbours.distances import centre_and_scale
-from crossview.neighbours.engines import nearest_tensors
+from crossview.neighbours.search import nearest_tensors
 from crossview.views import ViewInput, Views
 
 ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]

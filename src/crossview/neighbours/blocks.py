@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from crossview._types import Array, Indices, Mask
-from crossview.neighbours.arrays import chunks
 from crossview.neighbours.classes import class_neighbours
-from crossview.neighbours.distances import rank_tables, table_distances
+from crossview.neighbours.distances import chunks, rank_tables, table_distances
 
 
 @dataclass(frozen=True)

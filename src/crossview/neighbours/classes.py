@@ -18,9 +18,15 @@ from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
 from crossview._validation import check_choice
 from crossview.engines import inner_products, is_tensor, like, squared_norms
-from crossview.neighbours import inverted_file
-from crossview.neighbours.arrays import chunks
-from crossview.neighbours.distances import pair_distances, propose, rank_pairs, rank_tables, table_distances
+from crossview.neighbours import search
+from crossview.neighbours.distances import (
+    chunks,
+    pair_distances,
+    propose,
+    rank_pairs,
+    rank_tables,
+    table_distances,
+)
 
 LOW_RECALL = 0.9
 """Recall below which a fit warns."""
@@ -40,7 +46,7 @@ def check_neighbours(method: str) -> None:
     """Refuse an unknown way to search, and one whose library is missing."""
     check_choice(method, "algorithm", ("auto", "exact", "approximate"))
     if method == "approximate":
-        inverted_file.load_faiss()
+        search.load_faiss()
 
 
 def find_neighbours(
@@ -68,7 +74,7 @@ def is_approximate(method: str, m: int, n_centres: int) -> bool:
     An index is worth building only if there are as many comparisons as between that many samples.
     """
     if method == "auto":
-        return m * n_centres >= _APPROXIMATE_FROM**2 and inverted_file.is_installed()
+        return m * n_centres >= _APPROXIMATE_FROM**2 and search.is_installed()
     return method == "approximate"
 
 
@@ -283,8 +289,8 @@ class _ApproximateSearch(_Search):
 
     def __init__(self, X: Array, classes: Indices) -> None:
         super().__init__(X, classes)
-        self.index = inverted_file.InvertedFile.build(self.centred)
-        self.n_probes = inverted_file.N_PROBES
+        self.index = search.InvertedFile.build(self.centred)
+        self.n_probes = search.N_PROBES
 
     def _search(self, rows: Indices, part: slice | None, k: int, width: int, *, same: bool) -> Indices:
         size, m = 0 if part is None else part.stop - part.start, len(self.X)

@@ -1,4 +1,4 @@
-"""Distances between samples, accurate at any scale, and the nearest of candidates."""
+"""Distances between samples, accurate at any scale, the nearest of candidates, and slices that fit into memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -8,13 +8,19 @@ from sklearn.metrics import pairwise_distances
 
 from crossview._types import Array, Indices, Labels
 from crossview._validation import check_choice
-from crossview.neighbours.arrays import chunks
 
 SAFE_EXPONENT = 300
 """Power of 2 up to which squares are accurate."""
 
+_CHUNK = 1 << 22  # numbers held at a time: 32 MB as float64
 _SPARE = 16  # by which differences are fewer than fit into memory, so that they stay in the processor's cache
 _MAX_EXPONENT = 1000  # power of 2 up to which sums are finite
+
+
+def chunks(n: int, width: int, *, limit: int | None = None, least: int = 1, most: int | None = None) -> Iterator[slice]:
+    """Slices of n rows, `least` to `most` at a time, that hold up to `limit` numbers if each row holds `width`."""
+    step = max(least, min(most or n, (limit or _CHUNK) // max(width, 1)))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def check_metric(metric: str) -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from crossview.neighbours.arrays import chunks
+from crossview.neighbours.distances import chunks
 
 _SMALL_CLASS = 64  # classes up to this size are searched by computing all distances
 _TILE_BYTES = {"cuda": 1 << 31, "cpu": 1 << 28}  # memory for a tile of scores, unless little memory is free
