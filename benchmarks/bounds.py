@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 import crossview as cv
 from crossview.model_selection.tuning import search_space
-from crossview.paper.protocols import Effort
+from paper.coil100 import load_coil100
+from paper.protocols import Effort
 
 REPEATS = 10
 
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--case", type=int, default=1, choices=(1, 2, 3, 4))
     parser.add_argument("--n-iter", type=int, default=0, help="number of combinations to try; 0 tries all")
     options = parser.parse_args()
-    data = cv.datasets.load_coil100(options.data / "coil-100", options.case)
+    data = load_coil100(options.data / "coil-100", options.case)
     print(json.dumps(bounds(options.method, data, options.n_iter or None), indent=1))
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview.datasets.registry import open_dataset
 from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.model_selection.tuning import standard_pipeline
+from paper.timing import PaperLoader
 
 SETS = {
     "digits": {},
@@ -43,14 +43,14 @@ SPLITS, TRAIN, TEST = 3, 200, 400
 
 def data_sets(folder: Path | None) -> dict[str, cv.datasets.Dataset]:
     """Available data sets, by name."""
-    found = {}
+    found, load = {}, PaperLoader(folder=folder)
     for name, options in SETS.items():
         source = name.split()[0]
         try:
             if source == "mfeat":
                 found[name] = cv.datasets.load_arrays(folder / "mfeat" / "mfeat.npz")
             else:
-                found[name] = open_dataset(source, folder, **options)
+                found[name] = load(source, options)
         except (TypeError, ValueError, FileNotFoundError):
             continue
     return found

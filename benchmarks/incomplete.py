@@ -26,6 +26,8 @@ from threadpoolctl import threadpool_limits
 
 import crossview as cv
 from crossview.embeddings._base import Embedding
+from paper.cmu_pie import load_cmu_pie
+from paper.coil100 import load_coil100
 
 SHARES = (0.1, 0.3, 0.5)
 METRICS = ("euclidean", "cosine")
@@ -60,9 +62,9 @@ def datasets(folder: Path) -> Iterator[tuple[str, cv.datasets.Dataset, cv.ClassS
     objects, people = cv.ClassSplit(100, 70, random_state=0), cv.ClassSplit(100, 45, random_state=0)
     yield "digits (2 views)", cv.datasets.load_digits(), cv.SampleSplit(100, 30, random_state=0), 25
     yield "turntable (3)", cv.datasets.make_turntable(random_state=0), cv.ClassSplit(100, 40, random_state=0), 60
-    yield "COIL-100, case 1 (2)", cv.datasets.load_coil100(folder / "coil-100", 1), objects, 60
-    yield "COIL-100, case 2 (3)", cv.datasets.load_coil100(folder / "coil-100", 2), objects, 60
-    yield "CMU PIE, case 1 (2)", cv.datasets.load_cmu_pie(folder / "cmu-pie", 1), people, 60
+    yield "COIL-100, case 1 (2)", load_coil100(folder / "coil-100", 1), objects, 60
+    yield "COIL-100, case 2 (3)", load_coil100(folder / "coil-100", 2), objects, 60
+    yield "CMU PIE, case 1 (2)", load_cmu_pie(folder / "cmu-pie", 1), people, 60
 
 
 def draw_mask(m: int, n: int, where: str, share: float, seed: list[int]) -> np.ndarray:

@@ -17,7 +17,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crossview.experiments.tasks import run_cell
-from crossview.paper import Effort, PaperLoader, plan
+from paper.protocols import Effort, plan
+from paper.tasks import PaperCell, with_outliers
+from paper.timing import PaperLoader
 
 
 def main() -> None:
@@ -27,10 +29,14 @@ def main() -> None:
     parser.add_argument("--ridges", default="1e-4,1e-2")
     parser.add_argument("--n-iter", type=int, default=24)
     options = parser.parse_args()
-    load = PaperLoader(options.data)
+    load = PaperLoader(folder=options.data)
     effort = Effort(n_iter=options.n_iter, methods=options.methods.split(","))
     panel = plan("table-7", effort, load.lacks).panels[0]
     data = load("coil100", {"case": 2})
+
+    def score(cell: PaperCell, ridge: float) -> float:
+        return run_cell(replace(cell, parameters={"reg": ridge}), with_outliers(cell, data))["score"]
+
     print("| method | ridge | clean labels | 40 % permuted | loss |")
     print("| --- | ---: | ---: | ---: | ---: |")
     with threadpool_limits(1):
@@ -40,7 +46,7 @@ def main() -> None:
                     100
                     * np.mean(
                         [
-                            run_cell(replace(place.cell, parameters={"reg": ridge}), data)["score"]
+                            score(place.cell, ridge)
                             for place in panel.places
                             if (place.row, place.column) == (method, share)
                         ]

@@ -26,6 +26,8 @@ from crossview.exceptions import NotApplicableError
 from crossview.model_selection.rounds import held_out_score
 from crossview.model_selection.tuning import search_space
 from crossview.report.ranking import recommended_row
+from paper.cmu_pie import load_cmu_pie
+from paper.coil100 import load_coil100
 
 METHODS = ("RawFeatures", "PCA", "LDA", "DLA", "MCCA", "GMA", "MvDA", "MvDA-VC", "MvHE", "KMvHE")
 COMMITTEES = ("MvHE", "KMvHE")
@@ -74,7 +76,7 @@ def problems(
     """Name → how to load the data, how to split them, and the number of splits."""
 
     def pie() -> cv.datasets.Dataset:
-        return cv.datasets.load_cmu_pie(data / "cmu-pie", case=4, conditions=None)
+        return load_cmu_pie(data / "cmu-pie", case=4, conditions=None)
 
     def deep_coil() -> cv.datasets.Dataset:
         found = cv.datasets.load_arrays(data / "deep/coil-100.npz")
@@ -82,7 +84,7 @@ def problems(
         return replace(found, views=views)
 
     def coil(case: int) -> Callable[[], cv.datasets.Dataset]:
-        return lambda: cv.datasets.load_coil100(data / "coil-100", case=case)
+        return lambda: load_coil100(data / "coil-100", case=case)
 
     return {
         "CMU PIE, network": (lambda: cv.datasets.load_arrays(data / "deep/cmu-pie.npz"), new_classes(34, 6), 10),

@@ -61,7 +61,7 @@ def paper_sizes() -> list[str]:
         "",
         "CMU PIE: n views of 180 samples (45 people, 4 images each), D = 140 after PCA, d = 20. The floor is",
         "scikit-learn's brute-force search for 16 neighbours in every view plus one `scipy.linalg.eigh` of the order",
-        "of all features, for 20 eigenpairs. `crossview reproduce table-5` times the algorithm as printed in the",
+        "of all features, for 20 eigenpairs. `python -m paper table-5` times the algorithm as printed in the",
         "paper. **Target: fit ≤ 2 × floor.**",
         "",
         "| case | views | search | eigen-solve | fit | fit / floor |",

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
+from paper.coil100 import load_coil100
 
 MODELS = {
     "MvHE": cv.MvHE(30, lambda_intra=1e-2, lambda_inter=5e-2, n_within=1, n_between=15, beta=0.1),
@@ -49,7 +50,7 @@ def main() -> None:
     print("| --- | ---: | --- | ---: | ---: | ---: | ---: |")
     with threadpool_limits(1):
         for case in map(int, options.cases.split(",")):
-            data = cv.datasets.load_coil100(options.data / "coil-100", case)
+            data = load_coil100(options.data / "coil-100", case)
             for name in MODELS:
                 for metric, values in means(name, data, options.seeds).items():
                     low, high = min(values), max(values)

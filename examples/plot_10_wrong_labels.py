@@ -11,12 +11,20 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import crossview as cv
-from crossview.experiments.outliers import permute_labels
 
 # %%
-# ``permute_labels`` exchanges the labels of a share of the samples among themselves. Classes keep their
-# sizes, and a sample has the same wrong label in both views. A tenth of the exchanged labels stay right by accident, as
-# there are ten classes.
+# The labels of a share of the samples are exchanged among themselves. Classes keep their sizes, and a sample has the
+# same wrong label in both views. A tenth of the exchanged labels stay right by accident, as there are ten classes.
+
+
+def permute_labels(y, share, random_state):
+    """Exchange some labels at random."""
+    random, permuted = np.random.RandomState(random_state), y.copy()
+    rows = random.permutation(len(y))[: round(share * len(y))]
+    permuted[rows] = y[random.permutation(rows)]
+    return permuted
+
+
 data = cv.datasets.load_digits()
 shares = np.linspace(0.0, 0.6, 7)
 permuted = permute_labels(data.y, 0.5, random_state=0)

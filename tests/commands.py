@@ -14,7 +14,7 @@ def runner():
         return CliRunner()
 
 
-def run(*arguments, status=0):
-    result = runner().invoke(app, [str(a) for a in arguments])
+def run(*arguments, status=0, of=app):
+    result = runner().invoke(of, [str(a) for a in arguments])
     assert result.exit_code == status, result.output
     return result

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 # What `make test` leaves to `make test-all`: fuzzing, kills, clusters, browsers, pages, and what else takes seconds.
 # A name stands for a file, or for a test with all its parameters.
@@ -29,3 +32,32 @@ def pytest_runtest_call():
         if any(name in str(error).lower() for name in MISSING):
             pytest.skip(str(error))
         raise
+
+
+@pytest.fixture
+def draw():
+    """Write an image of one grey, or of the given values."""
+
+    def write(path, grey=0, size=(6, 4)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        height, width = size
+        values = np.full((height, width), grey, dtype=np.uint8) if np.isscalar(grey) else np.asarray(grey)
+        Image.fromarray(values).save(path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def pack(tmp_path):
+    """Put a folder into a zip archive, below a folder of its name, as archives have it."""
+
+    def write(folder):
+        target = tmp_path / f"{folder.name}-packed.zip"
+        with zipfile.ZipFile(target, "w") as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.write(path, f"{folder.name}/{path.relative_to(folder)}")
+            archive.writestr(f"__MACOSX/{folder.name}/._1.png", b"rubbish")
+        return target
+
+    return write

@@ -92,7 +92,7 @@ def mat_bomb(side):
 
 
 def mats(n, seed=0):
-    """Damaged MATLAB files, from small valid ones, of poses and of views; and bombs."""
+    """Damaged MATLAB files, from small valid ones; and bombs."""
     import scipy.io
     import scipy.sparse
 
@@ -109,14 +109,14 @@ def mats(n, seed=0):
         for extra in ({}, {"s": {"a": 1, "b": "text"}, "c": np.array(["x", 1.0], dtype=object)}, {"z": np.eye(3) * 1j}):
             faces = {"fea": random.integers(256, size=(8, 16)).astype(dtype), "gnd": np.repeat([1, 2], 4)[:, None]}
             faces["condition"] = np.tile([1, 2, 3, 12], 2)[:, None]
-            files.append(("C27.mat", {**extra, "w": scipy.sparse.eye(4), **faces}))
+            files.append(("views.mat", {**extra, "w": scipy.sparse.eye(4), **faces}))
     valid = []
     for name, variables in files:
         for compressed in (False, True):
             stream = io.BytesIO()
             scipy.io.savemat(stream, variables, do_compression=compressed)
             valid.append((name, stream.getvalue()))
-    bombs = [("C27.mat", mat_bomb(2**k)) for k in range(4, 15) if n >= 1000 or k > 12]
+    bombs = [("views.mat", mat_bomb(2**k)) for k in range(4, 15) if n >= 1000 or k > 12]
     yield from bombs
     yield from damaged(valid, n - len(bombs), random)
 
@@ -216,15 +216,11 @@ def load(folder, name):
 
     if name.startswith("view"):
         return cv.datasets.load_arrays(Path(folder, name), labelled=name != "view.npy")
-    if name.endswith(".mat"):
-        return cv.datasets.load_cmu_pie(folder, case=1, conditions=None)
     return cv.datasets.load_folder(folder, size=None if int(Path(folder).name) % 2 else (16, 16))
 
 
 def child(folder):
     """Load all cases of a folder; print one line of JSON for each."""
-    from PIL import Image
-
     import crossview as cv
 
     cv.datasets.load_digits()
@@ -232,10 +228,7 @@ def child(folder):
     resource.setrlimit(resource.RLIMIT_AS, (used + MAX_BYTES, used + MAX_BYTES))
     for case in sorted(Path(folder).iterdir(), key=lambda path: int(path.name)):
         (name,) = os.listdir(case)
-        if name == "C27.mat":
-            (case / "C29" / "1").mkdir(parents=True)
-            Image.new("L", (4, 4)).save(case / "C29" / "1" / "1.png")
-        elif not name.startswith("view"):
+        if not name.startswith("view"):
             (case / "view" / "class").mkdir(parents=True)
             (case / name).rename(case / "view" / "class" / name)
         print(json.dumps({"case": int(case.name), "started": True}), flush=True)

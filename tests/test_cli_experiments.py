@@ -14,11 +14,11 @@ import time
 import numpy as np
 import psutil
 import pytest
-from commands import run, runner
+from commands import run
 from methods import make
 
 import crossview as cv
-from crossview.cli.app import app, out
+from crossview.cli.app import out
 from crossview.cli.reports import console_tables
 from crossview.datasets.registry import open_dataset
 from crossview.experiments import Store
@@ -73,13 +73,6 @@ def test_compare_writes_a_report_and_the_same_command_computes_only_what_is_dama
     assert after[0][1]["score"] == before[0][1]["score"]
     assert after[0][2] > before[0][2]
     assert after[1:] == before[1:]
-
-
-def test_compare_needs_nothing_of_the_paper(data, tmp_path):
-    code = "import sys; sys.modules['crossview.paper'] = None; from crossview.__main__ import main; main()"
-    words = ["compare", str(data), "-o", str(tmp_path / "out"), *map(str, SMALL)]
-    subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
-    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_a_log_says_what_is_computed_and_what_was_restored(data, tmp_path, monkeypatch):
@@ -231,7 +224,6 @@ def test_the_error_of_a_given_test_set_is_labelled_and_samples_in_both_are_warne
         (["--methods", "mvhe,mvda vc"], "unknown method 'mvda vc': use one of PCA"),
         (["--methods", ","], "--methods is empty"),
         (["--pca", "ten"], "--pca must be numbers separated by commas"),
-        (["coil100"], "coil100 is not included: pass the folder that contains coil-100/"),
         (["--train", "2000"], "2000"),
         (["data.npz", "--scheduler", "there"], "scheduler must be an address such as tcp://"),
         (["data.npz", "-o", "data.npz"], "data.npz is a file, not a folder: choose another --output"),
@@ -286,17 +278,6 @@ def test_files_of_others_are_not_replaced(name, data, tmp_path):
     where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA")
     assert "out holds another report: choose another --output" in run(*where, status=1).stderr
     assert path.read_text() == "mine"
-
-
-def test_reproduce_does_not_replace_files_of_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.paper.command.compute_cells", lambda *args: pytest.fail("began"))
-    (tmp_path / "table-5").mkdir()
-    (tmp_path / "table-5" / "report.md").write_text("mine")
-    told = run("reproduce", "table-5", "-o", tmp_path, "--quick", status=1).stderr
-    assert "table-5 holds files that are no results of crossview: choose another --output" in told
-    (tmp_path / "results.db").write_bytes(b"")  # now they are
-    with pytest.raises(pytest.fail.Exception, match="began"):
-        runner().invoke(app, ["reproduce", "table-5", "-o", str(tmp_path), "--quick"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("name", ["...npz", ".npz", "a.npz", "..a.b.npz"])
@@ -387,21 +368,6 @@ def test_what_methods_need_of_views_is_told(tmp_path):
     assert notes["MvDA"] == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["table-8"], "unknown experiment 'table-8': use one of table-1"),
-        (["table-6", "--cases", "one"], "--cases must be numbers separated by commas"),
-        (["table-6"], "nothing can run without data"),
-        (["table-6", "--cases", "9"], "choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"),
-    ],
-)
-def test_what_cannot_be_reproduced_is_told_in_a_line(arguments, message, tmp_path):
-    result = run("reproduce", *arguments, "-o", tmp_path / "out", status=1)
-    assert message in result.stderr.splitlines()[-1]
-    assert "Traceback" not in result.stderr
-
-
 def test_few_features_and_samples_can_be_compared(tmp_path):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(12), 3)
@@ -446,22 +412,6 @@ def test_a_report_that_cannot_be_written_is_told_of(data, tmp_path, monkeypatch)
     line = result.stderr.splitlines()[-1]
     assert f"the report cannot be written to {tmp_path}: free some space" in line
     assert "No space left on device" in line
-
-
-@pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="CROSSVIEW_DATA is not set")
-def test_reproduce_runs_what_the_data_allow(tmp_path):
-    few = ("--quick", "--repeats", 1, "--n-iter", 1, "--methods", "PCA,MvHE", "--no-static")
-    where = ("--data", os.environ["CROSSVIEW_DATA"], "-o", tmp_path, *few)
-    result = run("reproduce", "table-2", "table-3", "figure-2d", *where)
-    assert "Accuracy on CMU PIE" in result.stdout
-    assert "cmu-pie case 5 cannot run" in result.stderr
-    page = (tmp_path / "table-2+table-3+figure-2d" / "report.html").read_text()
-    assert "42.9" in page  # published
-    again = json.loads(run("reproduce", "table-3", *where, "--json").stdout)
-    assert again["report"] == str(tmp_path / "table-3" / "report.html")
-    entries = again["entries"]
-    assert {entry["column"] for entry in entries} == {"case 1", "case 4"}
-    assert all(entry["mean"] > 20 for entry in entries)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -231,7 +231,6 @@ def test_labels_are_optional(model, tmp_path):
         (("match", "ENROLLED", "DATA", "--view", "photo", "-o", "m.txt"), "m.txt must end in .csv, .parquet"),
         (("match", "ENROLLED", "NARROW", "--view", "photo"), "X has 5 features, but MvDA is expecting 8 features"),
         (("enroll", "ENROLLED", "NARROW", "--view", "photo"), "X has 5 features"),
-        (("match", "ENROLLED", "coil100", "--view", "photo"), "coil100 is not included: pass the folder"),
         (("match", "ENROLLED", "nowhere", "--view", "photo"), "nowhere is neither a data set"),
         (("enroll", "UNFITTED", "DATA", "--view", "photo"), "holds a MvDA that is not fitted: fit it, then save it"),
         (("enroll", "MODEL", "DATA", "--view", "photo", "-o", "no/such/m"), "no/such does not exist: create it first"),

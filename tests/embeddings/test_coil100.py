@@ -10,6 +10,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from paper.coil100 import load_coil100
 
 FOLDER = Path(os.environ.get("CROSSVIEW_DATA", "")) / "coil-100"
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_mvhe_reaches_the_accuracy_of_the_prototype():
-    data = cv.datasets.load_coil100(FOLDER, case=2)
+    data = load_coil100(FOLDER, case=2)
     views, y = data.views, data.y
     reduce = make_pipeline(cv.ViewScaler(), cv.ViewPCA(80))
     model = cv.MvHE(20, lambda_intra=0.01, lambda_inter=0.05, beta=0.3, n_within=1, n_between=15)

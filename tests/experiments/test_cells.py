@@ -15,7 +15,6 @@ import crossview as cv
 from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run, run_cell
 from crossview.experiments.cells import training_size
-from crossview.experiments.outliers import permute_labels
 from crossview.experiments.runner import _task
 from crossview.experiments.tasks import _mean_cmc, sample_scores
 from crossview.model_selection.tuning import search_space, standard_pipeline
@@ -28,7 +27,6 @@ CELL = Cell(
     repeat=3,
     parameters={"mu": 1.0, "reg": 0.1},
     search=Search(pca=(20, 40), n_iter=48, n_folds=5, metrics=("euclidean", "cosine"), cv="classes"),
-    outliers=0.1,
     seed=3,
 )
 WIDE = [64, 64]
@@ -41,7 +39,6 @@ CHANGES = [
     {"repeat": 4},
     {"parameters": {"mu": 1.0, "reg": 0.2}},
     {"parameters": {}},
-    {"outliers": 0.2},
     {"seed": 4},
     {"counterparts": True},
     {"task": "dimensions"},
@@ -200,7 +197,6 @@ def test_results_with_infinite_values_are_stored(tmp_path, fixed):
         ({"parameters": {"coupling": -np.inf}}, "parameters\\['coupling'\\] must be a finite number, infinity"),
         ({"method": "MvXX"}, "method must be one of 'PCA'"),
         ({"repeat": 10}, "choose 0 to 9"),
-        ({"outliers": 1.5}, "share from 0 to 1"),
         ({"options": {"case": float("nan")}}, "options\\['case'\\] must be a finite number"),
         ({"options": {"views": {"a": 1}}}, "must be a finite number, infinity, a string"),
         ({"options": "case"}, "must map names to values"),
@@ -292,23 +288,6 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method, counterparts):
     assert (result["n_train_classes"], result["n_test_classes"]) == (8, 4)
     assert result["seconds"]["search"] > 0 < result["seconds"]["fit"]
     json.dumps(result, allow_nan=False)
-
-
-def test_outliers_are_among_training_labels_only(turntable, monkeypatch):
-    seen = []
-    permute = permute_labels
-
-    def watched(y, ratio, random_state):
-        seen.append((y, permute(y, ratio, random_state)))
-        return seen[-1][1]
-
-    monkeypatch.setattr("crossview.experiments.tasks.permute_labels", watched)
-    clean, noisy = (run_cell(small(outliers=share), turntable) for share in (0.0, 0.5))
-    (_, first), (given, permuted) = seen
-    assert len(given) == clean["n_train"] == 32
-    assert (first == given).all()
-    assert 4 <= (permuted != given).sum() <= 16
-    assert noisy["best_score"] != clean["best_score"]
 
 
 def test_samples_can_be_split_and_views_may_miss_samples():

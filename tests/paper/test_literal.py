@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 import crossview as cv
 from crossview.kernels import median_gamma
-from crossview.paper.literal import literal_kmvhe, literal_mvhe
+from paper.literal import literal_kmvhe, literal_mvhe
 
 PAPER = {"lambda_intra": 0.01, "lambda_inter": 0.05, "beta": 0.1, "n_within": 1, "n_between": 15}
 SETTINGS = [

@@ -10,8 +10,8 @@ import pytest
 
 import crossview as cv
 from crossview.experiments import Split
-from crossview.paper import PaperLoader
-from crossview.paper.protocols import AS_PRINTED, EXPERIMENTS, QUICK, Effort, plan, published
+from paper.protocols import AS_PRINTED, EXPERIMENTS, QUICK, Effort, plan, published
+from paper.timing import PaperLoader
 
 
 def everything(data, options):
@@ -185,7 +185,7 @@ def test_published_figures_are_the_papers():
 
 
 def test_loader_loads_once_and_says_what_is_missing(tmp_path):
-    load = PaperLoader(tmp_path)
+    load = PaperLoader(folder=tmp_path)
     assert load("digits", {}) is load("digits", {})
     assert load.lacks("digits", {}) is None
     assert load.lacks("nowhere", {}).startswith("nowhere is neither a data set")

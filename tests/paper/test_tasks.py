@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
 from crossview.experiments import Cell, Search, Split
-from crossview.paper import run_paper_cell
+from paper.tasks import PaperCell, run_paper_cell, with_outliers
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +79,16 @@ def test_every_pca_dimension_is_scored_with_its_best_parameters(turntable):
 def test_few_draws_may_meet_one_pca_dimension_only(turntable):
     cell = small("MvDA", search=Search(pca=[8, 16], n_iter=1, n_folds=2, grid={"n_components": [2]}))
     assert len(run_paper_cell(cell, turntable)["by_pca"]) == 1
+
+
+def test_outliers_are_among_training_labels_only(turntable):
+    clean, noisy = (PaperCell(**vars(small()) | {"outliers": share}) for share in (0.0, 0.5))
+    assert with_outliers(clean, turntable) is turntable
+    y = with_outliers(noisy, turntable).y
+    for before, after in zip(noisy.split.rows(turntable.y, 0), noisy.split.rows(y, 0), strict=True):
+        np.testing.assert_array_equal(before, after)
+    train, test = noisy.split.rows(y, 0)
+    assert 4 <= (y[train] != turntable.y[train]).sum() <= 16
+    np.testing.assert_array_equal(y[test], turntable.y[test])
+    results = [run_paper_cell(cell, turntable) for cell in (clean, noisy)]
+    assert results[0]["best_score"] != results[1]["best_score"]

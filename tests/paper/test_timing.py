@@ -12,9 +12,9 @@ import pytest
 
 import crossview as cv
 from crossview.experiments import Cell, run
-from crossview.paper import run_paper_cell
-from crossview.paper import timing as module
-from crossview.paper.timing import PAPER_CASES, paper_sizes, time_cell, time_literal_cell
+from paper import timing as module
+from paper.tasks import run_paper_cell
+from paper.timing import PAPER_CASES, paper_sizes, time_cell, time_literal_cell
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "cases.py"
 

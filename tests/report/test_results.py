@@ -11,9 +11,6 @@ import crossview as cv
 from crossview.experiments import Record, Search, Split, run_cell
 from crossview.experiments.plans import Panel, Place, comparison
 from crossview.experiments.tasks import drawn_samples, spread_out
-from crossview.paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
-from crossview.paper.report import reproduction_report
-from crossview.paper.results import items
 from crossview.report import ResultTable
 from crossview.report.compose import AT_CHANCE, comparison_report, comparison_tables
 from crossview.report.document import Bars, Curves, Embeddings, Facts, HeatMaps, MatchBrowser
@@ -22,6 +19,9 @@ from crossview.report.ranking import rank
 from crossview.report.results import direction_maps
 from crossview.report.samples import MappedSamples, embeddings, map_test_samples, matches
 from crossview.report.summary import committee_note, comparison_facts, comparison_summary
+from paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
+from paper.report import reproduction_report
+from paper.results import items
 
 
 def record(cell, result=None, error=None):

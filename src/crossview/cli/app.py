@@ -3,9 +3,9 @@
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from errno import ENOSPC
-from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
@@ -33,37 +33,35 @@ class _Console(Console):
 out, err = _Console(highlight=False), _Console(stderr=True, highlight=False)
 
 _ORDER = ["datasets", "compare", "tune", "fit", "evaluate", "enroll", "calibrate", "match"]
-_ORDER += ["embed", "export", "inspect", "reproduce"]
-_MODULES = {"reproduce": "crossview.paper.command"}  # of commands that are loaded only when they are asked for
+_ORDER += ["embed", "export", "inspect"]
+
+
+@contextmanager
+def told_in_lines() -> Iterator[None]:
+    """Report progress, warnings, and errors that a user can fix, each in a line; the exit status of errors is 1."""
+    try:
+        with warnings.catch_warnings(), cv.config_context(progress=True):
+            warnings.showwarning = lambda message, *_, **__: warn(str(message))
+            yield
+            out.file.flush()
+    except BrokenPipeError:  # typer ends quietly when a reader of the output has seen enough
+        raise
+    except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
+        text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+        if isinstance(error, OSError) and error.errno == ENOSPC:
+            text = f"cannot write {error.filename or 'the output'} ({error.strerror}): free some space."
+        err.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+        raise typer.Exit(1) from error
 
 
 class _Commands(TyperGroup):
-    """Reports warnings, and errors that a user can fix, in one line; the exit status of errors is 1."""
-
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of their use."""
-        return sorted([*super().list_commands(ctx), *_MODULES], key=_ORDER.index)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name."""
-        if cmd_name in _MODULES:
-            return typer.main.get_command(import_module(_MODULES[cmd_name]).app)
-        return super().get_command(ctx, cmd_name)
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def invoke(self, ctx: Any) -> None:
-        try:
-            with warnings.catch_warnings(), cv.config_context(progress=True):
-                warnings.showwarning = lambda message, *_, **__: warn(str(message))
-                super().invoke(ctx)
-                out.file.flush()
-        except BrokenPipeError:  # typer ends quietly when a reader of the output has seen enough
-            raise
-        except (ValueError, TypeError, OSError, ImportError, KeyError) as error:
-            text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
-            if isinstance(error, OSError) and error.errno == ENOSPC:
-                text = f"cannot write {error.filename or 'the output'} ({error.strerror}): free some space."
-            err.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
-            raise typer.Exit(1) from error
+        with told_in_lines():
+            super().invoke(ctx)
 
 
 def warn(text: str) -> None:

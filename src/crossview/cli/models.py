@@ -46,7 +46,7 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a mo
 @app.command()
 def datasets(as_json: opt.Json = False) -> None:
     """List the data sets that can be loaded by name."""
-    found = {name: source.what for name, source in SOURCES.items() if source.folder is None}
+    found = {name: source.what for name, source in SOURCES.items()}
     if as_json:
         print_json([{"name": name, "what": what} for name, what in found.items()])
         return

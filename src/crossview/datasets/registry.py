@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossview.datasets import cmu_pie, coil100
 from crossview.datasets._dataset import Dataset, class_names
 from crossview.datasets._files import check_name
 from crossview.datasets._images import OnError
 from crossview.datasets._npy import read_npy_file
 from crossview.datasets.arrays import ARRAY_SUFFIXES, load_arrays
 from crossview.datasets.digits import load_descriptors, load_digits
-from crossview.datasets.faces import load_cufsf, load_hfb
 from crossview.datasets.folders import is_sample, load_folder, load_samples
 from crossview.datasets.procedural import make_captions, make_manifolds
 from crossview.datasets.turntable import make_turntable
@@ -23,34 +21,28 @@ from crossview.views import Views
 
 
 class Source(NamedTuple):
-    """A data set with a name: its loader, its folder if it is read from one, and a description."""
+    """A data set with a name: its loader, and a description."""
 
     load: Callable[..., Dataset]
-    folder: str | None
     what: str
 
 
 SOURCES: dict[str, Source] = {
-    "digits": Source(load_digits, None, "handwritten digits, left half against right half; comes with scikit-learn"),
-    "descriptors": Source(load_descriptors, None, "handwritten digits in four descriptions; comes with scikit-learn"),
+    "digits": Source(load_digits, "handwritten digits, left half against right half; comes with scikit-learn"),
+    "descriptors": Source(load_descriptors, "handwritten digits in four descriptions; comes with scikit-learn"),
     "turntable": Source(
-        partial(make_turntable, random_state=0), None, "renderings of random solid objects from three ranges of angles"
+        partial(make_turntable, random_state=0), "renderings of random solid objects from three ranges of angles"
     ),
-    "manifolds": Source(partial(make_manifolds, random_state=0), None, "nonlinear views of shared factors"),
+    "manifolds": Source(partial(make_manifolds, random_state=0), "nonlinear views of shared factors"),
     "captions": Source(
-        partial(make_captions, random_state=0), None, "synthetic image features and caption topics, of 300 classes"
+        partial(make_captions, random_state=0), "synthetic image features and caption topics, of 300 classes"
     ),
-    "coil100": Source(coil100.load_coil100, "coil-100", "COIL-100: objects on a turntable"),
-    "cmu-pie": Source(cmu_pie.load_cmu_pie, "cmu-pie", "CMU PIE: faces in several poses"),
-    "cufsf": Source(load_cufsf, "cufsf", "CUFSF: photographs and sketches of faces"),
-    "hfb": Source(load_hfb, "hfb", "HFB: faces in visible and near-infrared light"),
 }
 """The data sets by name."""
 
 
 def open_dataset(
     name: str | Path,
-    folder: str | Path | None = None,
     *,
     labelled: bool = True,
     image_shape: tuple[int, int] | None = None,
@@ -58,9 +50,8 @@ def open_dataset(
 ) -> Dataset:
     """Load a data set by its name in `SOURCES`, or from a path with `load_arrays` or `load_folder`.
 
-    `folder` contains the data sets that are not part of the installation. Data from a path must have labels if
-    `labelled`. Images from files are resized to `image_shape`. The options, for example ``case``, are passed to the
-    loader.
+    Data from a path must have labels if `labelled`. Images from files are resized to `image_shape`. The options are
+    passed to the loader.
 
     >>> open_dataset("turntable", n_objects=3).views
     Views(12 samples; V1: 1024 features, V2: 1024 features, V3: 1024 features)
@@ -73,20 +64,7 @@ def open_dataset(
         if not path.exists():
             raise FileNotFoundError(f"{name} is neither a data set ({', '.join(SOURCES)}) nor an existing path.")
         return _loader(path)(path, labelled=labelled, **options)
-    if source.folder is None:
-        return source.load(**options)
-    if folder is None:
-        raise ValueError(
-            f"{name} is not included: pass the folder that contains {source.folder}/, as folder=… in Python, or with "
-            "--data to crossview reproduce."
-        )
-    root = Path(folder) / source.folder
-    if root.exists():
-        return source.load(root, **options)
-    try:
-        return source.load(folder, **options)  # it may be the copy itself
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{folder} has no folder {source.folder}. {error}") from error
+    return source.load(**options)
 
 
 def open_probes(
@@ -94,7 +72,6 @@ def open_probes(
     view: str,
     *,
     image_shape: tuple[int, int] | None = None,
-    folder: str | Path | None = None,
     labelled: bool = False,
     onerror: OnError = None,
     **options: Any,
@@ -117,7 +94,7 @@ def open_probes(
     """
     path = Path(name)
     if str(name) in SOURCES or not path.exists():
-        data = open_dataset(name, folder, labelled=labelled, image_shape=image_shape, **options)
+        data = open_dataset(name, labelled=labelled, image_shape=image_shape, **options)
     elif _has_samples(path, view):
         data = load_samples(path, view, image_shape, labelled=labelled, onerror=onerror, **options)
     else:
@@ -145,8 +122,7 @@ def loader_options(name: str | Path) -> set[str]:
 
 def is_resizable(name: str | Path) -> bool:
     """Whether a data set has images that are read, in any size; generated ones have a size of another kind."""
-    generated = str(name) in SOURCES and SOURCES[str(name)].folder is None
-    return not generated and "size" in loader_options(name)
+    return str(name) not in SOURCES and "size" in loader_options(name)
 
 
 def _loader(path: Path) -> Callable[..., Dataset]:

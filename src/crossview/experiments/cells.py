@@ -167,8 +167,7 @@ class Cell(_Described):
     repeat: int = 0  # which of the splits to use
     parameters: Options = ()  # those of the method that are fixed; the search chooses the others
     search: Search = field(default_factory=Search)
-    outliers: float = 0.0  # share of the training labels that `permute_labels` permutes
-    seed: int = 0  # of the permutation, the folds, and the draw of candidates
+    seed: int = 0  # of the folds, and the draw of candidates
     counterparts: bool = False  # whether test scores keep each probe's counterpart in the gallery, as in the paper
     task: str = "accuracy"  # what to compute
 
@@ -186,14 +185,11 @@ class Cell(_Described):
         check_count(self.repeat, "repeat", least=0)
         if self.repeat >= (n := self.split.n_repeats):
             raise ValueError(f"repeat={self.repeat} of {n} splits: choose 0 to {n - 1}, or a Split of more repeats.")
-        share = self.outliers
-        if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share <= 1:
-            raise ValueError(f"outliers must be a share from 0 to 1, got {share!r}.")
         check_count(self.seed, "seed", least=0)
         if not isinstance(self.counterparts, bool):
             raise TypeError(f"counterparts must be True or False, got {self.counterparts!r}.")
         named = {name: _frozen_options(getattr(self, name), name) for name in ("options", "parameters")}
-        _set(self, **named, repeat=int(self.repeat), outliers=float(share), seed=int(self.seed))
+        _set(self, **named, repeat=int(self.repeat), seed=int(self.seed))
 
 
 def key(cell: Cell, fingerprint: str, n_features: Sequence[int], size: tuple[int, int] = (0, 1)) -> str:

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ TEST_DATA = "test_data"
 class Loader:
     """Loads data by name or path, each once."""
 
-    folder: Path | None = None  # which contains data sets that are not part of crossview, such as coil-100/
     loaded: dict[str, Dataset] = field(default_factory=dict, repr=False)
 
     def __call__(self, data: str, options: Mapping[str, Any], known: Dataset | None = None) -> Dataset:
@@ -38,12 +36,12 @@ class Loader:
         with WARNING_FILTERS, warnings.catch_warnings():
             # Every process loads the data; what there is to say of them is said when a command opens them first.
             warnings.simplefilter("ignore", UserWarning)
-            found = open_dataset(data, self.folder, **own)
-            return found if test is None else concatenated(found, open_dataset(test, self.folder, **own), data, test)
+            found = open_dataset(data, **own)
+            return found if test is None else concatenated(found, open_dataset(test, **own), data, test)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was loaded: other processes load it themselves."""
-        return {"folder": self.folder, "loaded": {}}
+        return {**vars(self), "loaded": {}}
 
 
 def concatenated(train: Dataset, test: Dataset, train_name: str, test_name: str) -> Dataset:

@@ -20,7 +20,6 @@ from crossview.datasets import Dataset
 from crossview.embeddings.methods import ALL_METHODS
 from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell, encoded, plain, space, training_size
-from crossview.experiments.outliers import permute_labels
 from crossview.experiments.store import Record
 from crossview.metrics.scoring import Lookup, ProbeScorer, hits, score_probes
 from crossview.model_selection.rounds import held_out_score
@@ -80,7 +79,7 @@ def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The search for a cell, and the samples to train with, whose labels may have been permuted, and to test with."""
+    """The search for a cell, and the samples to train with and to test with."""
 
     cell: Cell
     search: EmbeddingSearchCV
@@ -164,9 +163,8 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
 
 
 def _tune(cell: Cell, data: Dataset) -> Tuned:
-    labels = np.array(data.y)
+    labels = np.asarray(data.y)
     train, test = cell.split.rows(labels, cell.repeat)
-    labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
     how = cell.search
     search = EmbeddingSearchCV(
         standard_pipeline(cell.method),

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from crossview.datasets import Dataset
 from crossview.experiments.cells import Cell, decoded
-from crossview.experiments.outliers import permute_labels
 from crossview.experiments.plans import Place
 from crossview.experiments.tasks import drawn_samples, spread_out
 from crossview.model_selection.committee import Committee
@@ -39,7 +38,6 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
     cell, y = place.cell, np.asarray(data.y)
     result: Mapping[str, Any] = results[cell].result or {}
     train, test = cell.split.rows(y, cell.repeat)
-    labels = permute_labels(y[train], cell.outliers, random_state=cell.seed)
     settings = result[place.part]["members"] if place.part else [result["best_params"]]
     members = [
         standard_pipeline(cell.method).set_params(**{name: decoded(value) for name, value in params.items()})
@@ -49,7 +47,7 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
     model = Committee(members) if several else members[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings were recorded with the result
-        latents = Views(model.fit(data.views[train], labels).transform(data.views[test]))
+        latents = Views(model.fit(data.views[train], y[train]).transform(data.views[test]))
     return MappedSamples(latents, test, "euclidean" if several else result["metric"], cell.counterparts)
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossview.experiments.outliers import permute_labels
+from paper.outliers import permute_labels
 
 
 @settings(max_examples=30, deadline=None)

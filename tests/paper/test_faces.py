@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-import crossview as cv
+from paper.faces import load_cufsf, load_hfb
 
 
 @pytest.fixture
@@ -25,55 +25,55 @@ def hfb(tmp_path, draw):
 
 
 def test_cufsf_pairs_by_name_and_keeps_people_without_a_sketch(cufsf, pack, draw):
-    data = cv.datasets.load_cufsf(cufsf, size=(6, 4))
+    data = load_cufsf(cufsf, size=(6, 4))
     assert data.view_names == ["photo", "sketch"]
     assert data.class_names == ["00001fa", "00002fb", "00010fa"]
     np.testing.assert_array_equal(data.y, [1, 2, 3])
     np.testing.assert_allclose(data.views["photo"][:, 0] * 255, [20, 0, 10])
     np.testing.assert_allclose(data.views["sketch"][:, 0] * 255, [120, 100, 110])
-    assert cv.datasets.load_cufsf(cufsf).image_shape == (80, 64)
-    packed = cv.datasets.load_cufsf(pack(cufsf), size=None)
+    assert load_cufsf(cufsf).image_shape == (80, 64)
+    packed = load_cufsf(pack(cufsf), size=None)
     np.testing.assert_array_equal(packed.views["sketch"], data.views["sketch"])
     draw(cufsf / "photo" / "00003fa.png", 50)
-    data = cv.datasets.load_cufsf(cufsf, size=4)
+    data = load_cufsf(cufsf, size=4)
     np.testing.assert_array_equal(data.views.mask[:, 1], [True, True, False, True])
 
 
 def test_cufsf_says_what_is_wrong(cufsf, tmp_path, draw):
     with pytest.raises(FileNotFoundError, match=r"nowhere does not.*Chinese University of Hong Kong.*photo and sketch"):
-        cv.datasets.load_cufsf(tmp_path / "nowhere")
+        load_cufsf(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"no folder drawing with images.*photo and drawing"):
-        cv.datasets.load_cufsf(cufsf, views=("photo", "drawing"))
+        load_cufsf(cufsf, views=("photo", "drawing"))
     with pytest.raises(ValueError, match="views must be the names of two folders"):
-        cv.datasets.load_cufsf(cufsf, views=("photo", "photo"))
+        load_cufsf(cufsf, views=("photo", "photo"))
     with pytest.raises(ValueError, match=r"size must be a whole number, 1 or more, got 0"):
-        cv.datasets.load_cufsf(cufsf, size=0)
+        load_cufsf(cufsf, size=0)
     draw(cufsf / "other" / "1.png")
     with pytest.raises(ValueError, match=r"no image of photo \(00001fa, .*\) has a counterpart in other \(1\)"):
-        cv.datasets.load_cufsf(cufsf, views=("photo", "other"))
+        load_cufsf(cufsf, views=("photo", "other"))
     draw(cufsf / "photo" / "00001fa.bmp")
     with pytest.raises(ValueError, match=r"photo/00001fa\.png.* names must differ"):
-        cv.datasets.load_cufsf(cufsf)
+        load_cufsf(cufsf)
 
 
 def test_hfb_pairs_by_person_and_order(hfb):
-    data = cv.datasets.load_hfb(hfb, size=None)
+    data = load_hfb(hfb, size=None)
     assert data.view_names == ["VIS", "NIR"]
     np.testing.assert_array_equal(data.y, [7, 7, 7, 12])
     assert data.class_names == ["7", "12"]
     np.testing.assert_allclose(data.views["VIS"][:, 0] * 255, [1, 2, 3, 4])
     np.testing.assert_allclose(data.views["NIR"][:, 0] * 255, [11, 12, np.nan, 14])
     np.testing.assert_array_equal(data.views.mask[:, 1], [True, True, False, True])
-    assert cv.datasets.load_hfb(hfb).image_shape == (32, 32)
+    assert load_hfb(hfb).image_shape == (32, 32)
 
 
 def test_hfb_says_what_is_wrong(hfb, tmp_path, draw):
     help_text = r"Chinese Academy of Sciences.*VIS and NIR.*007_2\.png"
     with pytest.raises(FileNotFoundError, match=f"nowhere does not.*{help_text}"):
-        cv.datasets.load_hfb(tmp_path / "nowhere")
+        load_hfb(tmp_path / "nowhere")
     draw(hfb / "NIR" / "7_11.png")
     with pytest.raises(ValueError, match=r"'007_11' and '7_11' in one view, both of which are image 11 of person 7"):
-        cv.datasets.load_hfb(hfb)
+        load_hfb(hfb)
     (hfb / "NIR" / "7_11.png").rename(hfb / "NIR" / "somebody.png")
     with pytest.raises(ValueError, match="an image called 'somebody', without person and number"):
-        cv.datasets.load_hfb(hfb)
+        load_hfb(hfb)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from crossview.experiments.plans import Panel
-from crossview.paper.protocols import AS_PRINTED, published
 from crossview.report.document import Bars, Curve, Curves, Entry, HeatMaps, Item, ResultTable
 from crossview.report.results import Results, cmc_curves, entries, entry, euclidean, finished, pair_accuracy, records
+from paper.protocols import AS_PRINTED, published
 
 _GROUPS = {
     "weights": ("lambda_intra", "λ1", "lambda_inter", "λ2"),
@@ -31,7 +31,7 @@ _TRAVERSED_CAPTION = (
 
 
 def items(panel: Panel, results: Results) -> list[Item]:
-    """Tables and figures of a panel; for kind ``"embeddings"``, see `crossview.paper.report`."""
+    """Tables and figures of a panel; for kind ``"embeddings"``, see `paper.report`."""
     return _KINDS[panel.kind](panel, results)
 
 

@@ -6,8 +6,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-import crossview as cv
-from crossview.datasets.cmu_pie import CASES
+from paper.cmu_pie import CASES, load_cmu_pie
 
 
 def faces(offset, people=(1, 2, 5), conditions=(1, 2, 3, 12, 13), side=4):
@@ -31,7 +30,7 @@ def pie(tmp_path):
 
 
 def test_pairs_by_person_and_condition(pie, pack):
-    data = cv.datasets.load_cmu_pie(pie)
+    data = load_cmu_pie(pie)
     assert data.view_names == ["C05", "C27", "C29"]
     assert data.image_shape == (4, 4)
     np.testing.assert_array_equal(data.y, np.repeat([1, 2, 5], 4))
@@ -40,27 +39,27 @@ def test_pairs_by_person_and_condition(pie, pack):
     for k, X in enumerate(data.views.arrays):
         np.testing.assert_allclose(X[:, 0] * 255, expected + k)
         np.testing.assert_allclose(X[:, 1] * 255, expected + k + 1)
-    packed = cv.datasets.load_cmu_pie(pack(pie), case=1)
+    packed = load_cmu_pie(pack(pie), case=1)
     assert packed.view_names == ["C27", "C29"]
     np.testing.assert_array_equal(packed.views["C29"], data.views["C29"])
 
 
 def test_conditions_and_size(pie):
-    small = cv.datasets.load_cmu_pie(pie, case=1, conditions=None, size=(2, 3))
+    small = load_cmu_pie(pie, case=1, conditions=None, size=(2, 3))
     assert len(small.y) == 15
     assert (small.image_shape, small.views.n_features) == ((2, 3), (6, 6))
-    np.testing.assert_array_equal(cv.datasets.load_cmu_pie(pie, case=1, conditions=[13]).y, [1, 2, 5])
+    np.testing.assert_array_equal(load_cmu_pie(pie, case=1, conditions=[13]).y, [1, 2, 5])
     with pytest.raises(ValueError, match=r"conditions 77, 78 are not in .*conditions=None"):
-        cv.datasets.load_cmu_pie(pie, case=1, conditions=[1, 77, 78])
+        load_cmu_pie(pie, case=1, conditions=[1, 77, 78])
     for wrong in ([], 3):
         with pytest.raises(ValueError, match="conditions must be a list of whole numbers, or None"):
-            cv.datasets.load_cmu_pie(pie, conditions=wrong)
+            load_cmu_pie(pie, conditions=wrong)
 
 
 def test_missing_images_and_fractions_between_0_and_1(pie):
     some = faces(1, people=(1, 2))
     scipy.io.savemat(pie / "C27.mat", some | {"fea": some["fea"] / 255.0})
-    data = cv.datasets.load_cmu_pie(pie, case=1)
+    data = load_cmu_pie(pie, case=1)
     np.testing.assert_array_equal(data.views.mask[:, 0], data.y != 5)
     assert data.views.mask[:, 1].all()
     known = data.views[data.y != 5]
@@ -73,7 +72,7 @@ def test_the_common_layout_is_read_by_columns_and_paired_by_order(tmp_path):
         del content["condition"]
         content["fea"] = content["fea"].reshape(-1, 4, 4).transpose(0, 2, 1).reshape(-1, 16).astype(float)
         scipy.io.savemat(tmp_path / f"Pose{pose}_4x4.mat", content)
-    data = cv.datasets.load_cmu_pie(tmp_path, case=1, conditions=[1, 4])
+    data = load_cmu_pie(tmp_path, case=1, conditions=[1, 4])
     np.testing.assert_array_equal(data.y, [1, 1, 2, 2, 5, 5])
     expected = 20 * data.y + np.tile([1, 12], 3)
     np.testing.assert_allclose(data.views["C27"][:, :2] * 255, np.column_stack([expected + 1, expected + 2]))
@@ -85,26 +84,26 @@ def test_folders_of_images(tmp_path, draw, names):
         for person in (3, 11):
             for k, name in enumerate(names):
                 draw(tmp_path / "faces64" / pose / f"{person:02d}" / f"{name}.png", person + 100 * k)
-    data = cv.datasets.load_cmu_pie(tmp_path, case=1, conditions=None)
+    data = load_cmu_pie(tmp_path, case=1, conditions=None)
     assert data.image_shape == (6, 4)
     np.testing.assert_array_equal(data.y, [3, 3, 3, 11, 11, 11])
     for X in data.views.arrays:
         np.testing.assert_allclose(X[:, 0] * 255, [3, 103, 203, 11, 111, 211])
     known = (1, 10) if names[0] == "1" else (1, 3)
-    data = cv.datasets.load_cmu_pie(tmp_path, case=1, conditions=known)
+    data = load_cmu_pie(tmp_path, case=1, conditions=known)
     np.testing.assert_allclose(data.views["C29"][:, 0] * 255, [3, 203, 11, 211])
 
 
 def test_missing_poses_and_possible_cases_are_named(pie, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"lacks C37, C11 of case 5\. Possible cases: 1, 4\."):
-        cv.datasets.load_cmu_pie(pie, case=5)
+        load_cmu_pie(pie, case=5)
     (pie / "C27.mat").unlink()
     with pytest.raises(FileNotFoundError, match=r"lacks C27 of case 4\. Possible cases: none\. .*Carnegie Mellon"):
-        cv.datasets.load_cmu_pie(pie)
+        load_cmu_pie(pie)
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*Carnegie Mellon University"):
-        cv.datasets.load_cmu_pie(tmp_path / "nowhere")
+        load_cmu_pie(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"case must be one of 1, 2, .*8, got 9"):
-        cv.datasets.load_cmu_pie(pie, case=9)
+        load_cmu_pie(pie, case=9)
 
 
 def test_the_cases_are_the_papers():
@@ -119,7 +118,7 @@ def test_damaged_files_are_named(pie, keep):
     scipy.io.savemat(path, faces(0), do_compression=True)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ValueError, match=r"C27\.mat (is not a (readable )?MATLAB file|has no variable)"):
-        cv.datasets.load_cmu_pie(pie, case=1)
+        load_cmu_pie(pie, case=1)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ def test_damaged_files_are_named(pie, keep):
 def test_wrong_contents_are_named(pie, change, message):
     scipy.io.savemat(pie / "C27.mat", faces(0) | change)
     with pytest.raises(ValueError, match=message):
-        cv.datasets.load_cmu_pie(pie, case=1)
+        load_cmu_pie(pie, case=1)
 
 
 def test_poses_that_cannot_be_paired(pie, draw):
@@ -152,10 +151,10 @@ def test_poses_that_cannot_be_paired(pie, draw):
     del content["condition"]
     scipy.io.savemat(pie / "C27.mat", content)
     with pytest.raises(ValueError, match=r"C29\.mat has conditions, .*C27\.mat has none"):
-        cv.datasets.load_cmu_pie(pie, case=1)
+        load_cmu_pie(pie, case=1)
     scipy.io.savemat(pie / "Pose27_4x4.mat", content)
     with pytest.raises(ValueError, match=r"C27\.mat and .*Pose27_4x4\.mat are both of pose C27"):
-        cv.datasets.load_cmu_pie(pie)
+        load_cmu_pie(pie)
 
 
 def test_folders_that_are_wrong(tmp_path, draw):
@@ -163,17 +162,17 @@ def test_folders_that_are_wrong(tmp_path, draw):
         draw(tmp_path / pose / "1" / "1.png")
     draw(tmp_path / "C27" / "1" / "01.png")
     with pytest.raises(ValueError, match=r"C27 has two images of person 1 in condition 1: remove one"):
-        cv.datasets.load_cmu_pie(tmp_path, case=1, conditions=None)
+        load_cmu_pie(tmp_path, case=1, conditions=None)
     (tmp_path / "C27" / "1" / "01.png").unlink()
     draw(tmp_path / "C29" / "ada" / "1.png")
     with pytest.raises(ValueError, match=r"C29 has a folder 'ada', but people must be numbers"):
-        cv.datasets.load_cmu_pie(tmp_path, case=1, conditions=None)
+        load_cmu_pie(tmp_path, case=1, conditions=None)
 
 
 @pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="needs CROSSVIEW_DATA, a folder that holds cmu-pie/")
 def test_cmu_pie_real():
     folder = Path(os.environ["CROSSVIEW_DATA"]) / "cmu-pie"
-    data = cv.datasets.load_cmu_pie(folder)
+    data = load_cmu_pie(folder)
     assert data.views.shape == (268, 3)
     assert data.views.mask.all()
     assert len(data.class_names) == 67
@@ -182,4 +181,4 @@ def test_cmu_pie_real():
         assert 0.0 <= X.min() < 0.05
         assert 0.8 < X.max() <= 1.0
     with pytest.raises(FileNotFoundError, match=r"lacks C14 of case 3\. Possible cases: 1, 4"):
-        cv.datasets.load_cmu_pie(folder, case=3)
+        load_cmu_pie(folder, case=3)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import crossview as cv
-from crossview.datasets.registry import open_probes
+from paper.coil100 import load_coil100
 
 ANGLES = (0, 5, 10, 15, 40, 45, 50, 55)
 
@@ -24,7 +23,7 @@ def coil(tmp_path_factory):
 
 
 def test_coil100_from_a_folder_and_from_the_archive(coil, tmp_path):
-    data = cv.datasets.load_coil100(coil, case=1, size=4)
+    data = load_coil100(coil, case=1, size=4)
     assert data.views.shape == (400, 2)
     assert data.views.names == ["V1", "V2"]
     assert data.views.n_features == (16, 16)
@@ -32,28 +31,25 @@ def test_coil100_from_a_folder_and_from_the_archive(coil, tmp_path):
     grey = np.asarray(Image.new("RGB", (1, 1), (3, 3, 45)).convert("L"))[0, 0] / 255
     np.testing.assert_allclose(data.views["V2"][9], grey)  # object 3, second angle
     archive = shutil.make_archive(tmp_path / "coil-100", "zip", coil.parent, coil.name)
-    packed = cv.datasets.load_coil100(archive, case=1, size=4)
+    packed = load_coil100(archive, case=1, size=4)
     np.testing.assert_array_equal(packed.views["V1"], data.views["V1"])
-    # Probes are read in the size of the model.
-    data = open_probes("coil100", "V1", image_shape=(6, 4), folder=coil.parent, case=1)
-    assert (data.views.names, data.image_shape, data.views.n_features) == (["V1"], (6, 4), (24,))
 
 
 def test_coil100_says_what_is_wrong(coil, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*Columbia University"):
-        cv.datasets.load_coil100(tmp_path / "nowhere")
+        load_coil100(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="lacks 400 of 1200 images, among them obj100__105"):
-        cv.datasets.load_coil100(coil, case=2)
+        load_coil100(coil, case=2)
     with pytest.raises(ValueError, match="case must be 1, 2, 3 or 4, got 5"):
-        cv.datasets.load_coil100(coil, case=5)
+        load_coil100(coil, case=5)
     (tmp_path / "file").write_text("text")
     with pytest.raises(ValueError, match="neither a folder nor a zip archive"):
-        cv.datasets.load_coil100(tmp_path / "file")
+        load_coil100(tmp_path / "file")
 
 
 @pytest.mark.skipif("CROSSVIEW_DATA" not in os.environ, reason="needs CROSSVIEW_DATA, a folder that holds coil-100/")
 def test_coil100_real():
-    data = cv.datasets.load_coil100(Path(os.environ["CROSSVIEW_DATA"]) / "coil-100", case=4)
+    data = load_coil100(Path(os.environ["CROSSVIEW_DATA"]) / "coil-100", case=4)
     assert data.views.shape == (400, 5)
     assert data.image_shape == (48, 48)
     for X in data.views.arrays:

@@ -1,34 +1,43 @@
-"""The command `reproduce`, which `crossview` loads when it is asked for."""
+"""The command: ``python -m paper table-6 --data DIR``, from the root of a checkout."""
 
+import shlex
+import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import crossview as cv
 from crossview.cli import options as opt
 from crossview.cli import reports
-from crossview.cli.app import err
+from crossview.cli.app import err, told_in_lines
 from crossview.cli.computing import compute_cells, print_outcome
 from crossview.experiments import Cell, Record
-from crossview.paper.protocols import EXPERIMENTS, QUICK, Effort, plan
-from crossview.paper.report import reproduction_report
-from crossview.paper.tasks import run_paper_cell
-from crossview.paper.timing import PaperLoader
 from crossview.report import ResultTable
+from paper.protocols import EXPERIMENTS, QUICK, Effort, plan
+from paper.report import reproduction_report
+from paper.tasks import run_paper_cell
+from paper.timing import PaperLoader
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 
-@app.command()
+class _Command(TyperCommand):
+    def invoke(self, ctx: Any) -> None:
+        with told_in_lines():
+            super().invoke(ctx)
+
+
+@app.command(cls=_Command)
 def reproduce(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"{', '.join(EXPERIMENTS)}, or 'all'.")],
     folder: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Folder that contains coil-100/, cmu-pie/ and so on.")
     ] = None,
-    output: Annotated[Path | None, opt.report_option("crossview-reproduce")] = None,
+    output: Annotated[Path | None, opt.report_option("build/paper")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, coarser grids and fewer points.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; by default 10, as in the paper.")] = None,
     n_iter: Annotated[
@@ -62,7 +71,9 @@ def reproduce(
     effort = QUICK if quick else Effort()
     chosen = opt.method_names(methods, "--methods", default=cv.METHODS)
     if others := [name for name in chosen if name not in cv.METHODS]:
-        raise ValueError(f"{others[0]} is not in the paper: leave it out here, and use `crossview compare` for it.")
+        raise ValueError(
+            f"{others[0]} is not in the paper: leave it out here, and compare it with `crossview compare`."
+        )
     effort = replace(
         effort,
         repeats=effort.repeats if repeats is None else repeats,
@@ -74,7 +85,7 @@ def reproduce(
         coupled=coupled,
         seed=seed,
     )
-    load = PaperLoader(folder)
+    load = PaperLoader(folder=folder)
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     experiments = [plan(name, effort, load.lacks) for name in wanted]
     for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
@@ -83,7 +94,7 @@ def reproduce(
     if not any(experiment.cells for experiment in experiments):
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
-    output = reports.output_folder(output or Path("crossview-reproduce"))
+    output = reports.output_folder(output or Path("build/paper"))
     store, pages = output / "results.db", output / ("all" if "all" in names else "+".join(wanted))
     if reports.holds_report(pages) and not store.exists():
         raise ValueError(f"{pages} holds files that are no results of crossview: choose another --output.")
@@ -93,7 +104,13 @@ def reproduce(
         # Times are measured here, while nothing else runs.
         on = (1, None) if alone else (n_jobs, scheduler)
         results |= compute_cells(cells, load, store, *on, retry, run_paper_cell)
-    report = reproduction_report(experiments, results, load, reports.command_line(context))
+    command = shlex.join(["python", "-m", "paper", *reports.given_words(context)])
+    report = reproduction_report(experiments, results, load, command)
     page = reports.write_page(report, pages, static)
     tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
     print_outcome(tables, results, page, as_json)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that workers end
+    app(prog_name="python -m paper")

@@ -5,12 +5,12 @@ from typing import Any
 
 from crossview.datasets import Dataset
 from crossview.experiments.plans import Panel
-from crossview.paper.protocols import Experiment
-from crossview.paper.results import items
 from crossview.report.compose import environment_section, first_places, ranked_rows
 from crossview.report.document import Item, Report, Section
 from crossview.report.results import Results, entries, records
 from crossview.report.samples import embeddings, map_test_samples, matches
+from paper.protocols import Experiment
+from paper.results import items
 
 Load = Callable[[str, Mapping[str, Any]], Dataset]
 

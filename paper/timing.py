@@ -4,7 +4,9 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,17 @@ from threadpoolctl import threadpool_info
 
 from crossview._types import Array
 from crossview._validation import check_count
-from crossview.datasets import Dataset, cmu_pie
+from crossview.datasets import Dataset
 from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell
 from crossview.experiments.loading import Loader
-from crossview.paper.literal import literal_kmvhe, literal_mvhe
 from crossview.views import Views
+from paper.cmu_pie import CASES, load_cmu_pie
+from paper.coil100 import load_coil100
+from paper.faces import load_cufsf, load_hfb
+from paper.literal import literal_kmvhe, literal_mvhe
 
-PAPER_CASES = {case: len(cmu_pie.CASES[case]) for case in (1, 4, 7, 8)}
+PAPER_CASES = {case: len(CASES[case]) for case in (1, 4, 7, 8)}
 """Case of CMU PIE in the paper's table of training times → its number of views."""
 
 _LITERAL: dict[str, Callable[..., list[Array]]] = {"MvHE": literal_mvhe, "KMvHE": literal_kmvhe}
@@ -39,7 +44,7 @@ def time_cell(cell: Cell, data: Dataset, repeats: int = 7) -> dict[str, Any]:
 
 
 def time_literal_cell(cell: Cell, data: Dataset, repeats: int = 7) -> dict[str, Any]:
-    """Time the algorithm as printed in the paper (`crossview.paper.literal`); otherwise as `time_cell`."""
+    """Time the algorithm as printed in the paper (`paper.literal`); otherwise as `time_cell`."""
     if cell.method not in _LITERAL:
         raise ValueError(f"there is no literal algorithm for {cell.method}: choose {' or '.join(_LITERAL)}.")
     if not data.views.mask.all():
@@ -64,12 +69,33 @@ def paper_sizes(n_views: int, seed: int = 0, n_features: int = 140) -> Dataset:
     return Dataset(Views(arrays), y, names, "Random views of the sizes of CMU PIE.", "")
 
 
+_LOADERS: dict[str, tuple[Callable[..., Dataset], str]] = {
+    "coil100": (load_coil100, "coil-100"),
+    "cmu-pie": (load_cmu_pie, "cmu-pie"),
+    "cufsf": (load_cufsf, "cufsf"),
+    "hfb": (load_hfb, "hfb"),
+}
+
+
+@dataclass
 class PaperLoader(Loader):
     """Loads data by name, each once: those in a folder, such as coil-100/, and ``"paper-sizes"`` with `paper_sizes`."""
 
+    folder: Path | None = None
+
     def open(self, data: str, options: Mapping[str, Any]) -> Dataset:
         """Load a data set anew."""
-        return paper_sizes(**options) if data == "paper-sizes" else super().open(data, options)
+        if data == "paper-sizes":
+            return paper_sizes(**options)
+        if data not in _LOADERS:
+            return super().open(data, options)
+        load, name = _LOADERS[data]
+        if self.folder is None:
+            raise ValueError(f"{data} is not included: pass the folder that contains {name}/ with --data.")
+        root = self.folder / name
+        if not root.exists():
+            raise FileNotFoundError(f"{self.folder} has no folder {name}.")
+        return load(root, **options)
 
     def lacks(self, data: str, options: Mapping[str, Any]) -> str | None:
         """Why data cannot be loaded, in a sentence; None if they can."""

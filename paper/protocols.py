@@ -8,14 +8,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from crossview.datasets import cmu_pie, coil100
 from crossview.embeddings.methods import METHODS
 from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Panel, Place, committee_name
-from crossview.paper.timing import PAPER_CASES
+from paper import cmu_pie, coil100
+from paper.tasks import PaperCell
+from paper.timing import PAPER_CASES
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Planner: TypeAlias = "Callable[[str, Effort, Lacks], Experiment]"
@@ -126,7 +127,7 @@ class Setting:
 @cache
 def published() -> Mapping[str, Mapping[str, Any]]:
     """The paper's tables by name, as ``columns`` and ``rows``; an entry is mean, standard deviation, relative loss."""
-    tables: dict[str, Any] = json.loads((files("crossview.paper") / "published.json").read_text(encoding="utf-8"))
+    tables: dict[str, Any] = json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
     return tables
 
 
@@ -163,7 +164,7 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
         **changes,
     }
     for k in range(effort.repeats):
-        yield Cell(
+        yield PaperCell(
             data=setting.data, method=method, options=setting.options, repeat=k, seed=k, counterparts=True, **changed
         )
 

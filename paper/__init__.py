@@ -1,0 +1,1 @@
+"""The paper's experiments: protocols, data, published figures, literal algorithm, training times, report."""
