@@ -18,17 +18,18 @@ def arrays():
 
 def test_basics(arrays):
     views = cv.Views(arrays, names=["photo", "sketch"])
-    assert len(views) == 6
-    assert views.shape == (6, 2)
-    assert views.n_features == (3, 2)
+    assert (len(views), views.shape, views.n_features) == (6, (6, 2), (3, 2))
     assert views.names == ["photo", "sketch"]
-    assert views.mask.all()
     assert views.mask.shape == (6, 2)
+    assert views.mask.all()
     assert repr(views) == "Views(6 samples; photo: 3 features, sketch: 2 features)"
-
-
-def test_nothing_is_copied_that_need_not_be(arrays):
-    assert cv.Views(arrays).arrays[0] is arrays[0]
+    assert views["sketch"] is views.arrays[1] is arrays[1], "nothing is copied that need not be"
+    with pytest.raises(ValueError, match=r"unknown view 'c': the views are 'photo', 'sketch'"):
+        views["c"]
+    with pytest.raises(TypeError):
+        iter(views)
+    with pytest.raises(TypeError, match=r"take \.arrays"):
+        np.asarray(views)
 
 
 def test_from_dict_and_from_views(arrays):
@@ -48,13 +49,6 @@ def test_rows_are_selected_as_numpy_does(arrays, rows):
     assert len(chosen.mask) == len(expected)
 
 
-def test_a_view_by_name(arrays):
-    views = cv.Views(arrays, names=["a", "b"])
-    assert views["b"] is arrays[1]
-    with pytest.raises(ValueError, match=r"unknown view 'c': the views are 'a', 'b'"):
-        views["c"]
-
-
 def test_wrong_indices(arrays):
     views = cv.Views(arrays)
     with pytest.raises(IndexError, match="out of range"):
@@ -64,54 +58,26 @@ def test_wrong_indices(arrays):
             views[key]
 
 
-def test_not_iterable_and_not_an_array(arrays):
-    views = cv.Views(arrays)
-    with pytest.raises(TypeError):
-        iter(views)
-    with pytest.raises(TypeError, match=r"take \.arrays"):
-        np.asarray(views)
-
-
 def test_train_test_split(arrays):
     train, test, y_train, _ = train_test_split(cv.Views(arrays), np.arange(6), random_state=0, test_size=2)
-    assert isinstance(train, cv.Views)
     assert (len(train), len(test)) == (4, 2)
     np.testing.assert_array_equal(train.arrays[1], arrays[1][y_train])
 
 
-def test_missing_rows(arrays):
-    arrays[1][2] = np.nan
-    views = cv.Views(arrays)
-    np.testing.assert_array_equal(np.argwhere(~views.mask), [[2, 1]])
-    assert repr(views).endswith("; 1 row missing)")
-    np.testing.assert_array_equal(views[2:].mask, views.mask[2:])
-
-
-def test_mask_blanks_rows_without_touching_the_input(arrays):
-    mask = np.ones((6, 2), dtype=bool)
-    mask[0, 0] = False
-    before = arrays[0].copy()
-    views = cv.Views(arrays, mask=mask)
-    assert np.isnan(views.arrays[0][0]).all()
-    np.testing.assert_array_equal(arrays[0], before)
-    assert views.arrays[1] is arrays[1]
-    np.testing.assert_array_equal(cv.Views(views).mask, mask)
-
-
-def test_masked_rows_may_hold_anything(arrays):
+def test_missing_rows_and_masks(arrays):
     mask = np.ones((6, 2), dtype=bool)
     mask[2, 0] = mask[3, 1] = False
-    expected = cv.Views(arrays, mask=mask)
-    arrays[0][2, 1], arrays[1][3, 0] = np.nan, np.inf
+    before = arrays[0].copy()
     views = cv.Views(arrays, mask=mask)
-    np.testing.assert_array_equal(views.mask, mask)
-    np.testing.assert_array_equal(views.arrays[0], expected.arrays[0])
-
-
-def test_masked_arrays_of_numpy(arrays):
-    hidden = np.ma.masked_array(arrays[0], mask=np.repeat(np.arange(6)[:, None] == 2, 3, axis=1))
-    views = cv.Views([hidden, arrays[1]])
-    np.testing.assert_array_equal(views.mask[:, 0], np.arange(6) != 2)
+    assert np.isnan(views.arrays[0][2]).all()
+    np.testing.assert_array_equal(arrays[0], before)
+    assert repr(views).endswith("; 2 rows missing)")
+    hidden = np.ma.masked_array(before, mask=np.repeat(~mask[:, :1], 3, axis=1))
+    arrays[0][2, 1], arrays[1][3, 0] = np.nan, np.inf  # masked rows may hold anything
+    for same in (views, cv.Views(views), cv.Views(arrays, mask=mask), cv.Views([hidden, views.arrays[1]])):
+        np.testing.assert_array_equal(same.mask, mask)
+        np.testing.assert_array_equal(same[1:].mask, mask[1:])
+        np.testing.assert_array_equal(same.arrays[0], views.arrays[0])
 
 
 def test_mask_must_fit(arrays):
@@ -128,14 +94,13 @@ def test_frames(arrays):
     with_nan = arrays[0].copy()
     with_nan[1] = np.nan
     expected = cv.Views([with_nan, arrays[1]])
-    nullable = pd.DataFrame(with_nan).convert_dtypes()
-    for first, second in (
-        (pd.DataFrame(with_nan), pd.DataFrame(arrays[1])),
-        (nullable, pd.DataFrame(arrays[1])),
-        (pl.DataFrame(with_nan), pl.DataFrame(arrays[1])),
-        (pl.DataFrame(with_nan).fill_nan(None), pl.DataFrame(arrays[1])),
+    for first in (
+        pd.DataFrame(with_nan),
+        pd.DataFrame(with_nan).convert_dtypes(),
+        pl.DataFrame(with_nan),
+        pl.DataFrame(with_nan).fill_nan(None),
     ):
-        views = cv.Views([first, second])
+        views = cv.Views([first, type(first)(arrays[1])])
         np.testing.assert_array_equal(views.arrays[0], expected.arrays[0])
         np.testing.assert_array_equal(views.mask, expected.mask)
 
@@ -145,39 +110,27 @@ def test_columns_of_frames_are_kept(arrays):
     expected = [columns[0], None]
     for library in (pd, pl):
         frame = library.DataFrame(dict(zip("abc", arrays[0].T, strict=True)))
-        for views in (cv.Views([frame, arrays[1]]), cv.Views({"x": frame, "y": arrays[1]})):
-            assert views.feature_names == expected
-            assert views[1:3].feature_names == expected
-            assert cv.Views(views).feature_names == expected
-            assert cv.Views(views, mask=views.mask).feature_names == expected
-            assert cv.Views(views, feature_names=columns).feature_names == columns
+        views = cv.Views([frame, arrays[1]])
+        for same in (views, views[1:3], cv.Views(views), cv.Views(views, mask=views.mask)):
+            assert same.feature_names == expected
+        assert cv.Views(views, feature_names=columns).feature_names == columns
     assert cv.Views([pd.DataFrame(arrays[0]), arrays[1]]).feature_names == [None, None]
     assert cv.Views(arrays, feature_names=[None, np.array(["d", "e"])]).feature_names == [None, ["d", "e"]]
     with pytest.raises(TypeError, match=r"view 'view0' has columns with and without a string as name, among them 0"):
         cv.Views([pd.DataFrame(arrays[0], columns=["a", 0, "c"])])
 
 
-@pytest.mark.parametrize(
-    ("names", "match"),
-    [
-        ("abc", "one entry per view, a list of strings or None, for the 2 views 'view0', 'view1'"),
-        ([None], "one entry per view"),
-        ([["a", "b"], None], "feature_names of view 'view0' must be a list of 3 strings"),
-        (["abc", None], "view 'view0' must be a list of 3 strings"),
-        ([None, ["a", 1]], "view 'view1' must be a list of 2 strings"),
-    ],
-)
-def test_bad_feature_names(arrays, names, match):
+@pytest.mark.parametrize("names", ["abc", [None], [["a", "b"], None], ["abc", None], [None, ["a", 1]]], ids=repr)
+def test_bad_feature_names(arrays, names):
+    match = r"feature_names must have one entry per view, None or .* \(3 for 'view0', 2 for 'view1'\), got"
     with pytest.raises(ValueError, match=match):
         cv.Views(arrays, feature_names=names)
 
 
 def test_the_size_of_images_is_kept(arrays):
-    assert cv.Views(arrays).image_shape is None
     views = cv.Views([arrays[0], -arrays[0]], image_shape=[np.int64(1), 3])
-    assert views.image_shape == (1, 3)
-    assert views[[0, 2]].image_shape == (1, 3)
-    assert cv.Views(views).image_shape == (1, 3)
+    for same in (views, views[[0, 2]], cv.Views(views)):
+        assert same.image_shape == (1, 3)
     assert cv.Views(views, image_shape=(3, 1)).image_shape == (3, 1)
     with pytest.raises(ValueError, match=r"image_shape=\(1, 3\) means 3 pixels, but view 'view1' has 2 features"):
         cv.Views(arrays, image_shape=(1, 3))
@@ -192,6 +145,11 @@ def test_any_numbers_become_float64(arrays, dtype):
     assert cv.Views([X, X]).arrays[0].dtype == np.float64
 
 
+def test_values_whose_sum_overflows_are_fine():
+    huge = np.full((4, 3), 1e308)
+    np.testing.assert_array_equal(cv.Views([huge]).arrays[0], huge)
+
+
 X = np.arange(12.0).reshape(4, 3)
 
 
@@ -203,7 +161,7 @@ X = np.arange(12.0).reshape(4, 3)
         ([X, X[:3]], ValueError, "'view0' has 4, 'view1' has 3"),
         ([X, sp.csr_array(X)], TypeError, "view 'view1' is a scipy.sparse matrix"),
         ([X, X.astype(str)], ValueError, "view 'view1' has dtype <U32"),
-        ([X, X.astype(object)], ValueError, "dtype object, not numbers"),
+        ([X, None], ValueError, "dtype object, not numbers"),
         ([X, pd.DataFrame(X).assign(c="z")], ValueError, "view 'view1' has a non-numeric column, 'c'"),
         ([X, pd.DataFrame(X).astype(str)], ValueError, "view 'view1' has a non-numeric column, 0"),
         ([pd.DataFrame(X), pd.DataFrame(X, index=range(1, len(X) + 1))], ValueError, "share index labels"),
@@ -217,7 +175,6 @@ X = np.arange(12.0).reshape(4, 3)
         ([X, [[1, 2], [3]]], ValueError, "rows have different lengths"),
         ([X, np.where(X == 4, np.inf, X)], ValueError, r"contains infinity \(row 1, column 1\)"),
         ([X, np.where(X == 4, np.nan, X)], ValueError, "contains NaN in part of row 1"),
-        ([X, None], ValueError, "view 'view1' is None"),
         ([X, cv.Views([X])], TypeError, "a Views is not one array: take .arrays"),
         ({"a": X, 3: X}, ValueError, "2 different strings"),
     ],
@@ -230,10 +187,5 @@ def test_bad_views(views, error, match):
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", 1], "ab"])
 def test_bad_names(names):
-    with pytest.raises(ValueError, match=r"2 (different )?strings"):
+    with pytest.raises(ValueError, match="2 different strings"):
         cv.Views([X, X], names=names)
-
-
-def test_values_whose_sum_overflows_are_fine():
-    huge = np.full((4, 3), 1e308)
-    np.testing.assert_array_equal(cv.Views([huge]).arrays[0], huge)

@@ -1,9 +1,11 @@
-"""Words of messages."""
+"""Text for people: words of messages, tables in notebooks, cells of spreadsheets."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+_FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 _SHORT = {"viewscaler__by": "scaling", "viewpca__n_components": "pca"}
 
 
@@ -41,3 +43,15 @@ def settings_text(params: Mapping[str, Any]) -> str:
     'scaling=feature, pca=40, gamma_scale=0.5'
     """
     return ", ".join(f"{_SHORT.get(name, name.rpartition('__')[2])}={value}" for name, value in params.items())
+
+
+def spreadsheet_safe(value: object) -> object:
+    """A cell for a CSV file: text that a spreadsheet would run as a formula gets an apostrophe in front.
+
+    >>> [spreadsheet_safe(value) for value in ("=1+1", "@SUM(A1)", "-a", "-5", "a-b", -1.5)]
+    ["'=1+1", "'@SUM(A1)", "'-a", '-5', 'a-b', -1.5]
+    """
+    if not isinstance(value, str):
+        return value
+    value = re.sub(r"\r\n?", "\n", value)  # a lone carriage return would not be quoted, and begin a cell
+    return f"'{value}" if _FORMULA.match(value) else value

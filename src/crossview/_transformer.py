@@ -16,15 +16,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._config import get_config
-from crossview._matrix import check_matrix, column_names
 from crossview._schema import VIEWS, Schema
 from crossview._text import first_few
 from crossview._types import FeatureNames, Rows
 from crossview._validation import check_choice, check_lazy
 from crossview.engines import fill_missing, like, map_rows, mask_of, place, to_device, to_numpy
 from crossview.views import ViewInput, Views, index_of_view
-
-_MOST_NAMED = 3  # columns that an error lists
 
 
 class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -141,8 +138,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Parameters
         ----------
         input_features : sequence of str, optional
-            Names of the input features of all views, one view after another, or those that all views share. Only
-            scaling keeps them.
+            Names of the input features of all views, one view after another. Only scaling keeps them.
 
         Returns
         -------
@@ -180,14 +176,17 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def _input_names(self, given: Sequence[str] | None = None) -> list[list[str]]:
         """Names of the input features of every view, each with the view's name in front."""
-        names = [
-            known or [f"x{k}" for k in range(D)] for known, D in zip(self.feature_names_, self.n_features_, strict=True)
-        ]
-        own = [*map(_prefixed, names, self.view_names_)]
+        widths, views = self.n_features_, self.view_names_
+        names = [known or [f"x{k}" for k in range(D)] for known, D in zip(self.feature_names_, widths, strict=True)]
+        own = [*map(_prefixed, names, views)]
         if given is None:
             return own
-        others = [*map(_prefixed, _split(list(given), self.n_features_), self.view_names_)]
-        for v, view in enumerate(self.view_names_):
+        if len(given) != sum(widths):
+            what = f"the number of features of all views, {sum(widths)}"
+            raise ValueError(f"input_features should have length equal to {what}, got {len(given)} names.")
+        parts = (list(given)[end - D : end] for D, end in zip(widths, np.cumsum(widths), strict=True))
+        others = [*map(_prefixed, parts, views)]
+        for v, view in enumerate(views):
             if self.feature_names_[v] is not None and others[v] != own[v]:
                 raise ValueError(f"input_features is not equal to feature_names_ of view {view!r}: leave it out.")
         return others
@@ -211,10 +210,9 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """Check and map samples of one view."""
         check_is_fitted(self)
         v = index_of_view(view, self.view_names_)
-        label = f"view {self.view_names_[v]!r}"
-        checked = check_matrix(X, label)
-        self._check_features(checked, v, column_names(X, label))
-        return self._map_rows(checked, v)
+        checked = Views([X], names=[self.view_names_[v]])
+        self._check_features(checked.arrays[0], v, checked.feature_names[0])
+        return self._map_rows(checked.arrays[0], v)
 
     def _map_rows(self, X: Rows, v: int) -> Rows:
         """Map the checked samples of view v; rows of NaN, which are missing, stay so."""
@@ -281,8 +279,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         """
         known = self.feature_names_[v]
         if columns is not None and known is not None and columns != known:
-            fix = f"X[model.feature_names_[{v}]], where model is the fitted {type(self).__name__}"
-            raise ValueError(f"columns of view {self.view_names_[v]!r} {_difference(columns, known)} {fix}.")
+            fix = f"pass X[model.feature_names_[{v}]], where model is the fitted {type(self).__name__}"
+            raise ValueError(f"columns of view {self.view_names_[v]!r} {column_difference(columns, known)}: {fix}.")
         expected = self.n_features_[v]
         if X.shape[1] != expected:
             raise ValueError(
@@ -291,39 +289,20 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
             )
 
 
-def _split(names: list[str], widths: Sequence[int]) -> list[list[str]]:
-    """Names of features by view, from those of all views, or from names that all views share."""
-    if set(widths) == {len(names)}:
-        return [names] * len(widths)
-    if len(names) != sum(widths):
-        what = f"the number of features of all views, {sum(widths)}"
-        raise ValueError(f"input_features should have length equal to {what}, got {len(names)} names.")
-    return [names[end - D : end] for D, end in zip(widths, np.cumsum(widths), strict=True)]
-
-
 def _prefixed(names: Sequence[str], view: str) -> list[str]:
     """Names that begin with that of the view, once: the outputs of one step are the inputs of the next."""
     prefix = f"{view}__"
     return [name if name.startswith(prefix) else prefix + name for name in names]
 
 
-def _difference(columns: list[str], known: list[str]) -> str:
-    """How columns differ from those in fit, and what to do; to be followed by the selection of the right columns."""
-    other = other_columns(columns, known)
-    if not other and len(columns) == len(known):
-        return "are in another order than in fit: reorder them with"
-    return f"differ from those in fit ({other or 'some occur more than once'}): pass the columns of fit,"
-
-
-def other_columns(columns: Sequence[str], known: Sequence[str]) -> str:
-    """Names of columns that are missing, and of those that were not there in fit; empty if there are none."""
+def column_difference(columns: Sequence[str], known: Sequence[str]) -> str:
+    """How columns differ from those in fit."""
     given, fitted = set(columns), set(known)
-    missing, unexpected = [c for c in known if c not in given], [c for c in columns if c not in fitted]
-    return "; ".join(
-        f"{what} {first_few(list(map(repr, names)), _MOST_NAMED)}"
-        for what, names in (("missing", missing), ("unexpected", unexpected))
-        if names
-    )
+    others = {"missing": [c for c in known if c not in given], "unexpected": [c for c in columns if c not in fitted]}
+    parts = [f"{what} {first_few([*map(repr, names)])}" for what, names in others.items() if names]
+    if not parts and len(given) == len(columns) == len(known):
+        return "are in another order than in fit"
+    return f"differ from those in fit ({'; '.join(parts) or 'some occur more than once'})"
 
 
 def transform_view(model: Any, X: ArrayLike, view: int | str) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +21,10 @@ from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview.engines import (
     column_ranges,
     cross_product,
-    frobenius_norm,
     labels_like,
     map_rows,
+    mask_of,
+    n_missing,
     place,
     row_blocks,
     to_numpy,
@@ -32,8 +33,8 @@ from crossview.exceptions import NotApplicableError
 from crossview.views import ViewInput, Views, seen_by_several
 
 _MAX_EXACT = 2.0**53  # beyond which some whole numbers have no floating-point number of their own
+_SMALLEST, _LARGEST = 1e-140, 1e140  # values whose squares, and sums of them, are floating-point numbers
 WARNING_FILTERS = RLock()  # held while they change: threads that put them back in the wrong order leave them changed
-_FORMULA = re.compile(r"\s*([=@＝＠]|[+\-＋－](?![0-9.]+\Z))")
 
 
 def check_views(views: ViewInput, estimator: object) -> Views:
@@ -42,30 +43,69 @@ def check_views(views: ViewInput, estimator: object) -> Views:
     Samples that only one view has are marked as missing there as well.
     """
     checked = Views(views)
-    name = type(estimator).__name__
-    if checked.shape[1] < 2:
-        raise ValueError(f"{name} needs 2 views or more, got {checked.shape[1]}: pass one matrix per view.")
-    with np.errstate(over="ignore"):
-        found: _Summary = checked._total(_summary)
-    _check_numbers(checked.names, np.diagonal(found.shared), "has {} sample(s)", name)
+    names, estimator_name = checked.names, type(estimator).__name__
+    if len(names) < 2:
+        raise ValueError(f"{estimator_name} needs 2 views or more, got {len(names)}: pass one matrix per view.")
+    found: _Summary = row_blocks(*checked.arrays).total(_summary)
+    _check_numbers(names, np.diagonal(found.shared), "has {} sample(s)", estimator_name)
     if np.diagonal(found.shared).min() < len(checked):
-        _check_connected(checked.names, found.shared)
+        n_groups, group = connected_components(found.shared > 0, directed=False)
+        if n_groups > 1:
+            groups = [", ".join(repr(names[int(v)]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
+            raise ValueError(
+                f"these groups of views share no sample, so no common space exists: {' | '.join(groups)}. "
+                "Row k of every view must be the same sample."
+            )
         checked = Views(checked, mask=seen_by_several(checked.mask))
-        _check_numbers(checked.names, found.n_paired, "shares {} sample(s) with other views", name)
-    for view, low, high, norm in zip(checked.names, found.low, found.high, found.norms, strict=True):
-        if not np.isfinite(norm):
-            raise ValueError(f"view {view!r} has values too large to be squared: scale it down.")
-        if 0.0 < max(high.max(), -low.min()) < 1e-140:
-            raise ValueError(f"view {view!r} has values too small to be squared: scale it up.")
+        _check_numbers(names, found.n_paired, "shares {} sample(s) with other views", estimator_name)
+    for view, low, high in zip(names, found.low, found.high, strict=True):
+        largest = max(high.max(), -low.min())
+        if largest > _LARGEST or 0.0 < largest < _SMALLEST:
+            how = "large to be squared: scale it down" if largest > _LARGEST else "small to be squared: scale it up"
+            raise ValueError(f"view {view!r} has values too {how}.")
         if (low == high).all():
             raise ValueError(f"view {view!r} is constant in every column: leave it out.")
     return checked
 
 
+def _check_numbers(names: Sequence[str], numbers: Array | Indices, what: str, estimator: str) -> None:
+    for view, number in zip(names, numbers, strict=True):
+        if number < 2:
+            raise ValueError(
+                f"view {view!r} {what.format(int(number))}, but {estimator} needs at least 2 to learn from."
+            )
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What the checks need to know of the samples of n views; `+` merges what is known of two blocks of rows."""
+
+    shared: Array  # (n, n): number of samples that two views share
+    n_paired: Indices  # (n,): number of samples of each view that another view has, too
+    low: list[Array]  # smallest and largest value of every column, among these samples
+    high: list[Array]
+
+    def __add__(self, other: _Summary) -> _Summary:
+        return _Summary(
+            self.shared + other.shared,
+            self.n_paired + other.n_paired,
+            [*map(np.minimum, self.low, other.low)],
+            [*map(np.maximum, self.high, other.high)],
+        )
+
+
+def _summary(arrays: Sequence[Rows]) -> _Summary:
+    mask = mask_of(*arrays)
+    seen, paired = mask.astype(np.float64), seen_by_several(mask)
+    rows = [X if there.all() else X[there] for X, there in zip(arrays, paired.T, strict=True)]
+    low, high = zip(*map(column_ranges, rows), strict=True)
+    return _Summary(cross_product(seen, seen), paired.sum(axis=0), [*low], [*high])
+
+
 def learnable_views(views: ViewInput) -> Views:
     """Samples to learn from: those that several views have, unless this leaves a view without any."""
     checked = Views(views)
-    n_seen, n_paired = checked._total(_sample_counts)
+    n_seen, n_paired = row_blocks(*checked.arrays).total(_sample_counts)
     for name, number in zip(checked.names, n_seen, strict=True):
         if not number:
             raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
@@ -84,56 +124,10 @@ def warn_of_kernel_matrices(views: Views) -> None:
         )
 
 
-def _sample_counts(arrays: Sequence[Rows], mask: Mask) -> list[Indices]:
+def _sample_counts(arrays: Sequence[Rows]) -> list[Indices]:
     """Number of samples in each view, and of those that another view has, too."""
+    mask = mask_of(*arrays)
     return [mask.sum(axis=0), seen_by_several(mask).sum(axis=0)]
-
-
-@dataclass(frozen=True)
-class _Summary:
-    """What the checks need to know of the samples of n views; `+` merges what is known of two blocks of rows."""
-
-    shared: Array  # (n, n): number of samples that two views share
-    n_paired: Indices  # (n,): number of samples of each view that another view has, too
-    low: list[Array]  # smallest and largest value of every column, among these samples
-    high: list[Array]
-    norms: Array  # (n,): norm of these samples
-
-    def __add__(self, other: _Summary) -> _Summary:
-        return _Summary(
-            self.shared + other.shared,
-            self.n_paired + other.n_paired,
-            [*map(np.minimum, self.low, other.low)],
-            [*map(np.maximum, self.high, other.high)],
-            np.hypot(self.norms, other.norms),
-        )
-
-
-def _summary(arrays: Sequence[Rows], mask: Mask) -> _Summary:
-    seen, paired = mask.astype(np.float64), seen_by_several(mask)
-    rows = [X if there.all() else X[there] for X, there in zip(arrays, paired.T, strict=True)]
-    low, high = zip(*map(column_ranges, rows), strict=True)
-    norms = np.array([frobenius_norm(X) for X in rows])
-    return _Summary(cross_product(seen, seen), paired.sum(axis=0), [*low], [*high], norms)
-
-
-def _check_numbers(names: Sequence[str], numbers: Sequence[float] | Array | Indices, what: str, estimator: str) -> None:
-    """Refuse a view with fewer than two samples."""
-    for view, number in zip(names, numbers, strict=True):
-        if number < 2:
-            what = what.format(int(number))
-            raise ValueError(f"view {view!r} {what}, but {estimator} needs at least 2 to learn from.")
-
-
-def _check_connected(names: Sequence[str], shared: Array) -> None:
-    """Refuse groups of views that share no sample."""
-    n_groups, group = connected_components(shared > 0, directed=False)
-    if n_groups > 1:
-        groups = [", ".join(repr(names[int(v)]) for v in np.flatnonzero(group == g)) for g in range(n_groups)]
-        raise ValueError(
-            f"these groups of views share no sample, so no common space exists: {' | '.join(groups)}. "
-            "Row k of every view must be the same sample."
-        )
 
 
 def check_labels(y: Any, views: Views, estimator: object) -> Any:
@@ -141,66 +135,36 @@ def check_labels(y: Any, views: Views, estimator: object) -> Any:
     if y is None:
         what = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         raise ValueError(f"{what}: give one class label per sample.")
-    codes, labels = code_labels(y, views)
-    if len(labels.used) < 2:
-        what = "y has" if len(labels.given) < 2 else "samples present in at least two views have"
+    codes, classes = code_labels(y, views)
+    if len(classes) < 2:
+        what = "y has" if n_missing(views.mask) == 0 else "samples present in at least two views have"
         need = f"{type(estimator).__name__} needs at least 2 classes to tell apart"
-        raise ValueError(f"{what} one class only ({(*labels.used, *labels.given)[0]}): {need}.")
+        raise ValueError(f"{what} one class only ({', '.join(map(str, classes))}): {need}.")
     return codes
 
 
-def code_labels(y: Any, views: Views) -> tuple[Any, LabelSets]:
-    """Classes of the samples that views have, coded from 0, where the views are; and the labels that there are."""
+def code_labels(y: Any, views: Views) -> tuple[Any, Labels]:
+    """Classes of the samples that views have, coded from 0, where the views are; and these classes."""
     labels = labels_like(views.mask, y, partial(label_array, warn=True))
     if len(labels) != len(views):
         raise ValueError(
             f"y has {len(labels)} labels, but the views have {len(views)} samples: give one label per row."
         )
-    found = row_blocks(views.mask, labels).total(_label_sets)
-    return map_rows(labels, _codes, found.used), found
+    counts: Counter[Any] = row_blocks(views.mask, labels).total(_count_labels)
+    if len({isinstance(label, str) for label in counts}) > 1:  # in different blocks
+        raise ValueError("y mixes strings with numbers: give every sample one class label.")
+    classes = np.array(sorted(counts))
+    return map_rows(labels, _codes, classes), classes
 
 
-@dataclass(frozen=True)
-class LabelSets:
-    """Different labels, of all samples and of those that views have; `+` merges those of two blocks of rows."""
-
-    given: Labels
-    used: Labels
-
-    def __add__(self, other: LabelSets) -> LabelSets:
-        if (self.given.dtype.kind in "UO") != (other.given.dtype.kind in "UO"):
-            raise ValueError("y mixes strings with numbers: give every sample one class label.")
-        return LabelSets(np.union1d(self.given, other.given), np.union1d(self.used, other.used))
-
-
-def _label_sets(rows: list[Any]) -> LabelSets:
-    mask, labels = rows[0], _classes(rows[1])
-    return LabelSets(np.unique(labels), np.unique(labels[mask.any(axis=1)]))
-
-
-def _classes(labels: Labels) -> Labels:
-    """Refuse labels that do not stand for classes."""
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("Input y contains NaN or infinity: give every sample a class, or remove it.")
-    if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
-        # Numbers in an object array are numbers, and anything else among strings is a missing or mistaken label.
-        try:
-            labels = labels.astype(np.float64)
-        except (TypeError, ValueError):
-            other = next(label for label in labels if not isinstance(label, str))
-            raise ValueError(f"y mixes strings with {other!r}: give every sample one class label.") from None
-    # scikit-learn's check warns of many classes with few samples, which recognition is about, and filtering a warning
-    # is not safe while other threads run.
-    if labels.dtype.kind in "cSV":
-        raise ValueError(f"Unknown label type: {labels.dtype}. Give classes as text or whole numbers.")
-    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
-        raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
-    check_exact(labels)
-    return labels
+def _count_labels(rows: list[Any]) -> Counter[Any]:
+    mask, labels = rows[0], _as_classes(rows[1])
+    found, counts = np.unique(labels[mask.any(axis=1)], return_counts=True)
+    return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
 
 
 def _codes(labels: Labels, classes: Labels) -> Indices:
-    codes: Indices = np.searchsorted(classes[:-1], _classes(labels))
+    codes: Indices = np.searchsorted(classes[:-1], _as_classes(labels))
     return codes
 
 
@@ -209,13 +173,27 @@ def as_labels(y: ArrayLike, n: int, name: str = "y") -> Labels:
     labels = label_array(y)
     if len(labels) != n:
         raise ValueError(f"{name} has {len(labels)} labels for {n} samples: give one label per row.")
-    if labels.dtype == object and len({isinstance(label, str) for label in labels}) == 1:
+    return _as_classes(labels, name)
+
+
+def _as_classes(labels: Labels, name: str = "y") -> Labels:
+    """Labels as text or numbers; refuse those that do not stand for classes.
+
+    scikit-learn's check warns of many classes with few samples, which recognition is about, and filtering a warning is
+    not safe while other threads run.
+    """
+    if labels.dtype == object:
+        others = [label for label in labels if not isinstance(label, str)]
+        if 0 < len(others) < len(labels):
+            raise ValueError(f"{name} mixes strings with {others[0]!r}: give every sample one class label.")
         labels = np.array(labels.tolist())
     if labels.dtype.kind not in "biufU":
-        raise ValueError(f"{name} must be text or numbers, and not both: give every sample one class label.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        fix = "give every sample a class, or use text labels with '' where it is unknown"
-        raise ValueError(f"{name} contains NaN or infinity: {fix}.")
+        raise ValueError(f"Unknown label type: {labels.dtype}. Give classes as text or whole numbers.")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise ValueError(f"Input {name} contains NaN or infinity: give every sample a class, or remove it.")
+        if (labels != np.floor(labels)).any():
+            raise ValueError("Unknown label type: continuous. Give classes as text or whole numbers, not measurements.")
     check_exact(labels)
     small = labels.dtype == np.uint64 and labels.max(initial=0) <= np.iinfo(np.int64).max
     return labels.astype(np.int64) if small else labels  # with signed numbers, uint64 becomes floating point
@@ -316,15 +294,3 @@ def per_view(value: float | Sequence[float], name: str, n: int, *, positive: boo
     for one in values:
         check_weight(one, name, positive=positive)
     return [float(one) for one in values]
-
-
-def spreadsheet_safe(value: object) -> object:
-    """A cell for a CSV file: text that a spreadsheet would run as a formula gets an apostrophe in front.
-
-    >>> [spreadsheet_safe(value) for value in ("=1+1", "@SUM(A1)", "-a", "-5", "a-b", -1.5)]
-    ["'=1+1", "'@SUM(A1)", "'-a", '-5', 'a-b', -1.5]
-    """
-    if not isinstance(value, str):
-        return value
-    value = re.sub(r"\r\n?", "\n", value)  # a lone carriage return would not be quoted, and begin a cell
-    return f"'{value}" if _FORMULA.match(value) else value

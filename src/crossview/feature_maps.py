@@ -30,7 +30,6 @@ from crossview.kernels import (
     KernelMap,
     check_kernel_params,
     choose_landmarks,
-    kernel_features,
     median_gamma,
     median_rows,
     n_candidates,
@@ -139,7 +138,7 @@ class KernelTransformer(MultiViewTransformer):
             )
         random = check_random_state(self.random_state)
         shuffled = random.permutation(len(views))
-        rows = views._present_rows()
+        rows = [X if seen.all() else X[seen] for X, seen in zip(views.arrays, views.mask.T, strict=True)]
         origins = [column_sums(X) / len(X) for X in rows]
         centred = concatenate(*map(shift, rows, origins))
         kernels = [self._view_kernel(0, views.shape[1], centred, origin) for origin in origins]
@@ -321,7 +320,7 @@ class ViewKernel(KernelTransformer):
         return self
 
     def _map(self, X: Rows, v: int) -> Rows:
-        features: Rows = kernel_features(self.kernels_[v], self.landmarks_[v], self.factors_[v], X)
+        features: Rows = KernelMap(self.kernels_[v], self.landmarks_[v], self.factors_[v]).features(X)
         return features
 
     def _n_outputs(self, v: int) -> int:

@@ -96,7 +96,6 @@ class KernelMap:
 
     kernel: Kernel
     landmarks: NDArray[Any]  # samples that span the map, (r, D), or their indices, (r,), if the kernel is precomputed
-    pivots: Indices  # rows of the landmarks among the features, (r,)
     factor: Array  # features of the landmarks, (r, r): the triangular factor of their kernel matrix
 
     @classmethod
@@ -111,20 +110,17 @@ class KernelMap:
         """
         chosen = np.arange(len(X)) if rows is None else rows
         Z = to_numpy(X if rows is None else X[rows])
-        K = Z[:, chosen] if kernel.precomputed else kernel(Z, Z)  # a copy in either case
-        L, order = _pivoted_cholesky(K, kernel)
-        del K
+        L, order = _pivoted_cholesky(Z[:, chosen] if kernel.precomputed else kernel(Z, Z), kernel)  # of a copy
         rank = L.shape[1]
         pivots = chosen[order[:rank]]
-        landmarks: NDArray[Any] = (
-            to_numpy(X[pivots]) if not kernel.precomputed else pivots if ids is None else ids[pivots]
-        )
+        landmarks = pivots if kernel.precomputed else to_numpy(X[pivots])
+        fitted = cls(kernel, landmarks, L[:rank].copy())
         if rows is None:
             features = empty_rows(X, rank)
             features[like(features, order)] = like(features, L)
         else:
-            features = kernel_features(kernel, pivots if kernel.precomputed else landmarks, L[:rank], X)
-        return cls(kernel, landmarks, pivots, L[:rank].copy()), features
+            features = fitted.features(X)
+        return (fitted if ids is None or not kernel.precomputed else replace(fitted, landmarks=ids[pivots])), features
 
     @classmethod
     def fit_pooled(
@@ -154,7 +150,7 @@ class KernelMap:
         del K
         factor, pivots = L[: L.shape[1]], order[: L.shape[1]]
         landmarks, views_of = Z[pivots], of[pivots]
-        maps = [cls(k, landmarks + origin, pivots, factor) for k, origin in zip(kernels, origins, strict=True)]
+        maps = [cls(k, landmarks + origin, factor) for k, origin in zip(kernels, origins, strict=True)]
         features, place = [], np.argsort(order)
         for v, (X, at, part) in enumerate(zip(centred, chosen, parts, strict=True)):
             if at is None:  # all are among the rows of L
@@ -167,32 +163,31 @@ class KernelMap:
             features.append(R)
         return maps, features, views_of
 
-    @staticmethod
-    def coefficients(factor: Array, W: Array) -> Array:
+    def features(self, X: Rows) -> Any:
+        """Features of any samples, (len(X), r)."""
+        features = empty_rows(X, len(self.factor))
+        factor = like(features, self.factor)
+        for rows in chunks(X, len(factor)):
+            features[rows] = solve_rows(self.kernel.against(self.landmarks, X[rows]), factor)
+        return features
+
+    def coefficients(self, W: Array) -> Array:
         """Turn directions W, (r, d), in the coordinates of the map into coefficients A of kernel values.
 
-        `factor` is that of the map. The projection of any sample x is ``k(x, landmarks) @ A``.
+        The projection of any sample x is ``k(x, landmarks) @ A``.
         """
-        A: Array = solve_triangular(factor, W, trans=1, lower=True)
+        A: Array = solve_triangular(self.factor, W, trans=1, lower=True)
         return A
-
-
-def kernel_features(kernel: Kernel, landmarks: NDArray[Any], factor: Array, X: Rows) -> Any:
-    """Features of any samples, (len(X), r), by the landmarks of a map and its factor."""
-    features = empty_rows(X, len(factor))
-    factor = like(features, factor)
-    for rows in chunks(X, len(factor)):
-        features[rows] = solve_rows(kernel.against(landmarks, X[rows]), factor)
-    return features
 
 
 def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
     """Factor ``K[order][:, order] = L L'``; the number of columns of L is the numerical rank of K. Overwrites K."""
+    name = f"{kernel.kernel!r} kernel" if isinstance(kernel.kernel, str) else "kernel"
     probes = np.random.default_rng(0).standard_normal((len(K), 4))
     image = K @ probes
     scale = np.abs(image).max()
     if not np.isfinite(scale) or np.abs(K.T @ probes - image).max() > 1e-8 * scale:
-        raise ValueError(f"the {_name(kernel)} matrix must be finite and symmetric: check the kernel and its input.")
+        raise ValueError(f"the {name} matrix must be finite and symmetric: check the kernel and its input.")
     # A pivot below the rounding error of K would add a direction of noise.
     tolerance = 10.0 * max(len(K), 10) * np.finfo(np.float64).eps * np.diagonal(K).max()
     L, order, rank, _ = dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)
@@ -202,14 +197,10 @@ def _pivoted_cholesky(K: Array, kernel: Kernel) -> tuple[Array, Indices]:
     rebuilt[order] = L @ (L.T @ probes[order])
     if rank == 0 or np.abs(rebuilt - image).max() > 1e-6 * scale:
         raise ValueError(
-            f"the {_name(kernel)} matrix is not positive semi-definite and has no feature map: use a positive definite "
+            f"the {name} matrix is not positive semi-definite and has no feature map: use a positive definite "
             "kernel such as 'rbf', change the parameters, or clip the negative eigenvalues of a precomputed matrix."
         )
     return L, order
-
-
-def _name(kernel: Kernel) -> str:
-    return f"{kernel.kernel!r} kernel" if isinstance(kernel.kernel, str) else "kernel"
 
 
 def check_kernel_params(kernel: str | Callable[..., float], kernel_params: object) -> None:

@@ -1,15 +1,15 @@
-"""The container for samples seen from several views."""
+"""The container for samples seen from several views, and checks of what is put into it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from crossview._config import get_config
-from crossview._matrix import as_numbers, check_finite, column_kinds, column_names
 from crossview._text import counted
 from crossview._types import FeatureNames, Mask, Rows
 from crossview.engines import (
@@ -18,8 +18,8 @@ from crossview.engines import (
     lazy_if_stored,
     mask_of,
     n_missing,
+    nan_rows,
     place,
-    row_blocks,
     take_rows,
     to_device,
     to_numpy,
@@ -29,6 +29,7 @@ __all__ = ["ViewInput", "Views", "index_of_view", "seen_by_several"]
 
 ViewInput: TypeAlias = "Views | Mapping[str, Any] | Sequence[Any]"
 
+_NUMERIC_KINDS = "biuf"
 _HOW_TO_INDEX = "Views are indexed by samples, views[rows] with a slice or a 1-d array, or by name, views['photo']."
 
 
@@ -99,22 +100,27 @@ class Views:
         matrices = lazy_if_stored(matrices)
         self.names: list[str] = _check_names(given if names is None else names, len(matrices))
         labels = [f"view {name!r}" for name in self.names]
-        numbers = [as_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
-        _check_rows(numbers, matrices, self.names)
-        shown = None if mask is None else _check_mask(mask, numbers)
+        arrays = [_as_numbers(X, label) for X, label in zip(matrices, labels, strict=True)]
+        _check_rows(arrays, matrices, self.names)
+        shown = None if mask is None else _check_mask(mask, arrays)
         if shown is not None:
-            numbers = [hide_rows(X, seen) for X, seen in zip(numbers, shown.T, strict=True)]
+            arrays = [hide_rows(X, seen) for X, seen in zip(arrays, shown.T, strict=True)]
         trusted = isinstance(views, Views)
-        checked = (checked_rows(X, check_finite, label, trusted) for X, label in zip(numbers, labels, strict=True))
-        self.arrays: list[Rows] = list(checked)
+        self.arrays: list[Rows] = [
+            checked_rows(X, _check_finite, label, trusted) for X, label in zip(arrays, labels, strict=True)
+        ]
         self.mask: Mask = mask_of(*self.arrays)
-        if shown is not None and n_missing(self.mask) is not None:
-            _check_shown(shown, self.mask, labels)
+        if shown is not None and n_missing(self.mask) is not None and (wrong := shown & ~self.mask).any():
+            k, v = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"mask says that sample {k} was seen in {labels[v]}, but its row is NaN: "
+                "fill in its values, or set mask to False there."
+            )
         if isinstance(views, Views):
             feature_names = views.feature_names if feature_names is None else feature_names
             image_shape = views.image_shape if image_shape is None else image_shape
         if feature_names is None:
-            self.feature_names = [column_names(X, label) for X, label in zip(matrices, labels, strict=True)]
+            self.feature_names = [_column_names(X, label) for X, label in zip(matrices, labels, strict=True)]
         else:
             self.feature_names = _check_feature_names(feature_names, self.names, self.n_features)
         self.image_shape = None if image_shape is None else _check_image_shape(image_shape, self.names, self.n_features)
@@ -152,14 +158,6 @@ class Views:
     def _place(self) -> str:
         """Where the views are, see `crossview.engines.place`."""
         return place(self.arrays[0])
-
-    def _total(self, statistic: Callable[[Sequence[Rows], Mask], Any]) -> Any:
-        """Sum of ``statistic(arrays, mask)`` over blocks of samples in memory."""
-        return row_blocks(*self.arrays).total(_of_block, statistic)
-
-    def _present_rows(self) -> list[Rows]:
-        """Each view without its missing samples."""
-        return [X if seen.all() else X[seen] for X, seen in zip(self.arrays, self.mask.T, strict=True)]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -235,18 +233,19 @@ def _check_names(names: Sequence[str] | None, n: int) -> list[str]:
 def _check_feature_names(
     given: Sequence[Sequence[str] | None], names: Sequence[str], widths: Sequence[int]
 ) -> list[FeatureNames]:
-    if isinstance(given, str) or len(given) != len(names):
+    per_view = [] if isinstance(given, str) else list(given)
+    valid = len(per_view) == len(names) and all(
+        columns is None
+        or (not isinstance(columns, str) and len(columns) == D and all(isinstance(one, str) for one in columns))
+        for columns, D in zip(per_view, widths, strict=True)
+    )
+    if not valid:
+        wanted = ", ".join(f"{D} for {name!r}" for name, D in zip(names, widths, strict=True))
         raise ValueError(
-            f"feature_names must have one entry per view, a list of strings or None, for the {len(names)} views "
-            f"{', '.join(map(repr, names))}, got {given!r}."
+            f"feature_names must have one entry per view, None or a list with a string per column ({wanted}), "
+            f"got {given!r}."
         )
-    checked: list[FeatureNames] = []
-    for columns, name, D in zip(given, names, widths, strict=True):
-        listed = columns if columns is None else [] if isinstance(columns, str) else list(columns)
-        if listed is not None and (len(listed) != D or not all(isinstance(column, str) for column in listed)):
-            raise ValueError(f"feature_names of view {name!r} must be a list of {D} strings, one per column, or None.")
-        checked.append(None if listed is None else list(map(str, listed)))
-    return checked
+    return [None if columns is None else list(map(str, columns)) for columns in per_view]
 
 
 def _check_image_shape(given: tuple[int, int], names: Sequence[str], widths: Sequence[int]) -> tuple[int, int]:
@@ -275,15 +274,16 @@ def _check_rows(arrays: Sequence[Rows], given: Sequence[Any], names: Sequence[st
     places = {place(X) for X in arrays}
     if len(places) > 1:
         found = ", ".join(one or "an array" for one in sorted(places))
-        what = "arrays, tensors on one device, or Dask arrays"
-        raise ValueError(f"the views are in different places ({found}): pass {what}.")
+        raise ValueError(
+            f"the views are in different places ({found}): pass arrays, tensors on one device, or Dask arrays."
+        )
     for name, X in zip(names, arrays, strict=True):
         if getattr(X, "chunks", None) and X.chunks[0] != arrays[0].chunks[0]:
             raise ValueError(
                 f"the rows of views {names[0]!r} and {name!r} are in different chunks: rechunk one like the other, "
                 "Z.rechunk({0: X.chunks[0]})."
             )
-    frames = [(name, X.index) for name, X in zip(names, given, strict=True) if column_kinds(X) is not None]
+    frames = [(name, X.index) for name, X in zip(names, given, strict=True) if _is_pandas(X)]
     for name, index in frames[1:]:
         first, reference = frames[0]
         if not index.equals(reference) and not set(index).isdisjoint(reference):
@@ -305,18 +305,99 @@ def _check_mask(mask: Any, arrays: Sequence[Rows]) -> Any:
     return given
 
 
-def _check_shown(mask: Mask, present: Mask, labels: Sequence[str]) -> None:
-    """Refuse a mask that shows rows of NaN."""
-    if (mask & ~present).any():
-        k, v = np.argwhere(mask & ~present)[0]
-        raise ValueError(
-            f"mask says that sample {k} was seen in {labels[v]}, but its row is NaN: "
-            "fill in its values, or set mask to False there."
+def _as_numbers(X: Any, label: str) -> Rows:
+    """Convert one view to a dense matrix of numbers, or refuse it."""
+    where = place(X)
+    if where == "Dask":
+        if np.isnan(X.shape).any():
+            raise ValueError(f"{label} has chunks of unknown size: call X.compute_chunk_sizes() first.")
+        matrix = _check_shape(_check_numeric(X, label), label)
+        return matrix if matrix.numblocks[1] == 1 else matrix.rechunk({1: -1})
+    if where:
+        if X.is_complex():
+            raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
+        if str(X.layout) != "torch.strided":
+            raise TypeError(f"{label} is a sparse tensor, and sparse input is not supported: pass X.to_dense().")
+        if X.device.type not in ("cpu", "cuda"):
+            raise ValueError(f"{label} is on device {str(X.device)!r}: move it to 'cpu' or 'cuda'.")
+        return _check_shape(to_device(X.detach(), X.device), label)
+    if scipy.sparse.issparse(X):
+        raise TypeError(
+            f"{label} is a scipy.sparse matrix, and sparse input is not supported: pass X.toarray(), or reduce it with "
+            "sklearn.decomposition.TruncatedSVD first."
         )
+    if _is_pandas(X):
+        for column, dtype in X.dtypes.items():
+            if dtype.kind not in _NUMERIC_KINDS:
+                raise ValueError(f"{label} has a non-numeric column, {column!r}: encode it as numbers, or remove it.")
+        X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    try:
+        X = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"{label} is not a matrix: its rows have different lengths.") from error
+    return _check_shape(_check_numeric(X, label), label)
 
 
-def _of_block(arrays: Sequence[Rows], statistic: Callable[[Sequence[Rows], Mask], Any]) -> Any:
-    return statistic(arrays, mask_of(*arrays))
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns")
+
+
+def _check_numeric(matrix: Rows, label: str) -> Rows:
+    if matrix.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {label} is complex; pass real numbers.")
+    if matrix.dtype.kind not in _NUMERIC_KINDS:
+        raise ValueError(
+            f"{label} has dtype {matrix.dtype}, not numbers: encode strings and categories as numbers, and convert "
+            "object arrays with X.astype(float)."
+        )
+    return matrix
+
+
+def _check_shape(matrix: Rows, label: str) -> Rows:
+    shape = tuple(matrix.shape)
+    if len(shape) != 2:
+        hint = " Reshape your data: X.reshape(1, -1) for one sample, X.reshape(-1, 1) for one feature."
+        hint = hint if len(shape) == 1 else ""
+        raise ValueError(f"{label} must be a matrix (samples, features), got an array of shape {shape}.{hint}")
+    for number, what in zip(shape, ("sample", "feature"), strict=True):
+        if number == 0:
+            raise ValueError(f"{label} is empty: 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+    return matrix
+
+
+def _check_finite(numbers: Rows, label: str, first: int = 0) -> Rows:
+    """Numbers as float64, or as the tensor they are; `first` is the number of the first row."""
+    X: Rows = numbers if place(numbers) else np.ascontiguousarray(numbers, dtype=np.float64)
+    # One pass over the data usually suffices; an overflowing sum only costs the detailed check.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(float(X.sum())):
+            return X
+    infinite = abs(X) == np.inf
+    if infinite.any():
+        k, f = np.argwhere(to_numpy(infinite))[0]
+        raise ValueError(f"{label} contains infinity (row {first + k}, column {f}): clip or remove it.")
+    unseen, some = nan_rows(X)
+    partly = some & ~unseen
+    if partly.any():
+        raise ValueError(
+            f"{label} contains NaN in part of row {first + np.flatnonzero(partly)[0]}: impute it "
+            "(scikit-learn's SimpleImputer), or fill the whole row with NaN if the sample is missing from this view."
+        )
+    return X
+
+
+def _column_names(X: Any, label: str) -> FeatureNames:
+    """Names of the columns of a data frame; None for anything else, and for columns that are not called by strings."""
+    columns = list(getattr(X, "columns", ()))
+    others = [column for column in columns if not isinstance(column, str)]
+    if others and len(others) < len(columns):
+        raise TypeError(
+            f"{label} has columns with and without a string as name, among them {others[0]!r}: "
+            "convert them with X.columns = X.columns.astype(str)."
+        )
+    return None if others or not columns else [str(column) for column in columns]
 
 
 def index_of_view(view: int | str, names: Sequence[str]) -> int:

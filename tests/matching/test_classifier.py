@@ -268,7 +268,7 @@ def test_clone_has_no_gallery(enrolled):
             lambda m: m.enroll(LEFT[:1], Y[:1], "left", replace=True).calibrate(RIGHT[:1], Y[:1], "right"),
         ),
         *(
-            ("y must be text or numbers, and not both", lambda m, y=labels: m.enroll(LEFT[:2], y, replace=True))
+            ("mixes strings|Unknown label type", lambda m, y=labels: m.enroll(LEFT[:2], y, replace=True))
             for labels in (np.array(["a", 1], dtype=object), [None, None], np.array([b"a", b"b"]), ["a", None])
         ),
         *(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import crossview as cv
 from crossview._text import counted
-from crossview._transformer import MultiViewTransformer, other_columns, unwrap
+from crossview._transformer import MultiViewTransformer, column_difference, unwrap
 from crossview._types import FeatureNames
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import class_names
@@ -109,9 +109,8 @@ def _order(view: str, columns: FeatureNames, known: FeatureNames) -> list[int] |
     if columns is None or known is None or columns == known:
         return None
     if len(columns) != len(known) or set(columns) != set(known) or len(set(known)) < len(known):
-        differ = other_columns(columns, known) or "some occur more than once"
         fix = "use the columns of the training data, in any order"
-        raise ValueError(f"columns of view {view!r} differ from those in fit ({differ}): {fix}.")
+        raise ValueError(f"columns of view {view!r} {column_difference(columns, known)}: {fix}.")
     return [columns.index(name) for name in known]
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from crossview._validation import spreadsheet_safe
+from crossview._text import spreadsheet_safe
 from crossview.cli.options import check_writable
 from crossview.files import write_atomically
 

@@ -9,7 +9,6 @@ from crossview._types import Array, Indices, Rows
 from crossview.embeddings._base import Embedding
 from crossview.engines import chunks, empty_rows, product, shift
 from crossview.feature_maps import KernelTransformer
-from crossview.kernels import KernelMap
 from crossview.linalg.norm import CoupledNorm, coupling_inverse
 from crossview.samples import Samples
 from crossview.views import Views
@@ -59,7 +58,7 @@ class KernelEmbedding(KernelTransformer, Embedding):
     def _store_maps(self, data: Samples, W: Array) -> None:
         # Signs from the latent samples do not depend on the choice of landmarks, unlike those of the coefficients.
         parts = data.split(W * data.signs(W))
-        self.projections_ = [KernelMap.coefficients(m.factor, w) for m, w in zip(data.maps, parts, strict=True)]
+        self.projections_ = [m.coefficients(w) for m, w in zip(data.maps, parts, strict=True)]
         if data.shares:
             self.projections_ = [share[:, None] * A for share, A in zip(data.shares, self.projections_, strict=True)]
         self.offsets_ = [mean @ w for mean, w in zip(data.means, parts, strict=True)]

@@ -174,7 +174,7 @@ def _projected(graph: _Graph, steps: list[Any], W: Array, v: int) -> str:
         W = np.diag(W) if W.ndim == 1 else W
         step, offset = before.pop(), embedding.means_[v] @ W
         kernel, landmarks = step.kernels_[v], step.landmarks_[v]
-        W = KernelMap.coefficients(step.factors_[v], W)
+        W = KernelMap(step.kernels_[v], step.landmarks_[v], step.factors_[v]).coefficients(W)
     # The steps before map samples to (x - origin) @ matrix. What later steps subtract is carried back to the origin, so
     # that it is gone before anything is multiplied: in single precision, a difference of large products would have few
     # digits left.

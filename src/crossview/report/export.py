@@ -4,7 +4,7 @@ import csv
 import io
 import re
 
-from crossview._validation import spreadsheet_safe
+from crossview._text import spreadsheet_safe
 from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultTable
 from crossview.report.formatting import markdown
 from crossview.report.rendering import render_template

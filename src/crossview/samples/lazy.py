@@ -14,7 +14,7 @@ from dask.delayed import Delayed, delayed
 from crossview._types import Array, Indices, Mask, Rows
 from crossview.engines import column_sums, fill_missing
 from crossview.engines.dask import Blocks, keep, sum_of
-from crossview.kernels import KernelMap, kernel_features
+from crossview.kernels import KernelMap
 from crossview.linalg.norm import CoupledNorm, deviations, unit_images
 from crossview.linalg.scatter import Patches, patch_scatter
 from crossview.neighbours.blocks import Nearest, Points, class_candidates
@@ -344,7 +344,7 @@ def _inside(ids: Indices, block: Samples, offset: int) -> Indices:
 def _features(rows: Samples, maps: Sequence[KernelMap]) -> Samples:
     arrays = []
     for one, present, seen in zip(maps, rows.single_views(), rows.mask.T, strict=True):
-        features = kernel_features(one.kernel, one.landmarks, one.factor, present.arrays[0])
+        features = one.features(present.arrays[0])
         arrays.append(fill_missing(features, seen))
     return replace(rows, arrays=arrays)
 
