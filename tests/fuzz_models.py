@@ -1,28 +1,21 @@
 """Load damaged and forged model files: nothing crashes, nothing is executed, little memory and time are used.
 
 ``python tests/fuzz_models.py`` tries 10,000 damaged and 2,000 forged files and prints what became of them. Files are
-loaded in child processes, which the system ends when they use more than 500 MB or 2 seconds of a processor per file.
-An audit hook ends them when anything is imported, compiled, executed, or opened for writing.
+loaded in child processes, which end when anything is imported, compiled, executed, or opened for writing.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import hashlib
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 import warnings
-from collections import Counter
-from pathlib import Path
+from itertools import count, cycle
 
 import numpy as np
+from fuzzing import damage, main
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
@@ -30,22 +23,14 @@ from crossview._transformer import unwrap
 from crossview.files import ModelFileError
 from crossview.files.models import describe, pack, unpack
 
-MEMORY = 500 * 10**6
-SECONDS = 2.0
 FORBIDDEN = {"compile", "ctypes", "exec", "import", "marshal", "os", "pickle", "shutil", "socket", "subprocess"}
-USED = set()  # what may be used nevertheless
 VALUES = [None, True, 0, 1, -1, 2, 3, 10**7, 10**8, 2**63, 10**30, 0.5, -0.0, 1e308, float("nan"), float("inf")]
 VALUES += ["", "a", "rbf", "precomputed", "passthrough", "view0", "$", "\x1b[2J", "\ud800", "x" * 1000, [], {}, [[]]]
 VALUES += [{"$": name} for name in ("MvHE", "Pipeline", "tuple", "array", "os.system", "builtins.eval", "__class__")]
-VALUES += [
-    {"$": "Kernel", "params": {"kernel": "rbf"}, "fitted": {}},
-    {"$": "range", "items": [10**6]},
-    {"$": "range", "items": [10**18]},
-]
-VALUES += [{"$": "tuple", "items": [10**7, 10**7]}, {"$": "float64", "items": [1.5]}, {"$": "str", "items": ["a"]}]
-
-
-# Files.
+VALUES += [{"$": "Kernel", "params": {"kernel": "rbf"}, "fitted": {}}, {"$": "str", "items": ["a"]}]
+VALUES += [{"$": "range", "items": [size]} for size in (10**6, 10**18)]
+VALUES += [{"$": "tuple", "items": [10**7, 10**7]}, {"$": "float64", "items": [1.5]}]
+VALUES += ["F32", "I64", "U32", "BOOL", "F16", "C64", "BF16", [0, 3], [2, 10**8], [2**62, 4]]  # of arrays
 
 
 def models():
@@ -76,7 +61,7 @@ def models():
 
 
 def encode(model):
-    """The content of a model's file, in memory."""
+    """The content of a model's file."""
     return b"".join(pack(*describe(model)))
 
 
@@ -106,74 +91,61 @@ def split(content):
     return header, bytes(content[end:])
 
 
-def damage(content, rng):
-    """Change bytes, as faulty disks and transfers do."""
-    changed = bytearray(content)
-    place, other = rng.integers(len(content), size=2)
-    match rng.integers(7):
-        case 0:
-            changed[place] ^= 1 << rng.integers(8)
-        case 1:
-            changed[place] = rng.integers(256)
-        case 2:
-            for k in rng.integers(len(content), size=rng.integers(1, 20)):
-                changed[k] = rng.integers(256)
-        case 3:
-            del changed[place:]
-        case 4:
-            changed[place : place + 512] = bytes(len(changed[place : place + 512]))
-        case 5:
-            changed[place:place] = changed[other : other + rng.integers(1, 100)]
-        case 6:
-            del changed[place : place + rng.integers(1, 100)]
-    return bytes(changed)
+def damaged(seed):
+    """Models with changed bytes, none of which may pass unnoticed."""
+    random = np.random.default_rng([seed, 0])
+    for original in cycle([encode(model) for model in models()]):
+        if (content := damage(original, random)) != original:
+            yield "model", content
+
+
+def forged(seed):
+    """Models with another description, and sizes and digest put right."""
+    originals = [encode(model) for model in models()]
+    for number in count():
+        yield "model", tamper(originals[number % len(originals)], np.random.default_rng([seed, 1, number]))
 
 
 def tamper(content, rng):
-    """Change what a file describes, and put sizes and digest right."""
-    if rng.random() < 0.3:
+    """Change the header, letters of the description, or parts of the model, and put sizes and digest right."""
+    kind, changes = rng.random(), rng.integers(1, 4)
+    if kind < 0.2:
         header, data = split(content)
-        name = rng.choice([name for name in header if name != "__metadata__"])
-        entry = header[name]
-        key = rng.choice(["shape", "dtype", "data_offsets"])
-        match rng.integers(4):
-            case 0:
-                entry[key] = _choice(VALUES, rng)
-            case 1:
-                entry["dtype"] = rng.choice(["F64", "F32", "I64", "U32", "BOOL", "F16", "C64", "BF16"])
-            case 2:
-                entry["shape"] = [int(size) for size in rng.choice([0, 1, 2, 3, 10**8, 2**62], size=rng.integers(4))]
-            case 3:
-                header[_choice([*header], rng)] = header.pop(name)
+        _change(header, rng)
         return seal(header, data)
     tree, arrays = unforge(content)
-    if rng.random() < 0.2:
+    if kind < 0.4:
         text = bytearray(json.dumps(tree).encode())
-        for k in rng.integers(len(text), size=rng.integers(1, 4)):
+        for k in rng.integers(len(text), size=changes):
             text[k] = rng.choice(list(b'{}[]",:0123456789abcdefXYZ. '))
         return forge(text.decode(), arrays)
-    for _ in range(rng.integers(1, 4)):
+    for _ in range(changes):
         if rng.random() < 0.2:
             name = _choice([*arrays], rng)
-            arrays[name] = _choice([arrays[name][:-1], arrays[name].T, arrays[name] * np.nan, np.zeros(3)], rng)
-            arrays[name] = np.array(arrays[name], order="C")
-            continue
-        holder, key = _choice(list(_places(tree)), rng)
-        others = [copy.deepcopy(other[place]) for other, place in _places(tree)]
-        match rng.integers(5):
-            case 0:
-                holder[key] = _choice(VALUES, rng)
-            case 1:
-                del holder[key]
-            case 2:
-                holder[key] = _choice(others, rng)
-            case 3:
-                holder[key] = [holder[key]] * int(rng.integers(1, 4))
-            case 4 if isinstance(holder, dict):
-                holder[_choice(["$", "__class__", "transform_view", "_doc_link_template", "memory"], rng)] = holder[key]
-            case 4:
-                holder.append(holder[key])
+            X = _choice([arrays[name][:-1], arrays[name].T, arrays[name] * np.nan, np.zeros(3)], rng)
+            arrays[name] = np.array(X, order="C")
+        else:
+            _change(tree, rng)
     return forge(tree, arrays)
+
+
+def _change(tree, rng):
+    """Replace, remove, repeat or rename something in a tree of lists and dicts."""
+    places = list(_places(tree))
+    (holder, key), (other, place) = _choice(places, rng), _choice(places, rng)
+    match rng.integers(5):
+        case 0:
+            holder[key] = _choice(VALUES, rng)
+        case 1:
+            del holder[key]
+        case 2:
+            holder[key] = copy.deepcopy(other[place])
+        case 3:
+            holder[key] = [holder[key]] * int(rng.integers(1, 4))
+        case 4 if isinstance(holder, dict):
+            holder[_choice(["$", "__class__", "transform_view", "_doc_link_template", "memory"], rng)] = holder[key]
+        case 4:
+            holder.append(holder[key])
 
 
 def _choice(values, rng):
@@ -188,22 +160,37 @@ def _places(tree):
             yield from _places(item)
 
 
-# Loading them, in a child process.
+# In the child.
+
+USING = set()  # what using a model may do, unlike loading it
 
 
-def attempt(path, original=None):
+def prepare():
+    """Import what is imported on first use."""
+    with tempfile.NamedTemporaryFile() as file:
+        for content in (*map(encode, models()), b"nothing"):
+            file.seek(0)
+            file.truncate()
+            file.write(content)
+            file.flush()
+            load(file.name)
+    repr(cv.MvHE())  # which errors may contain
+
+
+def forbids(event, arguments):
+    reads = event == "open" and str(arguments[0]).endswith("/model") and "r" in str(arguments[1])
+    return (event == "open" and not reads) or event.split(".")[0] in FORBIDDEN - USING
+
+
+def load(path):
     """Load a file, and use its model: what became of it."""
-    USED.clear()
+    USING.clear()
     try:
         model = cv.load(path)
     except ModelFileError as error:
-        if "\n" in str(error) or len(str(error)) > 1000 or str(path) not in str(error):
-            raise AssertionError(f"this is not one line: {error!r}") from error
-        return "refused"
-    if original is not None:
-        assert encode(model) == original, "damage passed unnoticed"
-        return "unchanged"
-    USED.add("ctypes")  # by which scikit-learn limits threads
+        one_line = "\n" not in str(error) and len(str(error)) < 1000 and str(path) in str(error)
+        return "refused" if one_line else f"not one line: {error!r}"
+    USING.add("ctypes")  # by which scikit-learn limits threads
     try:
         first = unwrap(model)[0]
         with warnings.catch_warnings(action="ignore"):
@@ -216,100 +203,7 @@ def attempt(path, original=None):
     return "loaded"
 
 
-def confine(*paths):
-    """Limits for this process, and nothing but reading some files from now on."""
-    import resource  # Unix has it
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-
-    def hook(event, arguments):
-        reading = event == "open" and arguments[0] in map(str, paths) and "r" in str(arguments[1])
-        if (event == "open" and not reading) or event.split(".")[0] in FORBIDDEN - USED:
-            os.write(2, f"forbidden: {event} {arguments!r}\n".encode())
-            os.abort()
-
-    sys.addaudithook(hook)
-
-
-def child(folder, kind, *arguments):
-    """Load files that are given, or by their numbers, each of which always stands for the same file."""
-    originals = [bytes(encode(model)) for model in models()]
-    path = Path(folder) / "model"
-    for content in (*originals, b"nothing"):  # what is imported on first use is imported here
-        path.write_bytes(content)
-        attempt(path)
-    repr(cv.MvHE())  # which errors may contain
-    outcomes, slowest = Counter(), 0.0
-    with open(path, "wb", buffering=0) as file, open("/proc/self/status") as status:
-        confine(path, *arguments)
-        for given in arguments if kind == "given" else ():
-            outcome, seconds = timed(given)
-            outcomes[outcome] += 1
-            slowest = max(slowest, seconds)
-        start, stop, seed = (0, 0, 0) if kind == "given" else map(int, arguments)
-        for number in range(start, stop):
-            rng = np.random.default_rng([seed, kind == "forged", number])
-            original = originals[number % len(originals)]
-            content = damage(original, rng) if kind == "damaged" else tamper(original, rng)
-            file.seek(0)
-            file.write(content)
-            file.truncate(len(content))
-            os.write(2, f"{kind} {number}\n".encode())
-            outcome, seconds = timed(path, original if kind == "damaged" else None)
-            outcomes[outcome] += 1
-            slowest = max(slowest, seconds)
-        peak = next(line.split()[1] for line in status if line.startswith("VmHWM"))
-    print(json.dumps([outcomes, int(peak) * 1024 / 1e6, slowest]), flush=True)
-    os._exit(0)  # the hook forbids what Python does at its end
-
-
-def timed(path, original=None):
-    """What became of a file, and the seconds of a processor it took; the system ends what takes too many."""
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    start = time.process_time()
-    try:
-        return attempt(path, original), time.process_time() - start
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-
-
-# In the parent.
-
-
-def load_confined(*paths):
-    """Load files in a child process: how often each outcome occurred, the most memory in MB, the longest time in s."""
-    return _run("given", *map(str, paths))
-
-
-def run(kind, count, seed=0, batch=1000):
-    """Try files in batches: how often each outcome occurred, the most memory in MB, and the longest time in seconds."""
-    outcomes, megabytes, seconds = Counter(), 0.0, 0.0
-    for start in range(0, count, batch):
-        found, memory, slowest = _run(kind, str(start), str(min(start + batch, count)), str(seed))
-        outcomes.update(found)
-        megabytes, seconds = max(megabytes, memory), max(seconds, slowest)
-    return dict(outcomes), megabytes, seconds
-
-
-def _run(*arguments):
-    """Start a child, and read what it prints. A child that is ended from outside is an error."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--child", folder, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
-    if done.returncode:
-        raise AssertionError(f"{arguments}: status {done.returncode}, the end was {done.stderr[-1500:]}")
-    return json.loads(done.stdout)
-
+MAKERS = {"damaged": (damaged, {"refused"}, 10_000), "forged": (forged, None, 2_000)}
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        child(*sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--damaged", type=int, default=10_000)
-    parser.add_argument("--forged", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for kind in ("damaged", "forged"):
-        outcomes, megabytes, seconds = run(kind, getattr(given, kind), given.seed)
-        print(f"{kind}: {outcomes}, at most {megabytes:.0f} MB and {seconds:.3f} s each")
+    main("fuzz_models", MAKERS, __doc__)

@@ -16,12 +16,9 @@ import numpy as np
 
 Schema: TypeAlias = Mapping[str, Any]
 Sizes: TypeAlias = dict[Any, Any]
-Check: TypeAlias = Callable[[Any, Sizes], bool]
 Class = TypeVar("Class", bound=type)
 
-OF_SESSION = ("resume",)
-"""Parameters that are not stored: models move between machines."""
-
+OF_SESSION = ("resume",)  # parameters that are not stored: models move between machines
 _MOST_VIEWS, _MOST_FEATURES = 1000, 10**7
 
 
@@ -34,7 +31,7 @@ class Known(NamedTuple):
 
 
 KNOWN: dict[str, Known] = {}
-"""Name → class. Files can name no others."""
+"""Classes by name. Files can name no others."""
 
 
 def add_class(cls: type, schema: Schema) -> None:
@@ -51,13 +48,8 @@ def register(cls: Class) -> Class:
     Parameters
     ----------
     cls : type
-        A subclass of one of crossview's estimators. If its ``fit`` sets attributes that the base class does not have,
+        A subclass of an estimator of crossview. If its ``fit`` sets attributes that the base class does not have, its
         ``_schema`` adds them: by type, by shape, or as a list of one of these, for a list with one value per view.
-
-    Returns
-    -------
-    cls : type
-        The same class.
 
     Examples
     --------
@@ -92,8 +84,7 @@ def check_fitted(model: Any, fitted: Mapping[str, Any], infinite: Container[int]
     values = {key: getattr(model, key) for key in parameters if key in schema} | dict(fitted)
     sizes: Sizes = {"infinite": infinite}
     for key, wanted in schema.items():
-        key = key.rstrip("?")
-        if key in values and not _fits(values[key], wanted, sizes):
+        if (key := key.rstrip("?")) in values and not _fits(values[key], wanted, sizes):
             raise ValueError(f"{name}.{key} is invalid, or does not fit the rest of the model")
 
 
@@ -118,7 +109,7 @@ def has_shape(value: Any, shape: str, sizes: Sizes, dtype: type = np.float64) ->
     return fits and id(value) not in sizes["infinite"]
 
 
-def number(least: float = -1e300, most: float = 1e300, optional: bool = False) -> Check:
+def number(least: float = -1e300, most: float = 1e300, optional: bool = False) -> Callable[[Any, Sizes], bool]:
     """A number between limits, as NaN never is, or None if it is optional. Truth values are no numbers here."""
 
     def check(value: Any, sizes: Sizes) -> bool:
@@ -129,7 +120,7 @@ def number(least: float = -1e300, most: float = 1e300, optional: bool = False) -
     return check
 
 
-def one_of(*values: Any) -> Check:
+def one_of(*values: Any) -> Callable[[Any, Sizes], bool]:
     """One of some values."""
     return lambda value, sizes: value in values
 

@@ -1,6 +1,6 @@
-"""JSON by key in a file that survives whatever ends the processes that write it: results of experiments, and scores.
+"""Files that survive whatever ends the process that writes them: whole ones, and stores of JSON by key.
 
-The file is an SQLite database in WAL mode with one row per entry, each behind a digest. Any number of processes may
+A store is an SQLite database in WAL mode with one row per entry, each behind a digest. Any number of processes may
 read and write it, unless one has opened it `exclusive`: that one holds a lock on a second, empty database, which the
 operating system releases when the process ends, however it ends. Keep both on a local disk: SQLite's write-ahead log
 does not work across machines.
@@ -11,10 +11,16 @@ import hashlib
 import json
 import logging
 import os
+import secrets
+import shutil
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Content: TypeAlias = bytes | bytearray | memoryview
 
 _SCHEMA = 2
 _APPLICATION = 0x63765253  # "cvRS", which tells the file from other SQLite databases
@@ -31,12 +37,46 @@ _UNWRITABLE = "cannot be written: make it and its folder writable, or choose ano
 _DAMAGED = "is damaged: restore it from a copy, or move it away and compute again"
 _REASONS = {
     "BUSY": "is locked by another program: close it, and run again",
-    "FULL": "cannot be written, as the disk is full: free some space, and run again",
-    "IOERR": "cannot be read or written: check the disk and its free space, and run again",
+    **dict.fromkeys(("FULL", "IOERR"), "cannot be written: check the disk and its free space, and run again"),
     **dict.fromkeys(("CANTOPEN", "PERM", "READONLY"), _UNWRITABLE),
 }
 
 _log = logging.getLogger(__name__)
+
+
+def check_target(path: PathLike) -> Path:
+    """The file to write, or a link's target: there must be none yet, or a regular one."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: add the name of a file.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"output folder {target.parent} does not exist: create it first.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{path} is a device, a pipe or a socket: choose the name of a file.")
+    return target
+
+
+def write_atomically(path: PathLike, *parts: Content) -> None:
+    """Write a file, or a link's target, so that its name stands for the old content or the new, whatever happens."""
+    target = check_target(path)
+    temporary = target.parent / f".crossview-{secrets.token_hex(8)}.tmp"
+    # Whoever may not read the old content may not read the new either, while it is being written.
+    rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
+    try:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, rights)) as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            fix = "check free space and permissions, or choose another folder"
+            raise type(error)(f"cannot write {target} ({error.strerror or error}): {fix}.") from error
+        raise
 
 
 class StoreError(ValueError):
@@ -60,7 +100,9 @@ class Store:
         with contextlib.ExitStack() as stack, self._explained():
             if exclusive:
                 stack.enter_context(contextlib.closing(self._lock()))
-            self._connection = stack.enter_context(contextlib.closing(self._connect()))
+            connection = sqlite3.connect(self.path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
+            connection.text_factory = lambda text: text.decode(errors="replace")  # the digest finds damage
+            self._connection = stack.enter_context(contextlib.closing(connection))
             self._prepare(exclusive)
             self._resources = stack.pop_all()
 
@@ -122,11 +164,6 @@ class Store:
                 raise
             fix = "wait until it ends, or choose another folder"
             raise StoreError(f"{self.path.absolute().parent} is in use by another run: {fix}.") from None
-        return connection
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
-        connection.text_factory = lambda text: text.decode(errors="replace")  # the digest finds damage
         return connection
 
     def _prepare(self, exclusive: bool) -> None:

@@ -242,7 +242,7 @@ def test_a_store_that_another_program_keeps_locked_is_told_of(path, monkeypatch)
 def test_a_full_disk_is_told_of(path, store):
     store.put(RECORD)
     store._connection.execute("PRAGMA max_page_count = 3")
-    with pytest.raises(StoreError, match=r"results\.db cannot be written, as the disk is full: free some space"):
+    with pytest.raises(StoreError, match=r"results\.db cannot be written: check the disk and its free space"):
         store.put(replace(FAILED, error={"message": "x" * 50_000}))
     store._connection.execute("PRAGMA max_page_count = 3000")
     store.put(FAILED)

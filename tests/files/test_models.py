@@ -14,13 +14,15 @@ import sys
 import time
 import warnings
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import ClassVar
 
+import fuzz_models
+import fuzzing
 import numpy as np
 import pytest
 import sklearn.model_selection as selection
-from fuzz_models import MEMORY, SECONDS, encode, forge, load_confined, run, seal, split, unforge
+from fuzz_models import encode, forge, seal, split, unforge
 from methods import ALL, ALTERNATIVES, COUPLED, make, make_for
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
@@ -45,16 +47,11 @@ def through_a_file(model, folder):
 def assert_same(first, second):
     """Equal to the last bit, whatever the objects are made of."""
     assert type(first) is type(second)
-    if isinstance(first, np.ndarray):
-        assert (first.dtype, first.shape) == (second.dtype, second.shape)
-        if first.dtype == object:
-            assert_same(first.tolist(), second.tolist())
-        else:
-            assert first.tobytes() == second.tobytes()
+    if isinstance(first, np.ndarray) and first.dtype != object:
+        assert (first.dtype, first.shape, first.tobytes()) == (second.dtype, second.shape, second.tobytes())
     elif isinstance(first, dict):
-        assert list(first) == list(second)
-        assert_same(list(first.values()), list(second.values()))
-    elif isinstance(first, list | tuple):
+        assert_same(list(first.items()), list(second.items()))
+    elif isinstance(first, list | tuple | np.ndarray):
         assert len(first) == len(second)
         for a, b in zip(first, second, strict=True):
             assert_same(a, b)
@@ -151,10 +148,7 @@ VALUES = [{"\ud800": np.ones(2)}, "\ud800\0", {"": {}}, 10**4000, -0.0, float("n
 VALUES += [np.array("text"), np.array([["a", "bcd"], ["", "\u00e4"]]).T, np.arange(6.0).reshape(2, 3).T]
 VALUES += [np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2), np.arange(12.0).reshape(3, 4)[:, ::2]]
 VALUES += [np.arange(6, dtype=">i2"), np.array([], dtype=np.float32), np.empty((0, 10**8)), np.array([True, False])]
-VALUES += [
-    np.array([1, "a", None, (2.5, [np.float32(0.1)])], dtype=object),
-    np.array([1.5, np.nan, -np.inf, -0.0], "f2"),
-]
+VALUES += [np.array([1.5, np.nan, -np.inf, -0.0], "f2"), np.array([1, "a", None, (2.5, [np.float32(0.1)])], object)]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}{np.shape(value)}")
@@ -168,29 +162,23 @@ def test_values(value, tmp_path):
         assert again.flags.writeable
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        cv.KMvHE(2, kernel="poly", degree=2, gamma=0.5, n_landmarks=20, random_state=np.random.RandomState(1)),
-        cv.KMvHE(2, gamma=[0.1, np.float64(0.2)], n_landmarks=np.int64(20), random_state=None),
-        cv.KMvHE(2, gamma=np.array([0.1, 0.2]), kernel_params={}, center=np.bool_(True)),
-        cv.KCCA(2, kernel="laplacian", reg=(0.1, 0.2)),
-        cv.KCCA(2, kernel="cosine", kernel_params={"dense_output": True}),
-    ],
-    ids=lambda model: f"{type(model).__name__}-{model.kernel}",
-)
+KERNELS = [
+    cv.KMvHE(2, kernel="poly", degree=2, gamma=0.5, n_landmarks=20, random_state=np.random.RandomState(1)),
+    cv.KMvHE(2, gamma=[0.1, np.float64(0.2)], n_landmarks=np.int64(20), random_state=None),
+    cv.KMvHE(2, gamma=np.array([0.1, 0.2]), kernel_params={}, center=np.bool_(True)),
+    cv.KCCA(2, kernel="laplacian", reg=(0.1, 0.2)),
+    cv.KCCA(2, kernel="cosine", kernel_params={"dense_output": True}),
+    cv.KMvHE(2, kernel="precomputed", n_landmarks=15),
+]
+
+
+@pytest.mark.parametrize("model", KERNELS, ids=lambda model: f"{type(model).__name__}-{model.kernel}")
 def test_kernels_and_their_parameters(model, tmp_path):
-    model = clone(model).fit(ARRAYS, Y)
-    again = through_a_file(model, tmp_path)
-    assert_same(model, again)
-    assert_same_latents(model, again, ARRAYS)
+    arrays = [X @ X.T for X in ARRAYS] if model.kernel == "precomputed" else ARRAYS
+    model = clone(model).fit(arrays, Y)
+    again = assert_kept(model, tmp_path, arrays)
     if model.random_state is not None:
-        assert_same(clone(model).fit(ARRAYS, Y).landmarks_, again.fit(ARRAYS, Y).landmarks_)
-
-
-def test_precomputed_kernels(tmp_path):
-    K = [X @ X.T for X in ARRAYS]
-    assert_kept(cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit(K, Y), tmp_path, K)
+        assert_same(clone(model).fit(arrays, Y).landmarks_, again.fit(arrays, Y).landmarks_)
 
 
 def test_columns_image_sizes_and_frames(tmp_path):
@@ -206,23 +194,22 @@ def test_columns_image_sizes_and_frames(tmp_path):
 
 
 def test_searches(tmp_path):
-    grid = {"reg": np.logspace(-2, 0, 2), "n_components": range(2, 4)}
+    grid = {"reg": np.logspace(-2, 0, 2), "n_components": [2, 3]}
     folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
     couplings = {"mvhe__coupling": [0.0, 4.0, np.inf], "mvhe__whitening": [None, 0.5], "mvhe__n_components": [2]}
     for search in (
         cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
         cv.EmbeddingSearchCV(cv.CCA(), {"n_components": [2]}, cv=cv.ClassSplit(2, random_state=0)),
         cv.EmbeddingSearchCV(cv.MvHE(2), {"coupling": np.array([0.0, np.inf])}, n_folds=2),
-        cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2),
         cv.EmbeddingSearchCV(PIPELINE, couplings, n_folds=2, n_members=3),
         clone(SEARCH),
-        clone(SEARCH).set_params(n_members=2),
     ):
         search.fit(SAME_SIZES, Y)
         again = assert_kept(search, tmp_path, SAME_SIZES)
         assert again.score(SAME_SIZES, Y) == search.score(SAME_SIZES, Y)
-    matcher = cv.CrossViewClassifier(search).fit(SAME_SIZES, Y)
-    assert_same(matcher, through_a_file(matcher, tmp_path))
+    assert_kept(cv.CrossViewClassifier(search).fit(SAME_SIZES, Y), tmp_path)
+    ranges = through_a_file(cv.EmbeddingSearchCV(cv.MvDA(), {"n_components": range(2, 4)}), tmp_path)
+    assert ranges.param_grid == {"n_components": [2, 3]}
 
 
 SPLITTERS = [cv.ClassSplit(0.5, 3, 0), cv.SampleSplit(2), [(np.arange(5), np.arange(5, 10))], StratifiedKFold(3)]
@@ -272,8 +259,6 @@ def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
         assert_same(model, again)
         assert again.embedding is again.embedding_
         assert_same(model.predict(SAME_SIZES), again.predict(SAME_SIZES))
-        tree, _ = unforge(encode(model))
-        assert tree["fitted"]["embedding_"]["$"] == "same"
 
 
 def test_what_committees_usually_share_is_saved(tmp_path):
@@ -298,13 +283,6 @@ def test_the_same_model_gives_the_same_file(tmp_path):
     save(load(tmp_path / "first"), tmp_path / "third")
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
     assert (tmp_path / "first").read_bytes() == (tmp_path / "third").read_bytes()
-
-
-def test_a_large_search_is_a_small_file(tmp_path):
-    search = clone(SEARCH).fit(SAME_SIZES, Y)
-    search.cv_results_ = {"params": [{"mvhe__beta": k / 7, "viewpca__n_components": k} for k in range(2000)]}
-    save(search, tmp_path / "model")
-    assert (tmp_path / "model").stat().st_size < 200_000
 
 
 # Classes.
@@ -365,15 +343,11 @@ def test_what_is_registered_is_an_estimator_with_a_name_of_its_own():
 # What cannot be saved.
 
 
-def my_kernel(x, z):
-    return float(x @ z)
-
-
-@pytest.mark.parametrize("kernel", [my_kernel, lambda x, z: float(x @ z), np.dot], ids=["function", "lambda", "numpy"])
+@pytest.mark.parametrize("kernel", [lambda x, z: float(x @ z), np.dot], ids=["lambda", "numpy"])
 def test_functions_as_kernels_are_refused(kernel, tmp_path):
     model = cv.KMvHE(2, kernel=kernel)
     for one in (model, clone(model).fit(ARRAYS, Y), make_pipeline(cv.ViewScaler(), cv.KCCA(kernel=kernel))):
-        with pytest.raises(ValueError, match=r"kernel is the function .* cannot be saved: use one of .*rbf"):
+        with pytest.raises(ValueError, match=r"kernel is a .* cannot be saved: use a kernel by its name \(.*rbf"):
             save(one, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
@@ -397,7 +371,6 @@ ENDLESS.members = [ENDLESS]
         (cv.MvHE(beta=np.ma.ones(2)), "MaskedArray"),
         (cv.MvHE(beta=np.zeros(2, dtype=[("a", float)])), "beta is a numpy"),
         (cv.MvHE(beta=np.array(None, dtype=object)), "cannot be saved"),
-        (cv.MvHE(beta=np.complex128(1)), r"beta is a numpy\.complex128"),
         (cv.MvHE(beta=np.ones(2, dtype=complex)), r"beta is a numpy\.ndarray of complex128, .* use numbers"),
         (cv.MvHE(beta=np.ones(2, dtype="M8[s]")), r"beta is a numpy\.ndarray of datetime64"),
         (cv.MvHE(beta=10**5000), "cannot be saved"),
@@ -406,7 +379,7 @@ ENDLESS.members = [ENDLESS]
         (ITSELF, "nested too deeply, or contains itself"),
         (ENDLESS, "nested too deeply, or contains itself"),
     ],
-    ids=range(18),
+    ids=range(17),
 )
 def test_what_a_file_cannot_hold_is_refused(model, message, tmp_path):
     with pytest.raises(ValueError, match=message):
@@ -461,26 +434,6 @@ def test_pipes_and_devices_are_neither_replaced_nor_waited_for(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-def test_what_killed_processes_leave_is_removed(tmp_path):
-    code = f"""
-import os, signal, crossview as cv
-os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
-cv.save(cv.MvHE(), {str(tmp_path / "model")!r})
-"""
-    for _ in range(2):
-        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
-    left = list(tmp_path.iterdir())
-    assert len(left) == 2
-    prefix = left[0].name.rpartition("-")[0].rpartition("-")[0]
-    alive = [tmp_path / f"{prefix}-{pid}-0123.tmp" for pid in (os.getpid(), os.getppid(), 1)]
-    others = [tmp_path / name for name in (".crossview-another machine-999999999-01.tmp", f"{prefix}-.tmp", ".a.tmp")]
-    for path in (*alive, *others):
-        path.write_bytes(b"")
-    save(cv.MvHE(3), tmp_path / "model")
-    assert set(tmp_path.iterdir()) == {tmp_path / "model", *alive, *others}
-
-
 @pytest.mark.parametrize("function", ["fsync", "replace"])
 @pytest.mark.parametrize("code", [None, errno.ENOSPC, errno.EACCES, errno.EROFS])
 def test_an_exception_leaves_the_old_file(code, function, tmp_path, monkeypatch):
@@ -498,44 +451,6 @@ def test_an_exception_leaves_the_old_file(code, function, tmp_path, monkeypatch)
     assert isinstance(caught.value, PermissionError) == (code == errno.EACCES)
     assert load(path).n_components == 3
     assert list(tmp_path.iterdir()) == [path]
-
-
-@confined
-def test_a_file_that_grows_too_large_leaves_the_old_one(tmp_path):
-    code = """
-import resource, sys
-import numpy as np
-import crossview as cv
-cv.save(cv.MvHE(3), sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
-try:
-    cv.save(cv.MvHE(beta=np.zeros(10_000)), sys.argv[1])
-except OSError as error:
-    print(error)
-print(cv.load(sys.argv[1]).n_components)
-"""
-    command = [sys.executable, "-c", code, str(tmp_path / "model")]
-    told, components = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert told.startswith(f"cannot write {tmp_path / 'model'} (File too large): check free space")
-    assert components == "3"
-    assert list(tmp_path.iterdir()) == [tmp_path / "model"]
-
-
-def test_threads_leave_the_warning_filters_alone(tmp_path):
-    path = tmp_path / "model"
-    save(make_pipeline(cv.ViewScaler(), cv.KMvHE(2)).fit(SAME_SIZES, Y), path)
-    before, seen = list(warnings.filters), []
-
-    def work():
-        for _ in range(30):
-            load(path)
-            seen.append(list(warnings.filters) == before)
-
-    with ThreadPoolExecutor(8) as threads:
-        for _ in range(8):
-            threads.submit(work)
-    assert seen == [True] * 240
-    assert warnings.filters == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs rights of groups and others")
@@ -625,12 +540,11 @@ def forged(model, way, value):
     return forge(text, {name: X for name, X in arrays.items() if json.dumps(name) in text})
 
 
-def assert_outcomes(folder, expected):
-    """Loading the files of a folder ends as expected, and takes little memory and time."""
-    outcomes, megabytes, seconds = load_confined(*folder.iterdir())
-    assert outcomes == expected
-    assert megabytes < MEMORY / 1e6
-    assert seconds < SECONDS
+def assert_outcomes(contents, expected):
+    """Loading files in a child process ends as expected, and takes little memory and time."""
+    found = fuzzing.run("fuzz_models", [("model", content) for content in contents])
+    assert found["failures"] == []
+    assert found["outcomes"] == expected
 
 
 def test_truncated_and_damaged_files(content, tmp_path):
@@ -645,14 +559,12 @@ def test_truncated_and_damaged_files(content, tmp_path):
 
 
 @confined
-@pytest.mark.parametrize("kind", ["damaged", "forged"])
+@pytest.mark.parametrize("kind", fuzz_models.MAKERS)
 def test_a_sample_of_the_files_of_fuzz_models(kind):
-    outcomes, megabytes, seconds = run(kind, 400, seed=1)
-    assert sum(outcomes.values()) == 400
-    assert outcomes["refused"] > 300
-    assert set(outcomes) <= {"refused", "unchanged", "loaded", "loaded, without a result"}
-    assert megabytes < MEMORY / 1e6
-    assert seconds < SECONDS
+    make, expected, _ = fuzz_models.MAKERS[kind]
+    found = fuzzing.run("fuzz_models", islice(make(seed=1), 300), expected)
+    assert found["failures"] == []
+    assert found["outcomes"]["refused"] > 200
 
 
 ZEROS = "0" * 64
@@ -661,13 +573,13 @@ ZEROS = "0" * 64
 def test_other_versions_and_formats_are_refused_by_name(content, tmp_path):
     tree, arrays = unforge(content)
     path = tmp_path / "model"
-    message = rf"was written by crossview 2\.1\.0, this is {cv.__version__}: upgrade"
+    message = rf"was written by crossview 2\.1\.0 in format \d, which {cv.__version__} does not read: upgrade"
     refuse(path, forge(tree, arrays, "2.1.0"), message)
     refuse(path, seal({"__metadata__": {"crossview": f"format=4 version=2.1.0 sha256={ZEROS} something new"}}), message)
     path.write_bytes(forge(tree, arrays, "0.99.0rc1"))
     assert load(path).n_components == 1
     old = content.replace(b"format=3 ", b"format=2 ", 1)
-    refuse(path, old, rf"was written by crossview {cv.__version__}, in a format .* fit the model again")
+    refuse(path, old, rf"was written by crossview {cv.__version__} in format 2, .* fit the model again")
 
 
 MARKS = ["", "\n", "format=3", "format=3 version= sha256= ", "format=3 version=0.1.0" + " " * 1000, 1, None, [], {}]
@@ -701,7 +613,7 @@ def test_large_files_that_are_not_models_are_refused_by_their_first_bytes(conten
         with open(tmp_path / str(k), "wb") as file:
             file.write(start)
             file.truncate(20 * 10**9)
-    assert_outcomes(tmp_path, {"refused": len(starts)})
+    assert_outcomes(tmp_path.iterdir(), {"refused": len(starts)})
 
 
 def test_names_in_a_file_do_not_make_errors_long(content, tmp_path):
@@ -758,9 +670,6 @@ HOSTILE += [
     ({"$": "MvHE", "params": {}, "fitted": {"transform_view": PROOF}}, r"MvHE\.transform_view is not part of a model"),
     ({"$": "float64", "value": [1, [2]]}, "not made of 'float64'"),
     ({"$": "float64"}, "KeyError: 'value'"),
-    ({"$": "range", "items": [10**18]}, "more than 1000000 numbers"),
-    ({"$": "range", "items": [10**30]}, "OverflowError"),
-    ({"$": "range", "items": [PROOF]}, "TypeError"),
     ({"$": "Pipeline", "params": {"steps": [], "memory": PROOF}, "fitted": {}}, "memory is a cache"),
 ]
 
@@ -859,41 +768,39 @@ def test_deep_descriptions_are_refused(content, tmp_path):
             refuse(tmp_path / "model", forge(tree, arrays), "nested too deeply")
 
 
+BETA = '{"$":"MvHE","params":{"beta":[%s]},"fitted":{}}'
+MARK = f'{{"__metadata__":{{"crossview":"format=3 version={cv.__version__} sha256={ZEROS} '
+
+
 @confined
-def test_descriptions_that_unfold_are_refused_or_take_little(tmp_path):
-    before, after = json.dumps('{"$":"MvHE","params":{"beta":[|]},"fitted":{}}')[1:-1].split("|")
-    mark = f'{{"__metadata__":{{"crossview":"format=3 version={cv.__version__} sha256={ZEROS} '
+def test_descriptions_that_unfold_are_refused(content):
+    before, after = json.dumps(BETA)[1:-1].split("%s")
     items = ["{}", "[]", '\\"\\"', '\\"ab\\"', "1e9", "\\u007b\\u007d", '{\\"$\\":\\"float64\\"}']
     many = [(item, 15) for item in items] + [("{}", 64), (" " * 100, 15), ("[" * 100, 15)]
-    for k, (item, megabytes) in enumerate(many):
-        content = ",".join([item] * (megabytes * 2**20 // (len(item) + 1)))
-        (tmp_path / str(k)).write_bytes(seal(f'{mark}{before}{content}{after}"}}}}'.encode()))
-    assert_outcomes(tmp_path, {"refused": len(many)})
+    files = [
+        seal(f'{MARK}{before}{",".join([item] * (megabytes * 2**20 // (len(item) + 1)))}{after}"}}}}'.encode())
+        for item, megabytes in many
+    ]
+    entries = ",".join(f'"{k}":{{"dtype":"F64","shape":[0],"data_offsets":[0,0]}}' for k in range(150_000))
+    files.append(seal(f'{MARK}{{}}"}},{entries}}}'.encode()))
+    files.append(forge('{"$":"str","value":[' + '"a",' * 1000 + '"' + "x" * 10**7 + '"]}', {}))
+    assert_outcomes(files, {"refused": len(files)})
+
+
+VALUES_OF_JSON = ['"ab"', "1e9", "[]", '{"a":1}', '"' + "x" * 14 + '"']
+VALUES_OF_JSON += ['{"$":"tuple","items":[]}', '{"$":"str","value":"a"}', '{"$":"int8","value":1}']
+OBJECTS = [f'{{"$":"{name}","params":{{}},"fitted":{{}}}}' for name in ("MvHE", "KMvHE", "KFold", "CCA")]
 
 
 @confined
-@pytest.mark.parametrize(
-    ("outcome", "items"),
-    [
-        ("loaded, without a result", ['"ab"', "1e9", "[]", '{"a":1}', '"' + "x" * 14 + '"']),
-        ("loaded, without a result", ['{"$":"tuple","items":[]}', '{"$":"str","value":"a"}', '{"$":"int8","value":1}']),
-        ("refused", [f'{{"$":"{name}","params":{{}},"fitted":{{}}}}' for name in ("MvHE", "KMvHE", "KFold", "CCA")]),
-    ],
-)
-def test_descriptions_of_many_values_take_little(outcome, items, tmp_path):
-    for k, item in enumerate(items):
+@pytest.mark.parametrize(("outcome", "items"), [("loaded, without a result", VALUES_OF_JSON), ("refused", OBJECTS)])
+def test_descriptions_of_many_values_take_little(outcome, items):
+    files = []
+    for item in items:
         values = 1 + item.count("[") + item.count("{") + item.count(",")
         content = ",".join([item] * min((10**6 - 10) // values, 12 * 2**20 // len(json.dumps(item))))
-        (tmp_path / str(k)).write_bytes(forge(f'{{"$":"MvHE","params":{{"beta":[{content}]}},"fitted":{{}}}}', {}))
-    assert_outcomes(tmp_path, {outcome: len(items)})
-
-
-@confined
-def test_many_arrays_take_little(tmp_path):
-    entries = ",".join(f'"{k}":{{"dtype":"F64","shape":[0],"data_offsets":[0,0]}}' for k in range(150_000))
-    mark = f'{{"__metadata__":{{"crossview":"format=3 version={cv.__version__} sha256={ZEROS} {{}}"}},'
-    (tmp_path / "model").write_bytes(seal(f"{mark}{entries}}}".encode()))
-    assert_outcomes(tmp_path, {"refused": 1})
+        files.append(forge(BETA % content, {}))
+    assert_outcomes(files, {outcome: len(files)})
 
 
 SAME = '{"$":"same","object":%d}'
@@ -904,19 +811,14 @@ UNFITTED = '{"$":"MvHE","params":{},"fitted":{}}'
 
 
 @confined
-def test_deep_pipelines_and_committees_take_little(tmp_path):
-    pipeline = STEPS % ",".join([STEP % UNFITTED] * 9_000)
-    for _ in range(15):
-        pipeline = STEPS % (STEP % pipeline)
-    (tmp_path / "pipeline").write_bytes(forge(pipeline, {}))
-    (tmp_path / "committee").write_bytes(forge(MEMBERS % ",".join([UNFITTED] * 9_000), {}))
-    (tmp_path / "text").write_bytes(forge('{"$":"str","value":[' + '"a",' * 1000 + '"' + "x" * 10**7 + '"]}', {}))
-    assert_outcomes(tmp_path, {"loaded, without a result": 2, "refused": 1})
-
-
-@confined
-def test_shared_objects_count_as_often_as_they_are_used(tmp_path):
+def test_shared_and_nested_estimators_take_little():
     """Lists of lists of estimators, which take little in a file, and are checked as a whole at every level."""
+    deep = STEPS % ",".join([STEP % UNFITTED] * 9_000)
+    for _ in range(15):
+        deep = STEPS % (STEP % deep)
+    assert_outcomes(
+        [forge(deep, {}), forge(MEMBERS % ",".join([UNFITTED] * 9_000), {})], {"loaded, without a result": 2}
+    )
     pipeline = committee = UNFITTED
     for level in range(45):
         pipeline = STEPS % ",".join([STEP % pipeline, STEP % (SAME % level)])
@@ -925,13 +827,11 @@ def test_shared_objects_count_as_often_as_they_are_used(tmp_path):
     wide = STEPS % ",".join([STEP % UNFITTED, *[STEP % (SAME % 0)] * 9_000])
     for level in range(1, 30):
         wide = STEPS % ",".join([STEP % wide, *[STEP % (SAME % level)] * 20])
-    for name, text in (("pipeline", pipeline), ("committee", committee), ("wide", wide)):
-        (tmp_path / name).write_bytes(forge(text, {}))
-    assert_outcomes(tmp_path, {"refused": 3})
+    assert_outcomes([forge(text, {}) for text in (pipeline, committee, wide)], {"refused": 3})
 
 
 @confined
-def test_shared_galleries_and_views_take_little(tmp_path):
+def test_shared_galleries_and_views_take_little():
     matcher = cv.CrossViewClassifier(cv.MvDA(2)).fit(ARRAYS, Y)
     tree, arrays = unforge(encode(matcher))
     g = 100_000
@@ -941,31 +841,29 @@ def test_shared_galleries_and_views_take_little(tmp_path):
     arrays[tree["fitted"]["gallery_ids_"]["array"]] = np.arange(g).astype("U6").view(np.uint32).reshape(g, -1)
     again = copy.deepcopy(tree)
     again["params"]["embedding"] = again["fitted"]["embedding_"] = {"$": "same", "object": 0}
-    (tmp_path / "one").write_bytes(forge(tree, arrays))
     many = {"$": "MvHE", "params": {"beta": [tree, *[again] * 2000]}, "fitted": {}}
-    (tmp_path / "galleries").write_bytes(forge(many, arrays))
-    scaler, arrays = unforge(encode(cv.ViewScaler(pooled=False).fit([SAME_SIZES[0]] * 1000)))
+    scaler, means = unforge(encode(cv.ViewScaler(pooled=False).fit([SAME_SIZES[0]] * 1000)))
     steps = [{"$": "tuple", "items": [str(k), {"$": "same", "object": 0}]} for k in range(9_000)]
     text = STEPS % ",".join([STEP % json.dumps(scaler), *map(json.dumps, steps)])
-    (tmp_path / "views").write_bytes(forge(text, arrays))
-    assert_outcomes(tmp_path, {"loaded": 1, "refused": 2})
+    assert_outcomes([forge(tree, arrays), forge(many, arrays), forge(text, means)], {"loaded": 1, "refused": 2})
 
 
 @confined
 def test_many_views_and_means_that_broadcast_to_many_features_are_refused(content, tmp_path):
-    path, n = tmp_path / "model", 20_000
+    n = 20_000
     tree, arrays = unforge(content)
     tree["fitted"] |= {"n_features_": {"$": "tuple", "items": [10**7] * 2}, "n_features_in_": 2 * 10**7}
     arrays |= {f"MvHE.means_[{v}]": np.zeros(1) for v in (0, 1)}
     arrays |= {f"MvHE.projections_[{v}]": np.zeros((1, 1)) for v in (0, 1)}
-    refuse(path, forge(tree, arrays), r"MvHE\.means_ .* does not fit")
-    assert path.stat().st_size < 2500
+    wide = forge(tree, arrays)
+    refuse(tmp_path / "model", wide, r"MvHE\.means_ .* does not fit")
     tree["fitted"] |= {"n_features_": {"$": "tuple", "items": [1] * n}, "n_features_in_": n}
     tree["fitted"] |= {name: tree["fitted"][name][:1] * n for name in ("means_", "projections_")}
     tree["fitted"]["view_names_"] = [f"view{v}" for v in range(n)]
     used = {name: X for name, X in arrays.items() if "[1]" not in name}
-    refuse(tmp_path / "views", forge(tree, used), "view_names_")
-    assert_outcomes(tmp_path, {"refused": 2})
+    many = forge(tree, used)
+    refuse(tmp_path / "model", many)
+    assert_outcomes([wide, many], {"refused": 2})
 
 
 # Parts that are missing, or do not go together.
@@ -1121,17 +1019,6 @@ def test_arrays_of_models_are_finite(kind, names, bad, tmp_path):
         node = tree["fitted"][name]
         arrays[(node[0] if isinstance(node, list) else node)["array"]].ravel()[-1] = bad
         refuse(tmp_path / "model", forge(tree, arrays), rf"{name} is invalid")
-
-
-def test_ranges_in_unexpected_places_are_refused(tmp_path):
-    path, many = tmp_path / "model", {"$": "range", "items": [10**6]}
-    pipeline = make_pipeline(cv.ViewScaler()).fit(SAME_SIZES)
-    for model in (*map(model_of, ("kernel", "committee", "search", "matcher")), pipeline):
-        for name in unforge(encode(model))[0]["fitted"]:
-            refuse(path, forged(model, f"fitted/{name}", many))
-        for group in ("params", "fitted"):
-            refuse(path, forged(model, group, many))
-    refuse(path, forged(pipeline, "params/steps", many))
 
 
 def test_steps_take_what_the_step_before_gives(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 
 from crossview._text import spreadsheet_safe
 from crossview.cli.options import check_writable
-from crossview.files import write_atomically
+from crossview._store import write_atomically
 
 
 @contextmanager

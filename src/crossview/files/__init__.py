@@ -1,7 +1,7 @@
 """Models in files, and their maps as ONNX graphs."""
 
 from crossview._schema import OF_SESSION, register
-from crossview.files.atomic import PathLike, check_target, write_atomically
+from crossview._store import PathLike, check_target, write_atomically
 from crossview.files.models import MALFORMED, ModelFileError, load, save
 from crossview.files.onnx import export_onnx
 

@@ -30,9 +30,9 @@ from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.pipeline import Pipeline
 
 from crossview._schema import KNOWN, Sizes, add_class, check_fitted
+from crossview._store import Content, PathLike, write_atomically
 from crossview._transformer import MultiViewTransformer, unwrap
 from crossview._version import __version__
-from crossview.files.atomic import Content, PathLike, write_atomically
 from crossview.matching.classifier import CrossViewClassifier
 from crossview.model_selection.search import EmbeddingSearchCV
 
@@ -46,7 +46,7 @@ _MARK = re.compile(r"format=(\d{1,6}) version=((\d{1,6})[0-9A-Za-z.+!-]{0,40}) s
 _NO_DIGEST = b"0" * 64
 _LARGEST_HEADER = 16 * 2**20
 _MOST_VALUES = 10**6  # an empty list or dict takes 30 times the memory of its two characters
-_DEEPEST, _MOST_OBJECTS, _MOST_CHECKS, _LONGEST_RANGE = 60, 10_000, 10**6, 10**6
+_DEEPEST, _MOST_PARTS = 60, 20_000  # of a model, each estimator and each view of one counted as often as it is used
 _UNSAVED = {"_output"}  # how to present outputs: a preference of the session, not part of the model
 _SCALARS = ["bool", "str", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))]
 _SCALARS += ["float16", "float32", "float64"]
@@ -59,8 +59,8 @@ class ModelFileError(ValueError):
 def save(model: BaseEstimator, path: PathLike) -> None:
     """Write a model to a file, fitted or not.
 
-    The file appears whole or not at all: whatever happens meanwhile, an older file of that name stays until the new
-    one is complete. The same model gives the same file. The choice of ``set_output`` is not saved.
+    An older file of that name stays until the new one is complete. The same model gives the same file. The choice of
+    ``set_output`` is not saved. What a file cannot hold, such as a function given as a kernel, is an error.
 
     Parameters
     ----------
@@ -69,11 +69,6 @@ def save(model: BaseEstimator, path: PathLike) -> None:
         `register`.
     path : str or path
         The file.
-
-    Raises
-    ------
-    ValueError
-        If the model holds what a file cannot, such as a function given as its kernel.
 
     Examples
     --------
@@ -102,8 +97,8 @@ def save(model: BaseEstimator, path: PathLike) -> None:
 def load(path: PathLike) -> Any:
     """Read a model that `save` wrote.
 
-    Nothing in the file is executed, whoever wrote it, and a file that has changed since is refused. A file cannot tell
-    whether it was exchanged for another model.
+    Nothing in the file is executed, whoever wrote it. A file that has changed since, was written by a newer crossview,
+    or is no model raises `ModelFileError`. A file cannot tell whether it was exchanged for another model.
 
     Parameters
     ----------
@@ -114,11 +109,6 @@ def load(path: PathLike) -> Any:
     -------
     model : estimator
         The model. Its results are those of the one that was saved, to the last bit on the same machine.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model, is damaged, was written by a newer crossview, or contains what no model has.
 
     Examples
     --------
@@ -176,12 +166,9 @@ def unpack(file: io.BufferedIOBase, name: str) -> tuple[Any, dict[str, NDArray[A
             "Pickles are never loaded."
         )
     number, version, major, stated, model = mark.groups()
-    written = f"{name} was written by crossview {version}"
-    if int(number) > _FORMAT or int(major) > int(__version__.split(".")[0]):
-        raise ModelFileError(f"{written}, this is {__version__}: upgrade crossview to load it.")
-    if int(number) < _FORMAT:
-        fix = "fit the model again, and save it with crossview.save"
-        raise ModelFileError(f"{written}, in a format that is no longer read: {fix}.")
+    if int(number) != _FORMAT or int(major) > int(__version__.split(".")[0]):
+        fix = f"which {__version__} does not read: upgrade crossview, or fit the model again"
+        raise ModelFileError(f"{name} was written by crossview {version} in format {number}, {fix}.")
     expected = min(8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0), 2**63)
     if size != expected:
         problem = "cut short" if size < expected else "damaged"
@@ -243,7 +230,7 @@ class _Encoder:
             raise ValueError(f"{way} is nested too deeply, or contains itself")
         if value is None or kind in (bool, int, float, str):
             return value
-        if kind is list:
+        if kind in (list, range):
             return [self.node(item, f"{way}[{k}]", depth + 1) for k, item in enumerate(value)]
         if kind is dict:
             for key in value:
@@ -252,8 +239,6 @@ class _Encoder:
             return {key: self.node(item, f"{way}[{key!r}]", depth + 1) for key, item in value.items()}
         if kind is tuple or (kind is np.ndarray and value.dtype == object and value.ndim == 1):
             return {"$": kind.__name__, "items": self.node(list(value), way, depth)}
-        if kind is range:
-            return {"$": "range", "items": [value.start, value.stop, value.step]}
         if isinstance(value, np.generic) and (kind is np.str_ or value.dtype.name in _SCALARS):
             return {"$": "str" if kind is np.str_ else value.dtype.name, "value": value.item()}
         if kind is np.random.RandomState and value.get_state(legacy=False)["bit_generator"] == "MT19937":
@@ -293,14 +278,14 @@ class _Encoder:
 def _why_not(way: str, value: Any) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, np.ndarray):
-        return f"{way} is a {kind} of {value.dtype}, which cannot be saved: use numbers, strings or truth values"
-    if hasattr(value, "_schema"):
-        return f"{way} is a {kind}, which cannot be saved: register its class with crossview.register"
-    if not callable(value) or isinstance(value, BaseEstimator):
+        kind, fix = f"{kind} of {value.dtype}", "use numbers, strings or truth values"
+    elif hasattr(value, "_schema"):
+        fix = "register its class with crossview.register"
+    elif callable(value) and not isinstance(value, BaseEstimator):
+        fix = f"use a kernel by its name ({', '.join(sorted(kernel_metrics()))}), or kernel='precomputed'"
+    else:
         fix = "save a model of crossview, or a scikit-learn pipeline of these; of a search, save best_estimator_"
-        return f"{way} is a {kind}, which cannot be saved: {fix}"
-    fix = f"use one of scikit-learn's kernels by name ({', '.join(sorted(kernel_metrics()))}), or kernel='precomputed'"
-    return f"{way} is the function {getattr(value, '__qualname__', kind)}, which cannot be saved: {fix}"
+    return f"{way} is a {kind}, which cannot be saved: {fix}"
 
 
 def _decode(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -319,10 +304,10 @@ class _Decoder:
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.arrays = arrays
-        self.complete: list[tuple[Any, int]] = []  # estimators and kernels, and how much is in each
+        self.complete: list[tuple[Any, int]] = []  # estimators and kernels, and how many parts each has
         self.shared: dict[tuple[str, str], Any] = {}
         self.infinite: set[int] = set()  # arrays with NaN or infinity, by their identity
-        self.size = self.n_checks = 0
+        self.size = 0
 
     def value(self, node: Any, depth: int = 0) -> Any:
         """Build a value, and everything in it."""
@@ -339,10 +324,6 @@ class _Decoder:
                 return tuple(self.value(list(node["items"]), depth))
             case "ndarray":
                 return np.fromiter(self.value(list(node["items"]), depth), dtype=object)
-            case "range":
-                if len(numbers := range(*node["items"])) > _LONGEST_RANGE:
-                    raise ValueError(f"a range has more than {_LONGEST_RANGE} numbers")
-                return numbers
             case "array" | "transposed" | "text" | "random" as kind:
                 return self._from_array(kind, node["array"], node.get("state"))
             case "same" if type(node["object"]) is int and node["object"] >= 0:
@@ -358,7 +339,7 @@ class _Decoder:
         array = self.arrays[name]
         if (kind, name) in self.shared:
             if array.dtype.kind != "f":
-                self.size += array.size // 64  # values, to be checked again in the time that one estimator takes
+                self.size += array.size // 64  # values are checked in the time that one estimator takes
             return self.shared[kind, name]
         made: Any = array.T if kind == "transposed" else array
         if kind == "text":
@@ -383,16 +364,13 @@ class _Decoder:
         kind = node["$"]
         if kind not in KNOWN:
             raise ValueError(f"models are not made of {kind!r}: register a class of your own with crossview.register")
-        if len(self.complete) >= _MOST_OBJECTS:
-            raise ValueError(f"there are more than {_MOST_OBJECTS} estimators and kernels")
         (cls, _, parameters), before = KNOWN[kind], self.size
         params, fitted = (self.value(node[group], depth) for group in ("params", "fitted"))
         for unknown in params.keys() - parameters:
             raise ValueError(f"{kind} has no parameter {unknown!r}")
         self.size += 1 + len(fitted.get("n_features_", ()))
-        self.n_checks += self.size - before  # as an estimator is checked together with all that is in it
-        if self.n_checks > _MOST_CHECKS:
-            raise ValueError("the same estimators are in too many others")
+        if self.size > _MOST_PARTS:
+            raise ValueError("there are too many estimators, or the same ones in too many others")
         model = cls(**params)
         check_fitted(model, fitted, self.infinite)
         model.__setstate__(fitted) if isinstance(model, CrossViewClassifier) else vars(model).update(fitted)

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._store import PathLike, write_atomically
 from crossview._transformer import unwrap
 from crossview._types import Array
 from crossview._version import __version__
@@ -20,7 +21,6 @@ from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.raw import RawFeatures
 from crossview.embeddings.semantic import SemanticMatching
 from crossview.feature_maps import ViewKernel
-from crossview.files.atomic import PathLike, write_atomically
 from crossview.kernels import Kernel, KernelMap
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
 from crossview.model_selection.committee import Committee

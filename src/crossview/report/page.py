@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crossview.files import write_atomically
+from crossview._store import write_atomically
 from crossview.report.document import Bars, Facts, Item, MatchBrowser, Report, ResultTable
 from crossview.report.drawing import Figure, figure_files, key_svg, page_svg
 from crossview.report.export import FORMATS, report_markdown
