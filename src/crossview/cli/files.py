@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from crossview._store import write_atomically
 from crossview._text import spreadsheet_safe
 from crossview.cli.options import check_writable
-from crossview._store import write_atomically
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import typer
 from numpy.typing import NDArray
 
 import crossview as cv
+from crossview._store import write_atomically
 from crossview._text import counted
 from crossview._transformer import unwrap
 from crossview._types import Array
@@ -18,7 +19,6 @@ from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
 from crossview.datasets._dataset import as_labels
-from crossview._store import write_atomically
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 
