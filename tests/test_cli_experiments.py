@@ -18,10 +18,12 @@ from commands import run
 from methods import make
 
 import crossview as cv
+from crossview._progress import _State
 from crossview.cli.app import out
+from crossview.cli.computing import Watch
 from crossview.cli.reports import console_tables
 from crossview.datasets.registry import open_dataset
-from crossview.experiments import Store
+from crossview.experiments import Cell, Store
 from crossview.report import Entry, ResultTable
 from crossview.report.compose import comparison_report
 
@@ -100,6 +102,40 @@ def test_a_log_says_how_far_a_slow_method_is(jobs, data, tmp_path, monkeypatch):
     found = re.findall(rf"now MvHE, split 1 \((\d+) of (\d+) fits\){more}\n", told)
     assert len(set(found)) >= (4 if jobs == 1 else 1)
     assert all(int(done) <= int(total) for done, total in found)
+
+
+def test_the_time_left_is_what_is_known_of_it(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    state = _State("Computing", 7, "results")
+    watch = Watch(7, state.advance)
+    kernel, linear = ([Cell(data="digits", method=name, repeat=k) for k in range(3)] for name in ("KMvHE", "PCA"))
+    for cell in (*kernel, *linear):
+        watch("waits", cell, None)
+
+    def told(seconds, event, cell, about=None):
+        clock[0] += seconds
+        watch(event, cell, about)
+        return re.sub("; now.*", "", state.line)
+
+    assert told(0, "starts", kernel[0]) == "Computing: 1 of 7 results, 0:00 elapsed"  # one was restored
+    assert told(0, "starts", kernel[1]) == "Computing: 1 of 7 results, 0:00 elapsed"
+    # A quarter took 60 seconds, so these two take 180 more each, and the third 240; of PCA, nothing is known.
+    assert told(60, "fits", kernel[0], (10, 40)).endswith("1:00 elapsed, at least 5:00 left")
+    assert told(0, "fits", kernel[1], (10, 40)).endswith("at least 5:00 left")
+    clock[0] += 60
+    assert state.line.partition(";")[0].endswith("at least 4:00 left")
+    told(180, "ends", kernel[0])
+    assert told(0, "starts", kernel[2]).endswith("at least 5:00 left")
+    told(0, "ends", kernel[1])
+    assert told(200, "starts", linear[0]).endswith("at least 1:40 left")
+    told(10, "ends", linear[0])
+    assert told(0, "starts", linear[1]).endswith("about 1:30 left")
+    assert told(40, "fits", linear[1], (1, 2)).endswith("at least 0:50 left")  # longer than the first one took
+    told(0, "ends", linear[1])
+    told(50, "ends", kernel[2])
+    assert told(0, "starts", linear[2]).endswith("6 of 7 results, 10:00 elapsed, about 0:25 left")
+    assert "left" not in told(60, "fits", linear[2], (0, 9))
 
 
 @pytest.mark.parametrize("given", [False, True])

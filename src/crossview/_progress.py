@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 _FIRST_LINE = 5.0  # seconds until the first line; shorter work is silent
 _INTERVAL = 20.0  # seconds between lines: on a busy machine, they come late, but within 30 seconds
@@ -22,25 +22,32 @@ CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range
 """What to show instead of control characters, by which labels and names in files could steer a terminal."""
 
 
+Left: TypeAlias = tuple[float, str]  # seconds, and "about" or "at least"
+
+
 class Advance(Protocol):
     """Count finished steps, and say what runs now. Threads may share it."""
 
-    def __call__(self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
+    def __call__(
+        self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0, left: Left | None = None
+    ) -> None:
         """Add `steps` to those done. None leaves the description of what runs as it is.
 
         `restored` steps were done in an earlier run, and say nothing about the speed of this one. `more` steps turn out
-        to be needed.
+        to be needed. `left` is an estimate of the time left by someone who knows more than the steps done; 0 is none.
         """
 
 
-def silent(steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
+def silent(
+    steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0, left: Left | None = None
+) -> None:
     """An `Advance` that shows nothing."""
 
 
 _shown: ContextVar[bool] = ContextVar("shown", default=False)  # whether the work is part of other work that is shown
 _reporter: ContextVar[Advance] = ContextVar("reporter", default=silent)
-watcher: ContextVar[Callable[[str], object] | None] = ContextVar("watcher", default=None)
-"""Is told about once a second how many fits of a search are done that shows no progress itself."""
+watcher: ContextVar[Callable[[int, int], object] | None] = ContextVar("watcher", default=None)
+"""Is told about once a second how many fits are done, and of how many, of a search that shows no progress itself."""
 
 
 @contextlib.contextmanager
@@ -100,16 +107,21 @@ def report(steps: int = 0, now: str | None = None, *, more: int = 0) -> None:
 class _State:
     """What is known about the work."""
 
-    def __init__(self, label: str, total: int, unit: str, watcher: Callable[[str], object] | None = None) -> None:
+    def __init__(self, label: str, total: int, unit: str, watcher: Callable[[int, int], object] | None = None) -> None:
         self.label, self.total, self.unit = label, total, unit
         self.now = ""
+        self._left: Left | None = None  # with the time at which there is none, instead of seconds
         self._watcher, self._told = watcher, float("-inf")
         self._done = self._restored = 0
         self._start = self._first = self._last = time.monotonic()
         self._lock = threading.Lock()
 
-    def advance(self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
+    def advance(
+        self, steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0, left: Left | None = None
+    ) -> None:
         with self._lock:
+            if left is not None:
+                self._left = time.monotonic() + left[0], left[1]
             self.now = self.now if now is None else now.translate(CONTROL)
             self.total += more
             self._done += steps + restored
@@ -120,7 +132,7 @@ class _State:
                 self._first = self._last
             if self._watcher and time.monotonic() >= self._told + _BETWEEN:
                 self._told = time.monotonic()
-                self._watcher(f"{self._done} of {self.total} {self.unit}")
+                self._watcher(self._done, self.total)
         if restored:
             _print(f"{self.label}: resuming with {restored} of {self.total} {self.unit} done")
 
@@ -131,12 +143,15 @@ class _State:
 
     @property
     def status(self) -> str:
-        """Steps done, if they are counted, and times; time left if the known steps take as long as those so far."""
+        """Steps done, if counted, and times; steps left take as long as those so far, unless told otherwise."""
         with self._lock:
             time_now, computed = time.monotonic(), self._done - self._restored
             parts = [f"{min(self._done, self.total):,} of {self.total:,} {self.unit}"] if self.total else []
             parts.append(f"{_clock(time_now - self._start)} elapsed")
-            if computed:
+            if self._left is not None:
+                end, how = self._left
+                parts += [f"{how} {_clock(end - time_now)} left"] if end > time_now else []
+            elif computed:
                 expected = (self._last - self._first) / computed * (self.total - self._done)
                 left = expected - (time_now - self._last)
                 how = "at least" if self.unit == "fits" else "about"  # searches add fits as they refine settings
@@ -192,9 +207,11 @@ def _lines_of_process(state: _State) -> Iterator[Advance]:
     assert process.stdin is not None
     pipe, lock = process.stdin, threading.Lock()
 
-    def advance(steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0) -> None:
+    def advance(
+        steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0, left: Left | None = None
+    ) -> None:
         with lock, contextlib.suppress(OSError, ValueError):  # as in _print
-            pipe.write(json.dumps([steps, now, restored, more]).encode() + b"\n")
+            pipe.write(json.dumps([steps, now, restored, more, left]).encode() + b"\n")
             pipe.flush()
 
     try:
@@ -222,5 +239,5 @@ if __name__ == "__main__":  # the process that prints until the pipe is closed, 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches this process, which has to outlast the other
     with _lines(_State(*work)) as advance:
         for line in sys.stdin:
-            steps, now, restored, more = json.loads(line)
-            advance(steps, now, restored=restored, more=more)
+            steps, now, restored, more, left = json.loads(line)
+            advance(steps, now, restored=restored, more=more, left=left)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -90,6 +91,12 @@ def cluster(folder, workers=2):
         yield address, scheduler, [begin(*worker) for _ in range(workers)]
 
 
+def after(n, action):
+    """A watch that acts when the n-th cell ends."""
+    ended = itertools.count(1)
+    return lambda event, cell, about: action() if event == "ends" and next(ended) == n else None
+
+
 def end(process):
     """Kill a process and all that it started."""
     with contextlib.suppress(ProcessLookupError):
@@ -100,17 +107,18 @@ def test_results_come_in_the_order_of_the_cells_and_are_computed_once(path, log)
     cells = fakes.cells(4)
     wanted = [cells[2], cells[0], cells[2], cells[1]]
     calls = []
-    records = run(wanted, fakes.load, path, compute=fakes.compute, progress=lambda *told: calls.append(told))
+    records = run(wanted, fakes.load, path, compute=fakes.compute, watch=lambda *told: calls.append(told))
     assert [record.cell["seed"] for record in records] == [2, 0, 2, 1]
     assert [record.result["score"] for record in records] == [2 / 7, 0, 2 / 7, 1 / 7]
     assert all(Cell.from_dict(record.cell) == cell for record, cell in zip(records, wanted, strict=True))
-    assert [call[:3] for call in calls] == [(1, 3, cells[2]), (2, 3, cells[0]), (3, 3, cells[1])]
-    assert [call[3] for call in calls] == [records[0], records[1], records[3]]
+    assert calls[:3] == [("waits", cell, None) for cell in (cells[2], cells[0], cells[1])]
+    ended = [call[1:] for call in calls if call[0] == "ends"]
+    assert ended == [(cells[2], records[0]), (cells[0], records[1]), (cells[1], records[3])]
 
     calls.clear()
-    again = run(cells, fakes.load, path, compute=fakes.compute, progress=lambda *told: calls.append(told))
+    again = run(cells, fakes.load, path, compute=fakes.compute, watch=lambda *told: calls.append(told))
     assert fakes.computed(log) == dict.fromkeys(range(4), 1)
-    assert [call[:3] for call in calls] == [(4, 4, cells[3])]
+    assert [call[:2] for call in calls] == [(event, cells[3]) for event in ("waits", "starts", "ends")]
     assert again[2] == records[0]
     assert len(fakes.noted(log, "load")) == 2  # once in each run
 
@@ -125,15 +133,11 @@ def test_cells_are_announced_before_they_are_computed(path, log, n_jobs):
         path,
         compute=fakes.compute,
         n_jobs=n_jobs,
-        started=lambda done, total, cell: calls.append(("started", done, total, cell.seed)),
-        progress=lambda done, total, cell, record: calls.append(("finished", done, total, cell.seed)),
+        watch=lambda event, cell, about: calls.append((event, cell.seed)),
     )
-    assert calls[0] == ("started", 1, 5, 1)
-    assert {total for _, _, total, _ in calls} == {5}
     for seed in range(1, 5):
-        steps = [step for step, _, _, number in calls if number == seed]
-        assert steps == ["started", "finished"]
-    running = np.cumsum([1 if step == "started" else -1 for step, *_ in calls])
+        assert [event for event, number in calls if number == seed] == ["waits", "starts", "ends"]
+    running = np.cumsum([{"waits": 0, "starts": 1, "ends": -1}[event] for event, _ in calls])
     assert running.max() <= n_jobs
 
 
@@ -142,7 +146,8 @@ def test_slow_methods_start_first(path, log):
     split = Split("samples", 0.5, 2)
     cells = [Cell(data="fake", method=name, split=split, repeat=k) for name in methods for k in (0, 1)]
     order = []
-    records = run(cells, fakes.load, path, compute=fakes.compute, started=lambda done, total, cell: order.append(cell))
+    watch = lambda event, cell, about: order.append(cell) if event == "starts" else None  # noqa: E731
+    records = run(cells, fakes.load, path, compute=fakes.compute, watch=watch)
     assert list(dict.fromkeys(cell.method for cell in order)) == ["KMvHE", "KCCA", "NCA", "MvHE", "MvDA", "PCA"]
     assert [cell.repeat for cell in order] == [0, 1] * 6
     assert [Cell.from_dict(record.cell) for record in records] == cells
@@ -176,22 +181,20 @@ def test_a_cell_that_fails_is_recorded_and_stops_nothing(path, log, monkeypatch)
     told = []
 
     def again(**options):
-        return run(
-            cells, fakes.load, path, compute=fakes.compute, progress=lambda *call: told.append(call[:2]), **options
-        )
+        return run(cells, fakes.load, path, compute=fakes.compute, watch=lambda *call: told.append(call[0]), **options)
 
     records = again()
     assert [record.status for record in records] == ["done", "done", "failed", "done"]
     assert records[2].error["type"] == "ZeroDivisionError"
     assert records[2].error["message"] == "cell 2 divides by nothing"
     assert "fakes.py" in records[2].error["traceback"]
-    assert told == [(k, 4) for k in (1, 2, 3, 4)]
+    assert told.count("ends") == 4
     assert again() == records
     assert fakes.computed(log)[2] == 1
     retried = again(retry_failed=True)
     assert fakes.computed(log) == {0: 1, 1: 1, 2: 2, 3: 1}
     assert retried[2].created > records[2].created
-    assert told[4:] == [(4, 4)]
+    assert told.count("ends") == 5
     monkeypatch.setattr("time.time", lambda: 0.0)  # the clock was set back
     for attempts in (3, 4):
         assert (again(retry_failed=True)[2].status, fakes.computed(log)[2]) == ("failed", attempts)
@@ -315,11 +318,10 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, log):
         with Client(address, timeout=60, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
 
-        def progress(done, total, cell, record):
-            if done == 1:
-                until(lambda: len({pid for pid, _ in fakes.noted(log, "compute")}) == 2)
-                busy = fakes.noted(log, "compute")[-1][0]
-                end(next(worker for worker in workers if os.getpgid(busy) == worker.pid))
+        def kill_the_busy_worker():
+            until(lambda: len({pid for pid, _ in fakes.noted(log, "compute")}) == 2)
+            busy = fakes.noted(log, "compute")[-1][0]
+            end(next(worker for worker in workers if os.getpgid(busy) == worker.pid))
 
         there = run(
             cells,
@@ -327,7 +329,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, log):
             tmp_path / "there.db",
             scheduler=address,
             compute=fakes.compute_slowly,
-            progress=progress,
+            watch=after(1, kill_the_busy_worker),
         )
         assert sum(worker.poll() is not None for worker in workers) == 1
     assert without_times(there) == without_times(here)
@@ -342,13 +344,9 @@ def test_a_scheduler_that_dies_ends_the_run_and_loses_nothing_that_is_done(path,
     monkeypatch.setenv("FAKE_SLEEP", "0.1")
     cells = fakes.cells(30)
     with cluster(tmp_path, workers=1) as (address, scheduler, _):
-
-        def progress(done, total, cell, record):
-            if done == 3:
-                end(scheduler)
-
+        kill = after(3, lambda: end(scheduler))
         with pytest.raises(ConnectionError, match="run the same to resume; finished cells are stored") as caught:
-            run(cells, fakes.load, path, scheduler=address, compute=fakes.compute, progress=progress)
+            run(cells, fakes.load, path, scheduler=address, compute=fakes.compute, watch=kill)
     assert "\n" not in str(caught.value)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     stored = {row["cell"]["seed"] for row in fakes.table(path)}
@@ -362,18 +360,14 @@ def test_a_scheduler_that_dies_ends_the_run_and_loses_nothing_that_is_done(path,
     assert len(fakes.table(path)) == 30
 
 
-def test_an_interrupt_or_an_error_of_progress_leaves_what_was_done(path, log):
+def test_an_interrupt_or_an_error_of_a_watch_leaves_what_was_done(path, log):
     cells = [*fakes.cells(2), ordered(2, interrupt=True), fakes.cells(4)[3]]
     with pytest.raises(KeyboardInterrupt):
         run(cells, fakes.load, path, compute=fakes.compute)
     assert sorted((row["cell"]["seed"], row["status"]) for row in fakes.table(path)) == [(0, "done"), (1, "done")]
 
-    def progress(done, total, cell, record):
-        if done == 4:
-            raise RuntimeError("enough")
-
-    with pytest.raises(RuntimeError, match="enough"):
-        run(fakes.cells(7), fakes.load, path, compute=fakes.compute, progress=progress)
+    with pytest.raises(ZeroDivisionError):
+        run(fakes.cells(7), fakes.load, path, compute=fakes.compute, watch=after(2, lambda: 1 / 0))
     assert len(fakes.table(path)) == 4
 
 
@@ -420,9 +414,7 @@ def status_of(address):
 def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
     ports, pages = set(), ("health", "status", "info/main/workers.html", "json/identity.json", "metrics")
 
-    def progress(done, total, cell, record):
-        if done > 1:
-            return
+    def look():
         processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
         found = [one for process in processes for one in process.net_connections("inet")]
         listening = [one.laddr for one in found if one.status == psutil.CONN_LISTEN]
@@ -433,7 +425,7 @@ def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
                 assert asyncio.run(identity(f"{kind}://127.0.0.1:{port}", security)) is None
         assert {status_of(f"http://127.0.0.1:{port}/{page}") for port in ports for page in pages} <= {None, 404}
 
-    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, n_jobs=2, progress=progress)
+    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, n_jobs=2, watch=after(1, look))
     assert [record.status for record in records] == ["done", "done"]
     assert len(ports) >= 3  # of the scheduler and the workers
 

@@ -1,13 +1,15 @@
 """Computing cells, and printing their results."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from crossview._progress import progress
+from crossview._progress import Advance, Left, progress
 from crossview._text import counted
 from crossview.cli import reports
 from crossview.cli.app import err, print_json
@@ -40,39 +42,64 @@ def compute_cells(
     """Compute what is not stored yet, and show what is being computed."""
     if not cells:
         return {}
-    running: list[Cell] = []
-    computed: list[Cell] = []
-    inside: dict[Cell, str] = {}
-
-    def now() -> str:
-        others = f" and {len(running) - 1} more" if len(running) > 1 else ""
-        shown = [f"{cell.method}, split {cell.repeat + 1}{inside.get(cell, '')}{others}" for cell in running[:1]]
-        return "".join(shown)
-
-    def told(cell: Cell, text: str) -> None:
-        inside[cell] = f" ({text})"
-        advance(0, now())
-
-    def started(done: int, total: int, cell: Cell) -> None:
-        restored = 0 if running or computed else done
-        running.append(cell)
-        advance(0, now(), restored=restored)
-
-    def finished(done: int, total: int, cell: Cell, record: Record) -> None:
-        running.remove(cell)
-        computed.append(cell)
-        advance(1, now())
-
     try:
-        with Store(store) as opened, progress("Computing", len(set(cells)), unit="results") as advance:
+        with Store(store) as opened, progress("Computing", total := len(set(cells)), unit="results") as advance:
             advance(0, "preparing")
             options: dict[str, Any] = {"n_jobs": n_jobs, "scheduler": scheduler, "retry_failed": retry}
-            options |= {"started": started, "told": told, "progress": finished, "compute": compute}
-            records = run(cells, load, opened, **options)
+            records = run(cells, load, opened, **options, watch=Watch(total, advance), compute=compute)
     except KeyboardInterrupt:
         err.print("Stopped. Finished results are stored; run the same command again to resume.", soft_wrap=True)
         raise typer.Exit(130) from None
     return dict(zip(cells, records, strict=True))
+
+
+class Watch:
+    """Shows what is being computed, and what is known about the time left."""
+
+    def __init__(self, total: int, advance: Advance) -> None:
+        self._total, self._advance, self._lock = total, advance, threading.Lock()
+        self._waiting: dict[Cell, None] = {}
+        self._running: dict[Cell, tuple[float, float, str]] = {}  # start, least seconds by its fits, and those in words
+        self._ended: dict[str, list[float]] = {}  # seconds by method
+
+    def __call__(self, event: str, cell: Cell, about: Any) -> None:
+        """Note an event of `crossview.experiments.run`."""
+        with self._lock:  # of other threads, on a cluster
+            steps = restored = 0
+            if event == "waits":
+                self._waiting[cell] = None
+                return
+            if event == "starts":
+                first = not self._running and not self._ended
+                restored = self._total - len(self._waiting) if first else 0
+                del self._waiting[cell]
+                self._running[cell] = time.monotonic(), 0.0, ""
+            elif event == "ends":
+                started, *_ = self._running.pop(cell)
+                self._ended.setdefault(cell.method, []).append(time.monotonic() - started)
+                steps = 1
+            elif cell in self._running:
+                started, (done, total) = self._running[cell][0], about
+                least = (time.monotonic() - started) * total / done if done else 0.0
+                self._running[cell] = started, least, f" ({done} of {total} fits)"
+            others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
+            shown = [f"{c.method}, split {c.repeat + 1}{fits}{others}" for c, (_, _, fits) in self._running.items()]
+            self._advance(steps, "".join(shown[:1]), restored=restored, left=self._left())
+
+    def _left(self) -> Left:
+        """What is known: the time that results of a method have taken, and by its fits the least that another takes."""
+        mean = {method: sum(found) / len(found) for method, found in self._ended.items()}
+        least, left = dict(mean), []
+        sure = all(cell.method in mean for cell in self._waiting)
+        for cell, (started, by_fits, _) in self._running.items():
+            spent = time.monotonic() - started
+            whole = max(spent, by_fits)
+            sure &= whole <= mean.get(cell.method, -1.0)
+            if cell.method not in mean:
+                least[cell.method] = max(least.get(cell.method, 0.0), whole)
+            left.append(max(least[cell.method], whole) - spent)
+        work = sum(left) + sum(least.get(cell.method, 0.0) for cell in self._waiting)
+        return max([*left, work / max(len(left), 1)]), "about" if sure else "at least"
 
 
 def reasons(records: Iterable[Record]) -> list[str]:

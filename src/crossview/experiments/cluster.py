@@ -31,7 +31,8 @@ def calls_on_cluster(
 ) -> Generator[tuple[str, Any]]:
     """Each name with what the function returns for its argument, or None if its workers kept dying.
 
-    ``begin(name)`` is called when a worker is given the call, and ``begin(name, text)`` when it calls `tell_client`.
+    ``begin(name)`` is called when a worker is given the call, and ``begin(name, done, total)`` when it calls
+    `tell_client`.
     """
     prefix = f"crossview-{uuid.uuid4().hex}-"
     waiting, running = deque(arguments), 0
@@ -63,12 +64,12 @@ def calls_on_cluster(
             yield future.key.removeprefix(prefix), result
 
 
-def tell_client(text: str) -> None:
-    """Say what the call is doing that runs in this thread of a worker."""
+def tell_client(done: int, total: int) -> None:
+    """Say how far the call is that runs in this thread of a worker."""
     from distributed import get_worker
 
     key: Any = (worker := get_worker()).get_current_task()
-    worker.log_event(key[: -len(name := key.rpartition("-")[2])], (name, text))
+    worker.log_event(key[: -len(name := key.rpartition("-")[2])], (name, done, total))
 
 
 @contextlib.contextmanager

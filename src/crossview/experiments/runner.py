@@ -32,9 +32,7 @@ from crossview.experiments.tasks import run_cell
 
 Load: TypeAlias = Callable[[str, dict[str, Any]], Dataset]
 Compute: TypeAlias = Callable[[Cell, Dataset], Mapping[str, Any]]
-Progress: TypeAlias = Callable[[int, int, Cell, Record], object]
-Started: TypeAlias = Callable[[int, int, Cell], object]
-Told: TypeAlias = Callable[[Cell, str], object]
+Watch: TypeAlias = Callable[[str, Cell, Any], object]
 Loaded: TypeAlias = dict[tuple[str, str], tuple[Dataset, str]]
 
 _KILLED = {
@@ -53,9 +51,7 @@ def run(
     *,
     n_jobs: int = 1,
     scheduler: str | None = None,
-    progress: Progress | None = None,
-    started: Started | None = None,
-    told: Told | None = None,
+    watch: Watch = lambda event, cell, about: None,
     retry_failed: bool = False,
     compute: Compute = run_cell,
 ) -> list[Record]:
@@ -66,9 +62,10 @@ def run(
     are the same to the last digit wherever they are computed.
 
     Every process calls ``load(data, options)`` once per data set; it must return the same `Dataset` each time.
-    ``compute(cell, dataset)`` returns a result that JSON can hold. ``started(done, total, cell)`` is called before a
-    cell is computed, ``told(cell, fits)`` meanwhile, perhaps by another thread, and ``progress(done, total, cell,
-    record)`` afterwards. With several workers, which `dask.distributed` starts, a script must run under
+    ``compute(cell, dataset)`` returns a result that JSON can hold. ``watch(event, cell, about)`` is called, perhaps by
+    another thread, for every cell that ``"waits"``, as the store lacks it, when it ``"starts"``, meanwhile with the
+    number of ``"fits"`` done and that of all, and when it ``"ends"``, with its record. With several workers, which
+    `dask.distributed` starts, a script must run under
     ``if __name__ == "__main__":``. The workers of a scheduler, at an address such as ``"tcp://192.0.2.7:8786"``, need
     the same crossview, access to the data, and preferably one thread each.
     """
@@ -89,11 +86,11 @@ def run(
         left = {name: task for name, task in slow if name not in records}
         n_jobs = min(n_jobs, len(left))
 
-        def begin(name: str, text: str = "") -> None:
-            if text and told is not None:
-                told(tasks[name].cell, text)
-            elif not text and started is not None:
-                started(len(records), len(tasks), tasks[name].cell)
+        for task in left.values():
+            watch("waits", task.cell, None)
+
+        def begin(name: str, *fits: int) -> None:
+            watch("fits" if fits else "starts", tasks[name].cell, fits or None)
 
         if left and (n_jobs > 1 or scheduler is not None):
             loaded.clear()  # workers load data themselves
@@ -104,8 +101,7 @@ def run(
         for name, found in stack.enter_context(contextlib.closing(computed)):
             records[name] = record = found or tasks[name].record(None, _KILLED, 0.0)
             store.put(record)
-            if progress is not None:
-                progress(len(records), len(tasks), tasks[name].cell, record)
+            watch("ends", tasks[name].cell, record)
     return [records[task.key] for task in planned]
 
 
