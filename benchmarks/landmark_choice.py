@@ -1,4 +1,4 @@
-"""Compare the ways to choose landmarks: accuracy against their number, and time and memory on many samples.
+"""Accuracy against the number of landmarks, and time and memory on many samples.
 
 Usage: python benchmarks/landmark_choice.py [--method KMvHE] [--landmarks 50,100,200,400,800] [--splits 10]
        python benchmarks/landmark_choice.py --ridges 0.02,0.05,0.1,0.2 [--landmarks 50,100,200,400] [--splits 5]
@@ -6,8 +6,8 @@ Usage: python benchmarks/landmark_choice.py [--method KMvHE] [--landmarks 50,100
 
 The first form trains on 1,400 digits, or on 300 objects of turntable with 4 samples each, and tests on the others. A
 model has default parameters behind the standard scaling and a PCA to 40 components, both fitted on the training
-samples, so nothing is chosen on test samples. All ways get the same splits and seeds. The second form shows the
-accuracy of KMvHE with uniform landmarks for several values of `reg`, trained on 70 % of the training samples and tested
+samples, so nothing is chosen on test samples. All numbers get the same splits and seeds. The second form shows the
+accuracy of KMvHE for several values of `reg`, trained on 70 % of the training samples and tested
 on the other 30 %. The third form fits the method to two views of synthetic samples, each fit in a process of its own on
 one thread, and shows the processor time.
 """
@@ -27,7 +27,6 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview.kernels import LANDMARKS
 
 N_COMPONENTS = 20
 PCA_COMPONENTS = 40
@@ -47,15 +46,14 @@ def data_sets(n_splits: int) -> dict[str, tuple[cv.datasets.Dataset, cv.ClassSpl
     }
 
 
-def accuracies(method: str, name: str, numbers: list[int], n_splits: int) -> dict[tuple[int | None, str], list[float]]:
-    """Accuracy in per cent on each split, by number of landmarks and way to choose them; None are all samples."""
+def accuracies(method: str, name: str, numbers: list[int], n_splits: int) -> dict[int | None, list[float]]:
+    """Accuracy in per cent on each split, by number of landmarks; None are all samples."""
     data, splits = data_sets(n_splits)[name]
-    settings = [(None, "uniform"), *product(numbers, LANDMARKS)]
-    found: dict[tuple[int | None, str], list[float]] = {setting: [] for setting in settings}
+    found: dict[int | None, list[float]] = {number: [] for number in (*numbers, None)}
     for seed, (train, test) in enumerate(splits.split(data.views, data.y)):
-        for n_landmarks, landmarks in settings:
-            model = cv.METHODS[method](N_COMPONENTS, n_landmarks=n_landmarks, landmarks=landmarks, random_state=seed)
-            found[n_landmarks, landmarks].append(accuracy(model, data, train, test))
+        for number, scores in found.items():
+            model = cv.METHODS[method](N_COMPONENTS, n_landmarks=number, random_state=seed)
+            scores.append(accuracy(model, data, train, test))
     return found
 
 
@@ -84,36 +82,27 @@ def print_ridges(numbers: list[int], ridges: list[float], n_splits: int) -> None
         print(flush=True)
 
 
-def with_error(values: np.ndarray, *, signed: bool = False) -> str:
+def with_error(values: np.ndarray) -> str:
     """Mean and standard error."""
-    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(len(values))
-    return f"{mean:{'+' if signed else ''}.1f} ± {error:.1f}".replace("-", "−")
+    return f"{values.mean():.1f} ± {values.std(ddof=1) / np.sqrt(len(values)):.1f}"
 
 
 def print_accuracies(method: str, numbers: list[int], n_splits: int) -> None:
-    """Print one table per data set. Differences to uniform landmarks are paired, so their errors are smaller."""
+    """Print one table per data set."""
     for name in ("digits", "turntable"):
-        found = {key: np.array(values) for key, values in accuracies(method, name, numbers, n_splits).items()}
-        others = [way for way in LANDMARKS if way != "uniform"]
-        print(f"### {method} on {name}\n")
-        print(f"| landmarks | uniform | {' | '.join(others)} | {' | '.join(f'{way} − uniform' for way in others)} |")
-        print(f"| ---: |{' ---: |' * (1 + 2 * len(others))}")
-        for number in numbers:
-            uniform = found[number, "uniform"]
-            means = [with_error(found[number, way]) for way in LANDMARKS]
-            gains = [with_error(found[number, way] - uniform, signed=True) for way in others]
-            print(f"| {number} | {' | '.join([*means, *gains])} |")
-        print(f"| all | {with_error(found[None, 'uniform'])} |{' |' * 2 * len(others)}\n", flush=True)
+        print(f"### {method} on {name}\n\n| landmarks | accuracy |\n| ---: | ---: |")
+        for number, scores in accuracies(method, name, numbers, n_splits).items():
+            print(f"| {number or 'all'} | {with_error(np.array(scores))} |", flush=True)
+        print()
 
 
-def fit_large(method: str, m: int, n_landmarks: int, landmarks: str) -> dict[str, float]:
+def fit_large(method: str, m: int, n_landmarks: int) -> dict[str, float]:
     """Processor time of a fit in seconds, and its peak memory beyond what the process held before, in bytes."""
     rng = np.random.default_rng(0)
     y = np.arange(m) // CLASS_SIZE
     factors = rng.normal(size=(y[-1] + 1, 16))[y] + 0.5 * rng.normal(size=(m, 16))
     arrays = [factors @ rng.normal(size=(16, N_FEATURES)) + 0.5 * rng.normal(size=(m, N_FEATURES)) for _ in range(2)]
-    model = cv.METHODS[method](N_COMPONENTS)
-    model.set_params(n_landmarks=n_landmarks, landmarks=landmarks)
+    model = cv.METHODS[method](N_COMPONENTS, n_landmarks=n_landmarks)
     if method == "KMvHE":
         model.set_params(n_between=N_BETWEEN)
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
@@ -125,13 +114,13 @@ def fit_large(method: str, m: int, n_landmarks: int, landmarks: str) -> dict[str
 
 def print_scale(method: str, m: int, numbers: list[int]) -> None:
     """Print the time and memory of fits, each in a fresh process."""
-    print("| method | samples | landmarks | chosen by | seconds | memory | memory / features |")
-    print("| --- | ---: | ---: | --- | ---: | ---: | ---: |")
-    for number, way in product(numbers, LANDMARKS):
-        command = [sys.executable, __file__, "--fit", json.dumps([method, m, number, way])]
+    print("| method | samples | landmarks | seconds | memory | memory / features |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for number in numbers:
+        command = [sys.executable, __file__, "--fit", json.dumps([method, m, number])]
         cost = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         features = 2 * m * number * 8
-        shown = f"| {method} | {m:,} | {number:,} | {way} | {cost['seconds']:.0f} | {cost['bytes'] / 1e9:.2f} GB"
+        shown = f"| {method} | {m:,} | {number:,} | {cost['seconds']:.0f} | {cost['bytes'] / 1e9:.2f} GB"
         print(f"{shown} | {cost['bytes'] / features:.2f} |", flush=True)
 
 

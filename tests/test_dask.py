@@ -48,8 +48,8 @@ KERNELS = [
     cv.KMvHE(n_landmarks=30, n_patches=40, kernel="cosine", center=False),
     cv.KMvHE(2, n_landmarks=25, kernel="poly", degree=2),
     cv.KMvHE(2, n_landmarks=200, kernel="linear"),
-    cv.KMvHE(2, n_landmarks=20, kernel="laplacian", landmarks="k-means++"),
-    cv.KCCA(2, n_landmarks=20, landmarks="k-means++", gamma=0.2),
+    cv.KMvHE(2, n_landmarks=20, kernel="laplacian"),
+    cv.KCCA(2, n_landmarks=20, gamma=0.2),
 ]
 PREPROCESSING = [
     cv.ViewScaler(),
@@ -63,7 +63,6 @@ PREPROCESSING = [
 PIPELINES = [
     make_pipeline(cv.ViewScaler(), cv.ViewPCA(4), cv.MvHE(3)),
     make_pipeline(cv.ViewKernel(n_landmarks=20), cv.MvDA(3)),
-    make_pipeline(cv.ViewKernel(n_landmarks=20, landmarks="k-means++"), cv.MvDA(3)),
 ]
 BLOCKWISE = [
     cv.MvHE(2),

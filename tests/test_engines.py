@@ -25,7 +25,7 @@ ARRAYS = [CENTRES[Y] @ RNG.normal(size=(8, 8)) + 0.5 * RNG.normal(size=(120, 8))
 GAPPED = [X.copy() for X in ARRAYS]
 GAPPED[0][:15] = np.nan
 GAPPED[1][40:52] = np.nan
-KERNEL = {"n_landmarks": 40, "landmarks": "k-means++"}
+KERNEL = {"n_landmarks": 40}
 MODELS = {
     **{name: cls(n_components=4) for name, cls in cv.METHODS.items() if name not in ("KCCA", "KMvHE")},
     "KCCA": cv.KCCA(4),

@@ -10,9 +10,8 @@ from sklearn.utils import Tags, check_random_state
 
 from crossview._schema import VIEWS, Schema, Sizes, has_shape, number, register
 from crossview._transformer import MultiViewTransformer
-from crossview._types import Array, Indices, Rows
+from crossview._types import Array, Indices, Mask, Rows
 from crossview._validation import (
-    check_choice,
     check_count,
     check_equal_widths,
     check_flag,
@@ -24,15 +23,12 @@ from crossview._validation import (
 from crossview.engines import column_sums, concatenate, shift
 from crossview.exceptions import NotApplicableError
 from crossview.kernels import (
-    LANDMARKS,
     WITH_WIDTH,
     Kernel,
     KernelMap,
     check_kernel_params,
-    choose_landmarks,
     median_gamma,
     median_rows,
-    n_candidates,
 )
 from crossview.samples import samples_of
 from crossview.views import ViewInput, Views
@@ -68,7 +64,6 @@ class KernelTransformer(MultiViewTransformer):
     coef0: float
     kernel_params: dict[str, Any] | None
     n_landmarks: int | None
-    landmarks: str
     random_state: int | np.random.RandomState | None
     kernels_: list[Kernel]
     landmarks_: list[Any]
@@ -94,7 +89,6 @@ class KernelTransformer(MultiViewTransformer):
             )
         if self.n_landmarks is not None:
             check_count(self.n_landmarks, "n_landmarks", least=1)
-        check_choice(self.landmarks, "landmarks", LANDMARKS)
         if self.gamma is not None:
             per_view(self.gamma, "gamma", views.shape[1], positive=True)
         check_weight(self.gamma_scale, "gamma_scale", positive=True)
@@ -112,21 +106,16 @@ class KernelTransformer(MultiViewTransformer):
     def _fit_kernel_maps(self, views: Views, *, center: bool = False) -> tuple[list[KernelMap], list[Rows]]:
         """Map of each view, and the features of the samples present there, which the caller may centre."""
         self._check_kernel(views)
-        random = check_random_state(self.random_state)
         used = np.flatnonzero(views.mask.any(axis=1))
-        shuffled = used[random.permutation(len(used))]
-        maps, features = [], []
+        shuffled = used[check_random_state(self.random_state).permutation(len(used))]
+        fitted = []
         for v, (X, seen) in enumerate(zip(views.arrays, views.mask.T, strict=True)):
             ids = np.flatnonzero(seen)
             rows = X if seen.all() else X[np.ix_(ids, ids)] if self.kernel == "precomputed" else X[ids]
             origin = column_sums(rows) / len(rows) if self._has_origin(center) else None
             kernel = self._view_kernel(v, views.shape[1], rows, origin)
-            order = np.searchsorted(ids, shuffled[seen[shuffled]])
-            landmarks = choose_landmarks(self.landmarks, kernel, rows, self.n_landmarks, order, random)
-            kernel_map, R = KernelMap.fit(kernel, rows, landmarks, ids)
-            maps.append(kernel_map)
-            features.append(R)
-        return maps, features
+            fitted.append(KernelMap.fit(kernel, rows, self._draw(shuffled, seen), ids))
+        return [one for one, _ in fitted], [R for _, R in fitted]
 
     def _fit_pooled_kernel_maps(self, views: Views, weights: Array) -> tuple[list[KernelMap], list[Rows], Indices]:
         """As `KernelMap.fit_pooled`: one kernel and one set of landmarks for all views, each moved to its mean."""
@@ -136,17 +125,14 @@ class KernelTransformer(MultiViewTransformer):
                 "views with precomputed kernels have no kernel values between each other: use coupling=0, or "
                 "pooled=False for ViewKernel."
             )
-        random = check_random_state(self.random_state)
-        shuffled = random.permutation(len(views))
+        shuffled = check_random_state(self.random_state).permutation(len(views))
         rows = [X if seen.all() else X[seen] for X, seen in zip(views.arrays, views.mask.T, strict=True)]
         origins = [column_sums(X) / len(X) for X in rows]
         centred = concatenate(*map(shift, rows, origins))
-        kernels = [self._view_kernel(0, views.shape[1], centred, origin) for origin in origins]
-        chosen = []
-        for X, kernel, seen in zip(rows, kernels, views.mask.T, strict=True):
-            order = np.searchsorted(np.flatnonzero(seen), shuffled[seen[shuffled]])
-            chosen.append(choose_landmarks(self.landmarks, kernel, X, self.n_landmarks, order, random))
-        return KernelMap.fit_pooled(kernels, origins, rows, chosen, weights)
+        kernels = [self._view_kernel(0, len(rows), centred, origin) for origin in origins]
+        return KernelMap.fit_pooled(
+            kernels, origins, rows, [self._draw(shuffled, seen) for seen in views.mask.T], weights
+        )
 
     def _fit_lazy_kernel_maps(
         self, views: Views, classes: Any = None, *, center: bool = False
@@ -158,19 +144,23 @@ class KernelTransformer(MultiViewTransformer):
         self._check_kernel(views)
         samples = samples_of(views, classes)
         assert isinstance(samples, LazySamples)
-        random = check_random_state(self.random_state)
         sums, numbers = samples.view_sums()
         needs_median = self.gamma is None and self.kernel in WITH_WIDTH
         views_of = map(samples.single_view, range(len(sums) if needs_median else 0))
         few = fetch((one, median_rows(len(one))) for one in views_of)
-        drawn = samples.first_present(random.permutation(len(samples)), n_candidates(self.landmarks, self.n_landmarks))
+        order = check_random_state(self.random_state).permutation(len(samples))
         maps = []
-        for v, (X, order) in enumerate(drawn):
+        for v, X in enumerate(samples.first_present(order, self.n_landmarks)):
             origin = sums[v] / numbers[v] if self._has_origin(center) else None
             kernel = self._view_kernel(v, len(sums), few[v].arrays[0] if few else X, origin)
-            chosen = choose_landmarks(self.landmarks, kernel, X, self.n_landmarks, order, random)
-            maps.append(KernelMap.fit(kernel, X if chosen is None else X[chosen])[0])
+            maps.append(KernelMap.fit(kernel, X)[0])
         return maps, samples
+
+    def _draw(self, shuffled: Indices, seen: Mask) -> Indices | None:
+        """Landmarks among the present samples of a view, the first in a random order of all; None for all."""
+        if self.n_landmarks is None or self.n_landmarks >= seen.sum():
+            return None
+        return np.sort(np.searchsorted(np.flatnonzero(seen), shuffled[seen[shuffled]])[: self.n_landmarks])
 
     def _has_origin(self, center: bool) -> bool:
         # Centring makes the origin of a linear kernel arbitrary.
@@ -227,8 +217,6 @@ class ViewKernel(KernelTransformer):
     n_landmarks : int, optional
         Number of training samples that span the map of a view (Nyström). All by default, which is exact. Dask arrays
         need a number.
-    landmarks : {"uniform", "k-means++"}
-        How to choose them: at random, or far from each other [1]_.
     pooled : bool
         Whether all views share their coordinates: one kernel, and the samples of all views as landmarks, centred per
         view. A method after this step can then couple the maps; `KMvHE` with `coupling` does the same faster.
@@ -246,10 +234,6 @@ class ViewKernel(KernelTransformer):
         Lower triangular factors of the landmarks' kernel matrices.
     gamma_ : list of float or None
         Kernel width of each view; None for the default of the kernel.
-
-    References
-    ----------
-    .. [1] D. Arthur, S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
 
     Examples
     --------
@@ -274,7 +258,6 @@ class ViewKernel(KernelTransformer):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
-        landmarks: str = "uniform",
         pooled: bool = False,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -285,7 +268,6 @@ class ViewKernel(KernelTransformer):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
         self.pooled = pooled
         self.random_state = random_state
 

@@ -15,11 +15,9 @@ from itertools import pairwise, product
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
-from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhattan_distances
 
 from crossview._schema import Schema, number, register
@@ -29,12 +27,7 @@ from crossview.engines import chunks, empty_rows, kernel_values, like, shift, so
 WITH_WIDTH = ("rbf", "laplacian")
 """Kernels for which `median_gamma` finds a width."""
 
-LANDMARKS = ("uniform", "k-means++")
-"""Ways to choose landmarks, the samples that span an approximate map."""
-
 _MEDIAN_SAMPLES = 1000  # samples used by the median heuristic
-_CANDIDATES = 20  # candidates per landmark; with more, the approximation of the kernel hardly improves
-_PILOT_FOR_DISTANCES = 256  # landmarks whose features stand in for kernel distances
 
 
 @register
@@ -242,32 +235,3 @@ def median_rows(m: int) -> Indices:
     if m <= _MEDIAN_SAMPLES:
         return np.arange(m)
     return np.sort(np.random.default_rng(0).choice(m, _MEDIAN_SAMPLES, replace=False))
-
-
-def choose_landmarks(
-    method: str, kernel: Kernel, X: Rows, n_landmarks: int | None, order: Indices, random_state: RandomState
-) -> Indices | None:
-    """Choose landmarks among samples; returns sorted rows of X, None for all.
-
-    X holds the samples, (m, D), or their kernel matrix, (m, m), if the kernel is precomputed; `order` is a random
-    permutation of its rows. ``"uniform"`` takes the first. ``"k-means++"`` draws samples far from those already drawn
-    (Arthur & Vassilvitskii, 2007); it returns fewer than `n_landmarks` if there are fewer different samples.
-    """
-    if n_landmarks is None or n_landmarks >= len(order):
-        return None
-    if method == "uniform":
-        return np.sort(order[:n_landmarks])
-    X, candidates = to_numpy(X), np.sort(order[: _CANDIDATES * n_landmarks])
-    # Points whose Euclidean distances rank like kernel distances, or approximate them.
-    points = kernel.euclidean_points(X[candidates])
-    if points is None:
-        points = KernelMap.fit(kernel, X, np.sort(order[:_PILOT_FOR_DISTANCES]))[1][candidates]
-    else:
-        points = points - points.mean(axis=0)  # reduces rounding errors far from zero
-    rows: Indices = np.unique(candidates[kmeans_plusplus(points, n_landmarks, random_state=random_state)[1]])
-    return rows
-
-
-def n_candidates(method: str, n_landmarks: int) -> int:
-    """Number of samples, the first in random order, that a choice of landmarks has to know."""
-    return max(_CANDIDATES * n_landmarks, _PILOT_FOR_DISTANCES) if method == "k-means++" else n_landmarks

@@ -218,7 +218,7 @@ class KCCA(KernelEmbedding, CCA):
         As in `KMvHE`.
     center : bool
         Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks, random_state
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
         As in `ViewKernel`.
 
     Attributes
@@ -258,7 +258,6 @@ class KCCA(KernelEmbedding, CCA):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
-        landmarks: str = "uniform",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
@@ -269,7 +268,6 @@ class KCCA(KernelEmbedding, CCA):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
         self.random_state = random_state
 
 

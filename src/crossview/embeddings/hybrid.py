@@ -343,7 +343,7 @@ class KMvHE(KernelEmbedding, MvHE):
         :math:`(I + c (I - J))^{-1}_{vw} \, k(x - \mu_v, z - \mu_w)`, which is exact and of the same order.
     center : bool
         Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, landmarks
+    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks
         As in `ViewKernel`.
     algorithm, n_patches, random_state
         As in `MvHE`; `random_state` also draws the landmarks.
@@ -423,7 +423,6 @@ class KMvHE(KernelEmbedding, MvHE):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_landmarks: int | None = None,
-        landmarks: str = "uniform",
         algorithm: str = "auto",
         n_patches: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
@@ -450,7 +449,6 @@ class KMvHE(KernelEmbedding, MvHE):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
         self.reg = reg
 
     def _check_params(self, n_views: int) -> None:

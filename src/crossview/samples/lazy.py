@@ -67,22 +67,17 @@ class LazySamples(Samples):
         nulls = null_directions(images, found[len(maps) :], sizes)
         return replace(features.shifted(means), means=means, maps=maps, nulls=nulls)
 
-    def first_present(self, order: Indices, k: int) -> list[tuple[Array, Indices]]:
-        """For each view, the first k samples that it has in an order of all samples, as arrays, and this order.
-
-        The arrays, which the client receives, are sorted by the numbers of the samples.
-        """
+    def first_present(self, order: Indices, k: int) -> list[Array]:
+        """For each view, the first k samples that it has in an order of all samples, sorted by their numbers."""
         n, wanted = k, np.minimum(k, self.n_seen)
         while True:
             (some,) = fetch([(self, np.sort(order[:n]))])
             if (some.mask.sum(axis=0) >= wanted).all():
                 break
             n *= 2
-        places, found = np.argsort(order[:n]), []
-        for X, seen, number in zip(some.arrays, some.mask.T, wanted, strict=True):
-            first = np.sort(np.flatnonzero(seen)[np.argsort(places[seen])[:number]])
-            found.append((X[first], np.argsort(places[first])))
-        return found
+        places = np.argsort(order[:n])
+        firsts = (np.flatnonzero(seen)[np.argsort(places[seen])[:k]] for seen in some.mask.T)
+        return [X[np.sort(first)] for X, first in zip(some.arrays, firsts, strict=True)]
 
     def pooled(self) -> LazySamples:
         """The present samples of all views as those of one view."""
