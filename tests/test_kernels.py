@@ -124,12 +124,11 @@ class TestLandmarks:
         np.testing.assert_array_equal(cv.load(tmp_path / "model").transform(ARRAYS)[0], model.transform(ARRAYS)[0])
 
     def test_all_samples_are_drawn_alike(self):
-        drawn = [
-            cv.ViewKernel(n_landmarks=20, random_state=seed).fit(ARRAYS).landmarks_[0][:, 0] for seed in range(200)
-        ]
+        few = [A[:40] for A in ARRAYS]
+        drawn = [cv.ViewKernel(n_landmarks=10, random_state=seed).fit(few).landmarks_[0][:, 0] for seed in range(80)]
         counts = np.unique(np.concatenate(drawn), return_counts=True)[1]
-        assert len(counts) == 200
-        assert 5 < counts.min() < counts.max() < 45
+        assert len(counts) == 40
+        assert 8 < counts.min() < counts.max() < 35
 
     def test_of_incomplete_views(self):
         mask = np.ones((200, 2), dtype=bool)

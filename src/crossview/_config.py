@@ -7,7 +7,7 @@ from functools import partial
 from types import EllipsisType
 from typing import Any
 
-_config: ContextVar[tuple[str | None, bool]] = ContextVar("config", default=(None, False))
+_config: ContextVar[dict[str, Any] | None] = ContextVar("config", default=None)
 
 
 def get_config() -> dict[str, Any]:
@@ -24,7 +24,7 @@ def get_config() -> dict[str, Any]:
     >>> cv.get_config()
     {'device': None, 'progress': False}
     """
-    return dict(zip(("device", "progress"), _config.get(), strict=True))
+    return dict(_config.get() or {"device": None, "progress": False})
 
 
 def set_config(*, device: str | EllipsisType | None = ..., progress: bool | EllipsisType = ...) -> None:
@@ -52,15 +52,15 @@ def set_config(*, device: str | EllipsisType | None = ..., progress: bool | Elli
     True
     >>> cv.set_config(progress=False)
     """
-    old_device, old_progress = _config.get()
+    config = get_config()
     if device is not ...:
         _check_device(device)
-        old_device = device
+        config["device"] = device
     if progress is not ...:
         if not isinstance(progress, bool):
             raise ValueError(f"progress must be True or False, got {progress!r}.")
-        old_progress = progress
-    _config.set((old_device, old_progress))
+        config["progress"] = progress
+    _config.set(config)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def config_context(*, device: str | EllipsisType | None = ..., progress: bool | 
 
 def for_workers(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with the device of this thread, for other threads and processes, which show no progress."""
-    return partial(_call, function, _config.get()[0])
+    return partial(_call, function, get_config()["device"])
 
 
 def _call(function: Callable[..., Any], device: str | None, *args: Any) -> Any:
@@ -110,9 +110,7 @@ def _check_device(device: object) -> None:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(
-            f"device={device!r} needs PyTorch: install it with pip install 'crossview[torch]'."
-        ) from error
+        raise ImportError(f"device={device!r} needs PyTorch: pip install 'crossview[torch]'.") from error
     try:
         # Some devices know no float64, and tensors on one have no values.
         found = torch.zeros(1, dtype=torch.float64, device=device)  # type: ignore[call-overload]

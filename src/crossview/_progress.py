@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 _FIRST_LINE = 5.0  # seconds until the first line; shorter work is silent
 _INTERVAL = 20.0  # seconds between lines: on a busy machine, they come late, but within 30 seconds
 _BETWEEN = 1.0  # seconds between what a watcher is told
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 """What to show instead of control characters, by which labels and names in files could steer a terminal."""
-
 
 Left: TypeAlias = tuple[float, str]  # seconds, and "about" or "at least"
 
@@ -38,9 +37,7 @@ class Advance(Protocol):
         """
 
 
-def silent(
-    steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0, left: Left | None = None
-) -> None:
+def silent(*args: object, **options: object) -> None:
     """An `Advance` that shows nothing."""
 
 
@@ -70,10 +67,10 @@ def progress(label: str, total: int, *, unit: str = "steps") -> Iterator[Advance
         return
     try:
         from rich.console import Console
+
+        is_terminal = Console(stderr=True).is_terminal
     except ImportError:
         is_terminal = False
-    else:
-        is_terminal = Console(stderr=True).is_terminal
     if is_terminal:
         show = _bar
     elif sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.executable:
@@ -112,7 +109,7 @@ class _State:
         self.now = ""
         self._left: Left | None = None  # with the time at which there is none, instead of seconds
         self._watcher, self._told = watcher, float("-inf")
-        self._done = self._restored = 0
+        self.done = self._restored = 0
         self._start = self._first = self._last = time.monotonic()
         self._lock = threading.Lock()
 
@@ -124,7 +121,7 @@ class _State:
                 self._left = time.monotonic() + left[0], left[1]
             self.now = self.now if now is None else now.translate(CONTROL)
             self.total += more
-            self._done += steps + restored
+            self.done += steps + restored
             self._restored += restored
             if steps or restored:
                 self._last = time.monotonic()
@@ -132,30 +129,22 @@ class _State:
                 self._first = self._last
             if self._watcher and time.monotonic() >= self._told + _BETWEEN:
                 self._told = time.monotonic()
-                self._watcher(self._done, self.total)
+                self._watcher(self.done, self.total)
         if restored:
             _print(f"{self.label}: resuming with {restored} of {self.total} {self.unit} done")
-
-    @property
-    def share(self) -> float | None:
-        """The share that is done, in per cent; None if steps are not counted."""
-        return 100 * self._done / self.total if self.total else None
 
     @property
     def status(self) -> str:
         """Steps done, if counted, and times; steps left take as long as those so far, unless told otherwise."""
         with self._lock:
-            time_now, computed = time.monotonic(), self._done - self._restored
-            parts = [f"{min(self._done, self.total):,} of {self.total:,} {self.unit}"] if self.total else []
+            time_now, computed = time.monotonic(), self.done - self._restored
+            parts = [f"{min(self.done, self.total):,} of {self.total:,} {self.unit}"] if self.total else []
             parts.append(f"{_clock(time_now - self._start)} elapsed")
-            if self._left is not None:
-                end, how = self._left
-                parts += [f"{how} {_clock(end - time_now)} left"] if end > time_now else []
-            elif computed:
-                expected = (self._last - self._first) / computed * (self.total - self._done)
-                left = expected - (time_now - self._last)
+            end, how = self._left or (0.0, "")
+            if self._left is None and computed:
+                end = self._last + (self._last - self._first) / computed * (self.total - self.done)
                 how = "at least" if self.unit == "fits" else "about"  # searches add fits as they refine settings
-                parts += [f"{how} {_clock(left)} left"] if left >= 0 else []
+            parts += [f"{how} {_clock(end - time_now)} left"] if end > time_now else []
         return ", ".join(parts)
 
     @property
@@ -173,7 +162,7 @@ def _bar(state: _State) -> Iterator[Advance]:
 
     def draw() -> RenderableType:
         row = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=None if state.share is None else 100, completed=state.share or 0, width=12)
+        bar = ProgressBar(total=state.total or None, completed=state.done, width=12)
         row.add_row(Text(state.label), bar, Text(state.status))
         return Group(row, Text(state.now, overflow="ellipsis", no_wrap=True, style="dim")) if state.now else row
 
@@ -207,11 +196,9 @@ def _lines_of_process(state: _State) -> Iterator[Advance]:
     assert process.stdin is not None
     pipe, lock = process.stdin, threading.Lock()
 
-    def advance(
-        steps: int = 1, now: str | None = None, *, restored: int = 0, more: int = 0, left: Left | None = None
-    ) -> None:
+    def advance(*args: Any, **options: Any) -> None:
         with lock, contextlib.suppress(OSError, ValueError):  # as in _print
-            pipe.write(json.dumps([steps, now, restored, more, left]).encode() + b"\n")
+            pipe.write(json.dumps([args, options]).encode() + b"\n")
             pipe.flush()
 
     try:
@@ -239,5 +226,5 @@ if __name__ == "__main__":  # the process that prints until the pipe is closed, 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches this process, which has to outlast the other
     with _lines(_State(*work)) as advance:
         for line in sys.stdin:
-            steps, now, restored, more, left = json.loads(line)
-            advance(steps, now, restored=restored, more=more, left=left)
+            args, options = json.loads(line)
+            advance(*args, **options)
