@@ -5,12 +5,18 @@ from typing import Any
 
 from crossview.datasets import Dataset
 from crossview.experiments.plans import Panel
-from crossview.report.compose import environment_section, first_places, ranked_rows
+from crossview.report.comparison import (
+    embeddings,
+    environment_section,
+    first_places,
+    map_test_samples,
+    matches,
+    ranked_rows,
+)
 from crossview.report.document import Item, Report, Section
-from crossview.report.results import Results, entries, records
-from crossview.report.samples import embeddings, map_test_samples, matches
+from crossview.report.ranking import Results, records
 from paper.protocols import Experiment
-from paper.results import items
+from paper.results import entries, items
 
 Load = Callable[[str, Mapping[str, Any]], Dataset]
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from crossview.experiments.plans import Panel
-from crossview.report.document import Bars, Curve, Curves, Entry, HeatMaps, Item, ResultTable
-from crossview.report.results import Results, cmc_curves, entries, entry, euclidean, finished, pair_accuracy, records
+from crossview.report.comparison import Value, cmc_curves, entry, pair_accuracy
+from crossview.report.document import Bars, Curve, Curves, Entry, Item, ResultTable
+from crossview.report.ranking import Results, finished, records
 from paper.protocols import AS_PRINTED, published
 
 _GROUPS = {
@@ -30,6 +31,17 @@ _TRAVERSED_CAPTION = (
 )
 
 
+def entries(panel: Panel, results: Results, value: Value, scale: float = 100.0) -> dict[str, list[Entry]]:
+    """A value for every row and column of a panel, next to what was published."""
+    return {
+        row: [
+            entry(records(panel, results, row, column), value, _published(panel.key, row, column), scale)
+            for column in panel.columns
+        ]
+        for row in panel.rows
+    }
+
+
 def items(panel: Panel, results: Results) -> list[Item]:
     """Tables and figures of a panel; for kind ``"embeddings"``, see `paper.report`."""
     return _KINDS[panel.kind](panel, results)
@@ -38,11 +50,11 @@ def items(panel: Panel, results: Results) -> list[Item]:
 def _accuracy(panel: Panel, results: Results) -> list[Item]:
     """Accuracy by both distances, also with the PCA dimension chosen as in the paper."""
     key, title, columns = panel.key, panel.title, panel.columns
-    chosen = entries(panel, results, _score, _published)
+    chosen = entries(panel, results, _score)
     done = finished([results[place.cell] for place in panel.places])
     shown: list[Item] = []
     if any("euclidean" in result for result in done):
-        rows = entries(panel, results, euclidean, _published)
+        rows = entries(panel, results, lambda r: r.get("euclidean", r)["score"])  # all that a committee has
         shown.append(ResultTable(key, f"{title}: Euclidean distance, as in the paper", columns, rows, _MEAN_CAPTION))
         key, title = f"{key}-chosen", f"{title}: the distance chosen with the parameters, Euclidean or cosine"
     shown.append(ResultTable(key, title, columns, chosen, _MEAN_CAPTION))
@@ -53,7 +65,7 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
         rows = _at_best_dimension(alone, results)
         note = f"{_TRAVERSED_CAPTION} Only dimensions that every split has drawn count."
         shown.append(ResultTable(f"{key}-all", f"{title}, one for all splits", columns, rows, note))
-        rows = entries(alone, results, lambda r: max(_by_pca(r).values()), _published)
+        rows = entries(alone, results, lambda r: max(_by_pca(r).values()))
         shown.append(ResultTable(f"{key}-every", f"{title}, one per split", columns, rows, _TRAVERSED_CAPTION))
     return [*shown, *cmc_curves(panel, results)]
 
@@ -101,27 +113,29 @@ def _pairs(panel: Panel, results: Results) -> list[Item]:
 
 def _outliers(panel: Panel, results: Results) -> list[Item]:
     """Accuracy with permuted labels, and its relative loss."""
-    rows = {
-        row: [_with_loss(one, clean=found[0].mean) for one in found]
-        for row, found in entries(panel, results, _score, _published).items()
+    rows = entries(panel, results, _score)
+    losses = {
+        row: [
+            Entry(
+                None if one.mean is None or not found[0].mean else 100 * (1 - one.mean / found[0].mean),
+                published=_published(panel.key, row, column).get("loss"),
+            )
+            for column, one in zip(panel.columns, found, strict=True)
+        ]
+        for row, found in rows.items()
     }
-    losses = _lines(panel, rows, loss=True)
-    heads = [f"{share} %" for share in panel.columns]
-    caption = f"{_MEAN_CAPTION} The loss is relative to the accuracy with clean labels."
+    key, heads, loss = panel.key, [f"{share} %" for share in panel.columns], "Relative loss of accuracy"
     return [
-        ResultTable(panel.key, panel.title, heads, rows, caption),
-        Curves(f"{panel.key}-accuracy", "Accuracy with permuted labels", _lines(panel, rows), panel.x_label),
-        Curves(f"{panel.key}-loss", "Relative loss of accuracy", losses, panel.x_label, "relative loss, %"),
+        ResultTable(key, panel.title, heads, rows, _MEAN_CAPTION),
+        ResultTable(f"{key}-losses", loss, heads, losses, "The loss relative to clean labels.", best="lowest"),
+        Curves(f"{key}-accuracy", "Accuracy with permuted labels", _lines(panel, rows), panel.x_label),
+        Curves(f"{key}-loss", loss, _lines(panel, losses), panel.x_label, "relative loss, %"),
     ]
-
-
-def _with_loss(entry: Entry, clean: float | None) -> Entry:
-    return replace(entry, loss=None if entry.mean is None or not clean else 100 * (clean - entry.mean) / clean)
 
 
 def _times(panel: Panel, results: Results) -> list[Item]:
     """Training times, their ratio to the algorithm as printed in the paper, and the published times."""
-    measured = entries(panel, results, lambda r: r["seconds"]["fit"], _published, 1.0)
+    measured = entries(panel, results, lambda r: r["seconds"]["fit"], 1.0)
     printed = {row: [Entry(one.published) for one in found] for row, found in measured.items()}
     printed = {row: found for row, found in printed.items() if any(one.mean is not None for one in found)}
     rows = {row: [replace(one, published=None) for one in found] for row, found in measured.items()}
@@ -145,7 +159,7 @@ def _times(panel: Panel, results: Results) -> list[Item]:
 
 def _curve(panel: Panel, results: Results) -> list[Item]:
     """Accuracy by column."""
-    return [Curves(panel.key, panel.title, _lines(panel, entries(panel, results, _score, _published)), panel.x_label)]
+    return [Curves(panel.key, panel.title, _lines(panel, entries(panel, results, _score)), panel.x_label)]
 
 
 def _dimensions(panel: Panel, results: Results) -> list[Item]:
@@ -162,7 +176,7 @@ def _dimensions(panel: Panel, results: Results) -> list[Item]:
 
 
 def _parameters(panel: Panel, results: Results) -> list[Item]:
-    """Accuracy by the parameters of MvHE and KMvHE: heat maps of two pairs, and a curve of β."""
+    """Accuracy by the parameters of MvHE and KMvHE: tables of two pairs, and a curve of β."""
     found = {
         row: [r["by_parameters"] for r in done]
         for row in panel.rows
@@ -170,26 +184,23 @@ def _parameters(panel: Panel, results: Results) -> list[Item]:
     }
     shown: list[Item] = []
     for group, (y_name, y_label, x_name, x_label) in _GROUPS.items():
-        points = {row: [point for r in repeats for point in r[group]] for row, repeats in found.items()}
-        x, y = (sorted({one[name] for some in points.values() for one in some}) for name in (x_name, y_name))
-        maps = {
-            row: np.array([[_mean_score(some, {y_name: b, x_name: a}) for a in x] for b in y])
-            for row, some in points.items()
-        }
-        names, title = [[f"{value:g}" for value in axis] for axis in (x, y)], f"{panel.title}: {y_label} and {x_label}"
-        key = f"{panel.key}-{group}"
-        shown.append(HeatMaps(key, title, names[0], names[1], maps, x_label, y_label, _PARAMETERS_CAPTION))
+        for row, repeats in found.items():
+            scores: dict[float, dict[float, list[float]]] = {}
+            for point in (point for r in repeats for point in r[group]):
+                scores.setdefault(point[y_name], {}).setdefault(point[x_name], []).append(100 * point["score"])
+            x = sorted({b for along in scores.values() for b in along})
+            rows = {
+                f"{y_label} = {a:g}": [Entry(float(np.mean(along[b])) if b in along else None) for b in x]
+                for a, along in sorted(scores.items())
+            }
+            title, columns = f"{panel.title}: {y_label} and {x_label} of {row}", [f"{x_label} = {b:g}" for b in x]
+            key = f"{panel.key}-{group}-{row}"
+            shown.append(ResultTable(key, title, columns, rows, _PARAMETERS_CAPTION, row_head="", best=""))
     curves = {}
     for row, repeats in found.items():
         betas = [point["beta"] for point in repeats[0]["beta"]]
         curves[row] = _mean_curve(betas, [[point["score"] for point in r["beta"]] for r in repeats])
     return [*shown, Curves(f"{panel.key}-beta", f"{panel.title}: β", curves, "β", caption=_PARAMETERS_CAPTION)]
-
-
-def _mean_score(points: Sequence[Mapping[str, float]], place: Mapping[str, float]) -> float:
-    """Mean over repeats at a place of a grid, in per cent; nan if there is none."""
-    scores = [point["score"] for point in points if place.items() <= point.items()]
-    return 100 * float(np.mean(scores)) if scores else np.nan
 
 
 def _mean_curve(x: Sequence[float], scores: Sequence[Sequence[float]]) -> Curve:
@@ -198,14 +209,14 @@ def _mean_curve(x: Sequence[float], scores: Sequence[Sequence[float]]) -> Curve:
     return Curve(x, percent.mean(axis=0).tolist(), percent.std(axis=0).tolist())
 
 
-def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]], *, loss: bool = False) -> dict[str, Curve]:
-    """A curve of every row over numeric columns, without missing points: mean and standard deviation, or loss."""
+def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]]) -> dict[str, Curve]:
+    """A curve of every row over numeric columns, without missing points."""
     curves = {}
     for row, found in rows.items():
-        points = zip(panel.columns, [one.loss if loss else one.mean for one in found], found, strict=True)
-        known = [(float(column), value, one.sd or 0.0) for column, value, one in points if value is not None]
+        points = zip(panel.columns, found, strict=True)
+        known = [(float(column), one.mean, one.sd or 0.0) for column, one in points if one.mean is not None]
         x, y, sds = ([point[k] for point in known] for k in range(3))
-        curves[row] = Curve(x, y, None if loss else sds)
+        curves[row] = Curve(x, y, sds if any(sds) else None)
     return curves
 
 

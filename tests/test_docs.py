@@ -212,7 +212,7 @@ def check_kernels(names, folder):
 def check_commands(names, folder):
     assert len((folder / "matches.csv").read_text().splitlines()) == 1 + 2 * 200
     assert cv.load(folder / "my.model").threshold_ > 0.0
-    for path in ("comparison/report.html", "crossview-evaluate/my/evaluation.json", "in-use/report.md", "right.onnx"):
+    for path in ("comparison/report.html", "crossview-evaluate/my/evaluation.json", "in-use/report.html", "right.onnx"):
         assert (folder / path).exists()
 
 

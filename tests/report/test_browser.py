@@ -115,7 +115,7 @@ def test_every_drawing_has_marks(page):
       return marks.length < 5 || frame.width < 100 || frame.height < 20;
     }).map((svg) => svg.getAttribute("aria-labelledby"))""")
     assert empty == []
-    assert page.locator("figure svg.chart:not(.key)").count() == 4 + 2 + 3 + 15
+    assert page.locator("figure svg.chart:not(.key)").count() == 4 + 2 + 15
     assert page.locator("figure figcaption h3").count() == page.locator("figure").count()
 
 
@@ -164,11 +164,11 @@ def test_a_table_is_sorted_by_keyboard(page):
 def test_notes_are_read_by_pointer_and_keyboard(page):
     link = page.locator("#accuracy sup a").first
     link.hover()
-    assert tip(page).startswith("N/A: CCA")
+    assert tip(page).startswith("not applicable: CCA")
     page.mouse.move(5, 5)
     assert tip(page) == ""
     link.focus()
-    assert tip(page).startswith("N/A: CCA")
+    assert tip(page).startswith("not applicable: CCA")
     page.keyboard.press("Escape")
     assert tip(page) == ""
 
@@ -244,19 +244,8 @@ def test_bars_say_their_values_and_stand_out_in_all_panels(page, report):
     assert page.locator("#accuracy-bars .dim").count() == 0
 
 
-def test_cells_of_a_heat_map_say_their_values(page, report):
-    value = report.sections[2].items[0].maps["MvHE"][1, 2]
-    page.mouse.move(*centre(page, "#parameters .panel:first-child svg [data-cell] >> nth=9"))
-    assert tip(page) == f"MvHE\nα 1e-2, β 1e-1: {value:.1f}\N{NO-BREAK SPACE}%"
-    page.mouse.move(5, 5)
-    page.locator("#parameters .plot").first.focus()
-    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight"):
-        page.keyboard.press(key)
-    assert tip(page).startswith("MvHE\nα 1e-2, β 1e-1")
-
-
 def test_points_of_an_embedding_say_class_view_and_name(page, report):
-    spaces = report.sections[3].items[0]
+    spaces = report.sections[2].items[0]
     page.locator("#spaces .plot").first.focus()
     page.keyboard.press("ArrowRight")
     assert tip(page) == "\n".join([spaces.labels[0], spaces.views[0], spaces.names[0]])
@@ -293,7 +282,7 @@ def test_probes_are_leafed_through_and_filtered(page, report):
     page.keyboard.press("ArrowLeft")
     assert place.inner_text() == "probe 2 of 12, class object 1"
 
-    item = report.sections[3].items[1]
+    item = report.sections[2].items[1]
     name, probes = list(item.probes.items())[1]
     wrong = [
         (item.labels[probe], matches) for probe, matches in probes if item.labels[matches[0][0]] != item.labels[probe]
@@ -422,7 +411,7 @@ def test_texts_can_be_read(visit, path, mode):
     selectors = (
         "h1, h2, h3, h4, .summary p, .toc a, .modes button, .copy, code, .prose p, .explanation, .notes li, "
         ".downloads a, thead button, tbody th, .mean, .sd, .published span, .none, sup a, figcaption p, "
-        ".chart :not([data-cell]) > text, .legend button, .legend-head, .card .head, .card .below, .place, "
+        ".chart text, .legend button, .legend-head, .card .head, .card .below, .place, "
         ".controls label, dt, dd, summary, #tip"
     )
     assert page.locator(selectors).count() > 500
@@ -499,15 +488,14 @@ def test_long_names_do_not_widen_the_page(visit, tmp_path, width):
     image = np.zeros((1, 8, 8), dtype=np.uint8)
     items = [
         ResultTable("a", long, [long, "x"], {long: [Entry(1.0, note=long), Entry(2.0)]}, row_head=long),
-        doc.Bars("b", long, [long], {long: [Entry(1.0)]}, y_label=long),
+        doc.Bars("b", long, [long], {long: [Entry(1.0)]}),
         doc.Curves("c", long, {long: doc.Curve([1, 2], [1.0, 2.0])}, "x"),
-        doc.HeatMaps("d", long, [long], [long], {long: np.ones((1, 1))}, "x", "y"),
         doc.Embeddings("e", long, {long: np.eye(2)}, [f"{long}v", "b"], [f"{long}c", "d"], [long, long]),
         doc.MatchBrowser("f", long, image, [long], {long: [(0, [(0, 0.1 * k) for k in range(8)])]}),
         doc.Facts("g", long, {long: long}),
     ]
     page = visit(write_report(Report(long, long, [Section(long, items, long)], long), tmp_path, static=False), width)
-    for key in ("b", "d", "e"):
+    for key in ("b", "e"):
         page.locator(f"#{key} .plot").first.focus()
         page.keyboard.press("ArrowRight")
         assert page.locator("#tip").bounding_box()["width"] <= width

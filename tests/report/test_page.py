@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from crossview.report import Entry, Report, ResultTable, Section, write_report
 from crossview.report import document as doc
-from crossview.report.figures import x_ticks
-from crossview.report.formatting import best_two
+from crossview.report.drawing import DARK, palette
 from crossview.report.page import render
-from crossview.report.palette import DARK, GRID, Palette, class_colour
-from crossview.report.rendering import png
 
 
 class Outline(HTMLParser):
@@ -106,114 +100,51 @@ def test_hostile_texts_stay_texts(hostile):
 
 def test_svgs_say_in_words_what_they_show(html):
     drawings = re.findall(r'<svg [^>]*role="img"[^>]*>.*?</desc>', html, re.DOTALL)
-    assert len(drawings) == 4 + 2 + 3 + 15
+    assert len(drawings) == 4 + 2 + 15
     for drawing in drawings:
         assert re.search(r"<title [^>]+>[^<]+</title><desc [^>]+>[^<]+</desc>", drawing)
     assert "highest: KMvHE" in html
     assert "nan" not in text_of(html).split()
 
 
-def test_best_two_are_marked_as_the_printed_digits_tell_them_apart():
-    table = table_of([Entry(80.04), Entry(79.96), Entry(70.0), Entry(71.0), Entry()], digits=1)
-    assert best_two(table) == [{"m0": 1, "m1": 1, "m3": 2}]
-    assert best_two(replace(table, best="lowest")) == [{"m2": 1, "m3": 2}]
-    assert best_two(replace(table, best="")) == [{}]
-    html = page_of(table)
-    assert re.findall(r'<b class="mean best">([^<]+)</b>', html) == ["80.0", "80.0"]
-    assert re.findall(r'<u class="mean second">([^<]+)</u>', html) == ["71.0"]
-    assert html.count("(best)") == 2
-    assert html.count("(second best)") == 1
-
-
-@pytest.mark.parametrize(("means", "marks"), [([1.0], {}), ([1.0, 2.0], {"m1": 1}), ([1.0, 1.0], {"m0": 1, "m1": 1})])
-def test_few_figures_have_no_second_best(means, marks):
-    assert best_two(table_of([Entry(mean) for mean in means])) == [marks]
-
-
-def test_published_figures_differences_and_losses_are_shown():
-    html = page_of(table_of([Entry(84.3, 1.7, 86.4, 1.75, loss=3.21, published_loss=2.9), Entry(50.0, 1.0, 40.0, 2.0)]))
-    text = text_of(html)
-    assert "84.3 ± 1.7 (best) published 86.4 ± 1.8 · −2.1 (−1.2 sd)" in text
-    assert "loss 3.2 % (2.9)" in text
-    assert html.count("difference far") == 1
-    assert "Below: the published figure" in text
-
-
-def test_tables_without_published_figures_do_not_speak_of_them():
-    html = page_of(table_of([Entry(84.3, 1.7), Entry(50.0)]))
-    assert "ublished" not in text_of(html[html.index("<main") : html.index("<script>")])
-    assert 'class="published"' not in html
-
-
-def test_notes_stand_below_the_table_once():
-    html = page_of(table_of([Entry(note="N/A: one view"), Entry(note="N/A: one view"), Entry(note="Failed: singular")]))
-    assert re.findall(r'<li id="(t\.note-\d)">([^<]+)</li>', html) == [
-        ("t.note-1", "N/A: one view"),
-        ("t.note-2", "Failed: singular"),
+def test_tables_mark_the_best_and_name_what_follows_the_mean():
+    table = table_of([Entry(80.04), Entry(79.96), Entry(70.0), Entry(71.0), Entry()], [Entry(84.3, se=1.7)] * 5)
+    html = page_of(replace(table, over="test samples"))
+    assert re.findall(r'<(?:b|u) class="mean (\w+)">([^<]+)</', html)[:3] == [
+        *[("best", text) for text in ("80.0", "84.3", "80.0")]
     ]
-    assert re.findall(r'<span class="none">([^<]+)</span>', html) == ["–", "–", "failed"]
-    assert html.count('href="#t.note-1"') == 2
+    assert html.count("(second best)") == 1
+    text = text_of(html)
+    assert "84.3 ± 1.7" in text
+    assert "Measured mean ± standard error over the test samples, %." in text
+    assert "ublished" not in text_of(html[html.index("<main") : html.index("<script>")])
+    html = page_of(table_of([Entry(84.3, 1.7, 86.4, 1.75), Entry(50.0, low=41.0, high=58.04)]))
+    assert "84.3 ± 1.7 (best) published 86.4 ± 1.8, −2.1" in text_of(html)
+    assert "50.0 [41.0, 58.0]" in text_of(html)
+    assert "Below: the published figure" in text_of(html)
 
 
 def test_names_keep_their_colours_over_the_page(report, html):
-    for name, look in Palette.of(report).items():
-        if name in ("PCA", "KMvHE"):
-            buttons = re.findall(rf"<button[^>]*>((?:(?!</button>).)*)<span>{name}</span>", html)
-            swatches = re.findall(rf'<svg class="swatch"((?:(?!</svg>).)*)</svg>{name}<', html)
-            assert (len(buttons), len(swatches)) == (2, 3)
-            for drawn in buttons + swatches:
-                assert set(re.findall(r"#[\da-f]{6}", drawn)) == {look["color"], DARK[look["color"]]}
+    for name in ("PCA", "KMvHE"):
+        colour = palette(report)[name]["color"]
+        buttons = re.findall(rf"<button[^>]*>((?:(?!</button>).)*)<span>{name}</span>", html)
+        swatches = re.findall(rf'<svg class="swatch"((?:(?!</svg>).)*)</svg>{name}<', html)
+        assert len(buttons) == 2
+        assert len(swatches) > 1
+        for drawn in buttons + swatches:
+            assert set(re.findall(r"#[\da-f]{6}", drawn)) == {colour, DARK[colour]}
 
 
-def test_fifteen_series_differ_in_more_than_colour():
-    looks = list(Palette(str(k) for k in range(28)).values())
-    assert len({(look["linestyle"], look["marker"]) for look in looks}) == 28
-    assert len({look["color"] for look in looks[:15]}) == 15
-
-
-def test_committees_have_the_colour_of_their_method_and_another_look():
-    palette = Palette(["PCA", "MvHE", "MvHE × 8", "KMvHE × 8", "KMvHE", "other"])
-    for method in ("MvHE", "KMvHE"):
-        one, committee = palette[method], palette[f"{method} × 8"]
-        assert [name for name in one if one[name] == committee[name]] == ["color"]
-    assert len({palette[name]["color"] for name in ("PCA", "MvHE", "KMvHE", "other")}) == 4
-
-
-def test_standard_errors_are_called_so():
-    table = table_of([Entry(84.3, se=1.7), Entry(50.0)], over="test samples")
-    text = text_of(page_of(table))
-    assert "84.3 ± 1.7" in text
-    assert "Measured mean ± standard error over the test samples, %." in text
-    bars = doc.Bars("b", "", ["x"], {"PCA": [Entry(84.3, se=1.7)]})
-    assert "whisker: one standard error each way" in text_of(page_of(bars))
-
-
-@pytest.mark.parametrize(("mode", "ground"), [(0, "#ffffff"), (1, "#14171c")])
-def test_colours_are_seen_on_their_ground(mode, ground):
-    series = {look["color"] for look in Palette(map(str, range(99))).values()}
-    assert series | {class_colour(k) for k in range(99)} <= DARK.keys()
-    assert len(DARK) >= 15 + 30
-    for pair in DARK.items():
-        assert pair[0] == GRID or contrast(pair[mode], ground) >= 3
-
-
-def contrast(one, other):
-    def luminance(colour):
-        shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-        return linear @ [0.2126, 0.7152, 0.0722]
-
-    low, high = sorted([luminance(one), luminance(other)])
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_gaps_break_lines_and_leave_cells_empty():
-    curve = doc.Curve([1, 2, 3, 4, 5], [1.0, 2.0, float("nan"), 4.0, 5.0])
-    html = page_of(doc.Curves("c", "t", {"m": curve}, "x"))
-    line = re.search(r'<g data-series="0"><path d="([^"]+)"', html)[1]
-    assert line.count("M") == 2
-    html = page_of(doc.HeatMaps("h", "t", ["a", "b", "c"], ["d"], {"m": np.array([[np.nan, 1.0, 2.0]])}, "x", "y"))
-    assert re.findall(r"<g data-cell=\"1\"><text[^>]*>([^<]*)", html) == ["1.00", "2.00"]
+def test_notes_stand_below_the_table_once():
+    html = page_of(
+        table_of([Entry(note="N/A: one view"), Entry(note="N/A: one view"), Entry(note="1 of 2 failed: singular")])
+    )
+    assert re.findall(r'<li id="(t\.note-\d)">([^<]+)</li>', html) == [
+        ("t.note-1", "N/A: one view"),
+        ("t.note-2", "1 of 2 failed: singular"),
+    ]
+    assert re.findall(r'<span class="none">([^<]+)</span>', html) == ["–", "–", "failed"]
+    assert html.count('href="#t.note-1"') == 2
 
 
 def test_a_page_may_have_nothing_to_show(empty):
@@ -238,34 +169,11 @@ def test_bad_reports_are_refused_before_anything_is_written(items, message, tmp_
     assert not (tmp_path / "new").exists()
 
 
-def test_png_can_be_read_back():
-    image = np.random.default_rng(0).integers(0, 256, (5, 7), dtype=np.uint8)
-    np.testing.assert_array_equal(Image.open(io.BytesIO(png(image))), image)
-
-
-@pytest.mark.parametrize(
-    ("x", "found"),
-    [
-        (range(1, 11), list(range(1, 11))),
-        (range(1, 21), [1, 5, 10, 15, 20]),
-        (range(1, 51), [1, 10, 20, 30, 40, 50]),
-        ([1, 2], [1, 2]),
-        ([3], [3]),
-        ([48, 100, 200, 300], [48, 100, 150, 200, 250, 300]),  # no room for 50
-        ([0.37, 1.5, 2.0], [0.5, 1.0, 1.5, 2.0]),
-    ],
-)
-def test_whole_numbers_have_a_tick_at_the_first(x, found):
-    item = doc.Curves("c", "t", {"m": doc.Curve(list(x), [1.0] * len(x)), "n": doc.Curve([], [])}, "rank")
-    assert x_ticks(item) == found
-    shown = re.findall(r"<text [^>]*>([^<]+)<", page_of(item))
-    assert shown[: len(found)] == [f"{tick:g}" for tick in found]
-
-
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
 def test_what_is_missing_is_named_before_anything_is_written(missing, tmp_path):
     code = f"""
 import sys
+from dataclasses import replace
 sys.modules[{missing!r}] = None
 from crossview.report import Entry, Report, Section, write_report
 from crossview.report.document import Bars
@@ -280,3 +188,13 @@ for static in (True, False):
     assert "pip install 'crossview[cli]'" in lines[0]
     assert lines[0] == lines[1]
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_has_the_page_the_tables_and_the_figures(hostile, tmp_path):
+    path = write_report(hostile, tmp_path / "a" / "b")
+    assert path == tmp_path / "a" / "b" / "report.html"
+    files = {str(file.relative_to(path.parent)) for file in path.parent.rglob("*.*")}
+    figures = {f"figures/{key}.{kind}" for key in "bce" for kind in ("svg", "pdf")}
+    assert files == {"report.html", "tables/a.tex", "tables/a.md", "tables/a.csv"} | figures
+    write_report(Report("new", "s"), path.parent)
+    assert "<title>new</title>" in path.read_text(encoding="utf-8")

@@ -26,10 +26,9 @@ from crossview.experiments.plans import Comparison, Panel
 from crossview.experiments.tasks import not_applicable_record
 from crossview.model_selection.splits import folds, matching_folds
 from crossview.model_selection.tuning import FACTOR, REFINE
-from crossview.report.compose import comparison_report, comparison_tables
-from crossview.report.formatting import listed
-from crossview.report.ranking import RAW
-from crossview.report.summary import committee_note, comparison_facts, comparison_summary
+from crossview.report.comparison import committee_note, comparison_report, comparison_tables
+from crossview.report.ranking import RAW, comparison_facts, comparison_summary
+from crossview.report.tables import listed
 
 _COMPARED = (RAW, *cv.METHODS)  # by default
 _CLASSES_TO_SPLIT = 20  # from which on a split is one of classes, by default
@@ -169,7 +168,7 @@ def compare(
     shown.save(output)  # first, so that what a killed command leaves is known for its own
     page = reports.write_page(report, output, static)
     summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results, tune)
-    tables, note = comparison_tables(panel, results), committee_note(panel, results)
+    tables, note = comparison_tables(panel, results), committee_note(panel)
     print_outcome(tables, results, page, as_json, summary, facts, note)
 
 

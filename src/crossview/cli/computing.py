@@ -16,7 +16,7 @@ from crossview.cli.app import err, print_json
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Store, run, run_cell
 from crossview.report import ResultTable
-from crossview.report.results import not_applicable
+from crossview.report.ranking import not_applicable
 
 
 class _ConsoleHandler(logging.Handler):

@@ -16,7 +16,7 @@ from crossview.cli.matching import labels_like_gallery
 from crossview.experiments.cells import fingerprint
 from crossview.files import MALFORMED, check_target, write_atomically
 from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
-from crossview.report.formatting import listed
+from crossview.report.tables import listed
 
 _RECORD = "evaluation.json"
 

@@ -18,9 +18,9 @@ from rich.text import Text
 from crossview._progress import progress
 from crossview.cli.app import err, out, printable
 from crossview.report import Entry, Report, ResultTable, write_report
-from crossview.report.compose import AT_CHANCE
-from crossview.report.formatting import absent, best_two, finite, measured, number
-from crossview.report.results import direction_names
+from crossview.report.comparison import direction_names
+from crossview.report.ranking import AT_CHANCE
+from crossview.report.tables import best_two, finite, measured, number
 
 _MOST_COLUMNS = 6  # the page has wider ones
 _ANY_WIDTH = 10_000  # wider than any table
@@ -50,7 +50,7 @@ def folder_name(data: str | Path) -> str:
 
 def holds_report(folder: Path, *more: str) -> bool:
     """Whether a folder has files that a report would replace."""
-    return any((folder / name).exists() for name in ("report.html", "report.md", "tables", "figures", *more))
+    return any((folder / name).exists() for name in ("report.html", "tables", "figures", *more))
 
 
 def confirm_replacing(path: Path, what: str, as_json: bool, *, thing: str = "report") -> None:
@@ -173,7 +173,7 @@ def _extremes(table: ResultTable) -> Table:
         known = {c: e for c, e in zip(table.columns, found, strict=True) if finite(e.mean)}
         order = sorted(known, key=lambda column: known[column].mean or 0.0)
         ends = [cell for c in (order[0], order[-1]) for cell in (_cell(known[c], table), escape(c))] if order else []
-        shown.add_row(escape(row), *(ends or [absent(found[0])]))
+        shown.add_row(escape(row), *(ends or [measured(found[0], table.digits)]))
     return shown
 
 

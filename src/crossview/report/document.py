@@ -12,14 +12,12 @@ from crossview._types import Array
 
 @dataclass(frozen=True)
 class Entry:
-    """A value of a table in the table's unit, next to the published one; losses are relative, in per cent."""
+    """A value of a table in the table's unit, next to the published one."""
 
     mean: float | None = None  # None if not measured
     sd: float | None = None  # standard deviation over repeats
     published: float | None = None
     published_sd: float | None = None
-    loss: float | None = None
-    published_loss: float | None = None
     note: str = ""  # why it is missing, or a remark
     se: float | None = None  # standard error over test samples, where there are no repeats
     low: float | None = None  # ends of the confidence interval
@@ -34,16 +32,6 @@ class Entry:
     def difference(self) -> float | None:
         """Measured minus published."""
         return None if self.mean is None or self.published is None else self.mean - self.published
-
-    @property
-    def deviations(self) -> float | None:
-        """The difference in published standard deviations."""
-        return self.difference / self.published_sd if self.difference is not None and self.published_sd else None
-
-    @property
-    def is_far(self) -> bool:
-        """Whether the difference is two or more published standard deviations."""
-        return self.deviations is not None and abs(self.deviations) >= 2.0
 
 
 @dataclass(frozen=True)
@@ -84,12 +72,11 @@ class ResultTable(_Item):
 
 @dataclass(frozen=True)
 class Bars(_Item):
-    """A group of bars with error bars for every column of a table, with a bar for every row."""
+    """Accuracy in per cent, as a group of bars with error bars for every column, with a bar for every row."""
 
     columns: Sequence[str]
     rows: Mapping[str, Sequence[Entry]]
     caption: str = ""
-    y_label: str = "accuracy, %"
 
 
 @dataclass(frozen=True)
@@ -114,46 +101,26 @@ class Curves(_Item):
 
 
 @dataclass(frozen=True)
-class HeatMaps(_Item):
-    """Heat maps side by side, by name, with one scale of colours.
-
-    ``maps[name][i, j]`` is the value at ``y[i]`` and ``x[j]``, nan if unknown.
-    """
-
-    x: Sequence[str]
-    y: Sequence[str]
-    maps: Mapping[str, Array]
-    x_label: str
-    y_label: str
-    caption: str = ""
-    unit: str = "%"
-
-
-@dataclass(frozen=True)
 class Embeddings(_Item):
     """The same samples in the plane by several methods, with one legend of their classes and views."""
 
     panels: Mapping[str, Array]  # of shape (t, 2)
     views: Sequence[str]
     labels: Sequence[str]
-    names: Sequence[str] = ()  # shown by the page when a sample is pointed at
+    names: Sequence[str]  # shown by the page when a sample is pointed at
     caption: str = ""
-
-
-Probe: TypeAlias = tuple[int, Sequence[tuple[int, float]]]
-"""The number of an image, and its matches, the nearest first: numbers of images with distances."""
 
 
 @dataclass(frozen=True)
 class MatchBrowser(_Item):
-    """Probes and their ranked matches, by method and views (``"KMvHE: photo → sketch"``).
+    """Probes and their ranked matches, by method and views (``"KMvHE: photo looked up in sketch"``).
 
-    Images are grey, of shape (t, height, width) and type uint8.
+    A probe is the number of an image, and its matches, the nearest first: numbers of images with distances.
     """
 
-    images: np.ndarray
+    images: np.ndarray  # grey, of shape (t, height, width) and type uint8
     labels: Sequence[str]  # the class of each image
-    probes: Mapping[str, Sequence[Probe]]
+    probes: Mapping[str, Sequence[tuple[int, Sequence[tuple[int, float]]]]]
     caption: str = ""
 
 
@@ -165,7 +132,7 @@ class Facts(_Item):
     caption: str = ""
 
 
-Item: TypeAlias = ResultTable | Bars | Curves | HeatMaps | Embeddings | MatchBrowser | Facts
+Item: TypeAlias = ResultTable | Bars | Curves | Embeddings | MatchBrowser | Facts
 
 
 @dataclass(frozen=True)

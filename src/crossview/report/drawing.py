@@ -1,4 +1,4 @@
-"""Figures drawn with matplotlib: each panel as SVG in the page, and all of them in files.
+"""Figures drawn with matplotlib: each panel as SVG in the page, and all of them in files; and their colours.
 
 A page may use neither inline styles nor an id twice, and it has dark colours, too. So what matplotlib writes is
 rewritten for it: styles become attributes, ids get a prefix, and a colour becomes ``light-dark(…)``. Altair was tried
@@ -13,36 +13,78 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 from xml.etree import ElementTree
 
-from crossview.report.document import Item
-from crossview.report.palette import DARK, GRID, INK, SOFT, Look
+from crossview.embeddings.methods import METHODS
+from crossview.experiments.plans import method_of
+from crossview.report.document import Bars, Curves, Item, Report
 
-_HEAD, _LEGEND_ROWS, _LEGEND_WIDTH = 24, 22, 190
+INK, SOFT, GRID = "#1c222b", "#56606e", "#e7eaee"
+# Made in the space OKLCH, in which equal steps look equal. Neighbours differ in lightness as well as in hue, for those
+# who cannot tell some hues apart.
+_PAIRS = """
+1762b6-70acf8 d26707-ffa367 038660-71c5a2 982b98-df81dc a18222-d4ba70 b51d29-fd7d78 1f93b8-75c9e9 5d35ad-a68df7
+4b7f28-91bf77 6e401e-bf9274 d25186-ff92bc 04585c-70a8ab 777777-b4b4b4 1d3983-7493d9 475017-97a171
+"""
+SERIES = {f"#{light}": f"#{dark}" for light, dark in (pair.split("-") for pair in _PAIRS.split())}
+DARK = {INK: "#e3e7ed", SOFT: "#9ea8b6", GRID: "#272d36", **SERIES}
+"""The colour on a dark page, by that on a light one."""
+
+_MARKERS = "oXs^DvP"
+_DASHES = ("-", (0, (3.5, 1.5)), (0, (1.2, 1.2)), (0, (4.5, 1.5, 1.2, 1.5)))
+_COMMITTEE = 13  # from the marker and dash of a method to those of its committee
+_LEGEND_ROWS = 22
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML does not allow
 _STYLE = {
     **{"figure.dpi": 72, "font.size": 11, "axes.labelsize": 11, "pdf.fonttype": 42, "lines.linewidth": 2},
-    **{"svg.fonttype": "none", "svg.hashsalt": "crossview", "text.parse_math": False},
+    **{"svg.fonttype": "none", "svg.hashsalt": "crossview", "text.parse_math": False, "axes.titleweight": "bold"},
     **{"text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT},
     **{"axes.spines.top": False, "axes.spines.right": False, "grid.color": GRID, "axes.axisbelow": True},
     **{"axes.facecolor": "none", "axes.labelpad": 8, "xtick.major.pad": 6, "ytick.major.pad": 6},
     **{"figure.constrained_layout.w_pad": 0.06, "figure.constrained_layout.h_pad": 0.06},
 }
-_METADATA: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}
+_NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+Look = dict[str, Any]
+"""How a line or its points are drawn, as matplotlib's properties."""
+
+
+def series_look(k: int) -> Look:
+    """The colour and marker with number k; they recur after 15 and 7."""
+    return {"color": list(SERIES)[k % len(SERIES)], "marker": _MARKERS[k % len(_MARKERS)]}
+
+
+def palette(report: Report) -> dict[str, Look]:
+    """How the bars and curves of a report look, by name.
+
+    Methods look the same in every report, other names come in their order. A committee has the colour of its method.
+    """
+    drawn = [item for item in report.items if isinstance(item, Bars | Curves)]
+    names = dict.fromkeys(name for item in drawn for name in (item.rows if isinstance(item, Bars) else item.curves))
+    known = {name: k for k, name in enumerate(METHODS)}
+    methods = {name: known.get(method_of(name)) for name in names}
+    unused = (k for k in count() if k not in methods.values())
+    looks = {}
+    for name, method in methods.items():
+        k = next(unused) if method is None else method
+        variant = k if method is None or name in known else k + _COMMITTEE
+        dash = _DASHES[variant % len(_DASHES)]
+        looks[name] = series_look(variant) | {"color": series_look(k)["color"], "linestyle": dash}
+    return looks
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart of a figure: its size in pixels, how to draw it, and what it shows, for screen readers.
+    """One chart of a figure: how to draw it, and what it shows, for screen readers.
 
     ``points`` are the series that the page's script goes through: their names, and the x, y and text of their points.
     """
 
     head: str
-    size: tuple[float, float]
     draw: Callable[[Any], None]  # on matplotlib axes
-    description: str = ""
+    description: str
     points: Sequence[tuple[str, Sequence[tuple[float, float, str]]]] = ()
 
 
@@ -53,10 +95,11 @@ class Figure:
     item: Item
     kind: str
     panels: Sequence[Panel]
+    size: tuple[float, float]  # of a panel, in pixels
     columns: int = 1
     legends: Mapping[str, Mapping[str, Look]] = field(default_factory=dict)  # name → look, by what is named
     explanation: str = ""
-    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = ()  # names, heads and rows
+    table: Sequence[Sequence[str]] = ()  # the values in rows, the first of which is the head
     data: Any = None  # more data for the page's script
 
 
@@ -67,55 +110,44 @@ def clip(text: str, length: int) -> str:
 
 
 def figure_files(figure: Figure) -> dict[str, bytes]:
-    """All panels of a figure with the legend to their right: SVG, PNG (twice its size) and PDF, by suffix."""
-    columns = max(min(figure.columns, len(figure.panels)), 1)
-    rows = [figure.panels[k : k + columns] for k in range(0, len(figure.panels), columns)]
-    heights = [max(panel.size[1] + _HEAD * bool(panel.head) for panel in row) for row in rows] or [40]
-    widths = [max(row[k].size[0] for row in rows if k < len(row)) for k in range(columns)] if rows else [200]
-    looks = [(clip(name, 24), look) for names in figure.legends.values() for name, look in names.items()]
-    if looks:
-        widths.append(_LEGEND_WIDTH * -(-len(looks) // _LEGEND_ROWS))
-        heights[-1] += max(17 * min(len(looks), _LEGEND_ROWS) + 20 - sum(heights), 0)
+    """All panels of a figure with the legend to their right, as SVG and PDF, by suffix."""
+    n, (width, height) = len(figure.panels), figure.size
+    columns = max(min(figure.columns, n), 1)
+    rows = max(-(-n // columns), 1)
+    looks = {name: look for names in figure.legends.values() for name, look in names.items()}
+    legend_columns = -(-len(looks) // _LEGEND_ROWS)
     with _styled() as new_figure:
-        whole = new_figure(sum(widths), sum(heights))
-        parts = whole.subfigures(len(heights), len(widths), squeeze=False, width_ratios=widths, height_ratios=heights)
-        for row, parts_of_row in zip(rows, parts, strict=False):
-            for panel, part in zip(row, parts_of_row, strict=False):
-                if panel.head:
-                    part.suptitle(clip(panel.head, int(panel.size[0] / 7)), fontsize=11, fontweight="bold")
-                panel.draw(part.subplots())
+        drawn = new_figure(
+            columns * width + 190 * legend_columns, max(rows * height, 17 * min(len(looks), _LEGEND_ROWS))
+        )
+        axes = drawn.subplots(rows, columns, squeeze=False).ravel()
+        for panel, ax in zip(figure.panels, axes, strict=False):
+            panel.draw(ax)
+            ax.set_title(clip(panel.head, int(width / 7)))
+        for ax in axes[n:]:
+            ax.remove()
         if looks:
-            _draw_legend(parts[0, -1] if len(rows) < 2 else whole, looks)
-        whole.draw_without_rendering()
-        whole.set_layout_engine("none")  # the layout is the same in all files
-        return {kind: _saved(whole, kind, "white") for kind in _METADATA}
+            handles = [_key(look) for look in looks.values()]
+            where: Look = {"loc": "outside right upper", "ncols": legend_columns, "frameon": False}
+            legend = drawn.legend(handles, [""] * len(looks), **where)
+            for text, name in zip(legend.get_texts(), looks, strict=True):
+                text.set_text(clip(name, 24))  # given above, a name that starts with an underscore would be left out
+        return {kind: _saved(drawn, kind, "white") for kind in _NO_DATE}
 
 
-def _draw_legend(part: Any, looks: Sequence[tuple[str, Look]]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], **_key(look)) for _, look in looks]
-    columns = -(-len(looks) // _LEGEND_ROWS)
-    legend = part.legend(handles, [""] * len(looks), loc="upper right", ncols=columns, frameon=False, handlelength=2.5)
-    for text, (name, _) in zip(legend.get_texts(), looks, strict=True):
-        text.set_text(name)  # given above, a name that starts with an underscore would be left out
-
-
-def page_svg(panel: Panel, kind: str, name: str, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """A panel as SVG to be part of a page, and its points in the coordinates of this SVG.
-
-    `name` starts its ids, so that these differ from all others in the page.
-    """
+def page_svg(figure: Figure, k: int) -> tuple[str, list[dict[str, Any]]]:
+    """The k-th panel as SVG to be part of a page, and its points in the coordinates of this SVG."""
+    panel, name = figure.panels[k], f"{figure.item.key}.{k}"
+    title = ", ".join(filter(None, [figure.item.title, panel.head]))
     with _styled() as new_figure:
-        drawn = new_figure(*panel.size)
+        drawn = new_figure(*figure.size)
         panel.draw(drawn.subplots())
-        root = _adapted(drawn, kind, name)
-        rows, h = [], panel.size[1]
+        root = _adapted(drawn, figure.kind, name)
+        rows = []
         for series, points in panel.points:
             places = drawn.axes[0].transData.transform([point[:2] for point in points]).tolist() if points else []
-            texts = (point[2] for point in points)
-            found = [[round(x, 1), round(h - y, 1), t] for (x, y), t in zip(places, texts, strict=True)]
-            rows.append({"n": series, "p": found})
+            pixels = [(round(x, 1), round(figure.size[1] - y, 1)) for x, y in places]
+            rows.append({"n": series, "p": [(*at, point[2]) for at, point in zip(pixels, points, strict=True)]})
     root.attrib |= {"role": "img", "aria-labelledby": f"{name}.title {name}.words"}
     for tag, key, text in (("desc", "words", panel.description), ("title", "title", title)):
         element = ElementTree.Element(tag, {"id": f"{name}.{key}"})
@@ -127,18 +159,19 @@ def page_svg(panel: Panel, kind: str, name: str, title: str) -> tuple[str, list[
 def key_svg(name: str, look: Look) -> str:
     """A line with a marker, or a marker alone, as it is in a legend of a page."""
     with _styled() as new_figure:
-        from matplotlib.lines import Line2D
-
-        drawn, shown = new_figure(28 if "linestyle" in look else 14, 14), {"markersize": 5, **_key(look)}
-        drawn.add_artist(Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **shown))
+        drawn, line = new_figure(28 if "linestyle" in look else 14, 14), _key({"markersize": 5, **look})
+        line.set(xdata=[0.02, 0.5, 0.98], ydata=[0.5, 0.5, 0.5], markevery=[1])
+        drawn.add_artist(line)
         root = _adapted(drawn, "key", name)
     root.attrib |= {"aria-hidden": "true"}
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _key(look: Look) -> Look:
-    """How the marker of a legend is drawn if it has no line."""
-    return look if "linestyle" in look else {"linestyle": "none", "markersize": 8} | look
+def _key(look: Look) -> Any:
+    """The line of a legend, which is only a marker if the look has no line."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **({"linestyle": "none", "markersize": 8} | look if "linestyle" not in look else look))
 
 
 def _adapted(drawn: Any, kind: str, name: str) -> Any:
@@ -205,6 +238,5 @@ def _styled() -> Iterator[Callable[[float, float], Any]]:
 
 def _saved(figure: Any, kind: str, ground: str) -> bytes:
     stream = io.BytesIO()
-    dpi = 144 if kind == "png" else 72
-    figure.savefig(stream, format=kind, dpi=dpi, metadata=_METADATA[kind], facecolor=ground)
+    figure.savefig(stream, format=kind, metadata=_NO_DATE[kind], facecolor=ground)
     return stream.getvalue()

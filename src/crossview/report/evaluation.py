@@ -1,8 +1,8 @@
 """The report of an evaluation of one model on test samples."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import ceil
+from math import ceil, log10
 from typing import TypeAlias
 
 import numpy as np
@@ -11,17 +11,32 @@ from crossview._text import counted
 from crossview.datasets import Dataset
 from crossview.matching.identification import LEAST_ERRORS
 from crossview.matching.results import Direction, Estimate, Evaluation, Scores
-from crossview.report.compose import AT_CHANCE, environment_section
+from crossview.report.comparison import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
-from crossview.report.results import no_better
+from crossview.report.ranking import AT_CHANCE, no_better
 
 Values: TypeAlias = Callable[[Scores], Mapping[str, Estimate | None]]
 
-_MEAN = "mean"
 _RANKS = (1, 5, 10)
 _MOST_RANKS = 20  # of a curve
 _STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
-_ONE_SHOT, _WITH = "one enrolled sample per class", "with own counterpart"
+_FMR = "The false match rate (FMR) is the share of pairs of two classes that match."
+_FPIR_FNIR = (
+    "The false positive identification rate (FPIR) is the share of searches for strangers, whose class is not in the "
+    "gallery, that return a class. The false negative identification rate (FNIR) is the share of searches for enrolled "
+    "classes that do not return the right one."
+)
+_OPEN_SET = (
+    f"A search returns the nearest class if it is within a threshold. {_FPIR_FNIR} A lower threshold trades false "
+    "positives for false negatives.\n\n"
+    "Every probe is searched in the gallery as it is, and once more without the samples of its class, as a stranger."
+)
+_VERIFICATION = (
+    "Verification compares one probe with one gallery sample and asks whether they are of the same class. The false "
+    "match rate is the share of pairs of two classes within a threshold, the true match rate that of pairs of one "
+    "class. At the equal error rate, the share of pairs of one class that are missed is that of pairs of two classes "
+    "that match. Two views that look each other up compare the same pairs, and their curves coincide."
+)
 
 
 def evaluation_report(
@@ -41,64 +56,39 @@ def evaluation_report(
     if evaluation.confusions:
         sections.append(Section("Errors", [_confusions(evaluation, data)]))
     about = {**facts, "distance": evaluation.metric, "intervals": _how_intervals(evaluation)}
-    about |= {_name(one): _sizes(one) for one in evaluation.directions}
-    sections.append(Section("Setting", [Facts("setting", "What was evaluated", about)]))
-    sections.append(environment_section([], data))
-    summary = " ".join(part for part in (data.description, evaluation_summary(evaluation)) if part)
+    for one in evaluation.directions:
+        strangers = f", and {counted(one.n_skipped, 'stranger')}" if one.n_skipped else ""
+        sizes = f"{counted(one.n_probes, 'probe')} in {counted(one.n_gallery, 'gallery sample')}"
+        about[_name(one)] = sizes + strangers
+    sections += [Section("Setting", [Facts("setting", "What was evaluated", about)]), environment_section([], data)]
+    summary = " ".join(filter(None, (data.description, evaluation_summary(evaluation))))
     return Report(f"Evaluation of {model}", summary, sections, command)
-
-
-_FPIR = (
-    "The false positive identification rate (FPIR) is the share of searches for strangers, whose class is not in the "
-    "gallery, that return a class."
-)
-_FNIR = (
-    "The false negative identification rate (FNIR) is the share of searches for enrolled classes that do not return "
-    "the right one."
-)
-_FMR = "The false match rate (FMR) is the share of pairs of two classes that match."
-_OPEN_SET = (
-    f"A search returns the nearest class if it is within a threshold. {_FPIR} {_FNIR} A lower threshold "
-    "trades false positives for false negatives.\n\n"
-    "Every probe is searched in the gallery as it is, and once more without the samples of its class, as a stranger."
-)
-_VERIFICATION = (
-    "Verification compares one probe with one gallery sample and asks whether they are of the same class. The false "
-    "match rate is the share of pairs of two classes within a threshold, the true match rate that of pairs of one "
-    "class. At the equal error rate, the share of pairs of one class that are missed is that of pairs of two classes "
-    "that match. Two views that look each other up compare the same pairs, and their curves coincide."
-)
 
 
 def evaluation_summary(evaluation: Evaluation) -> str:
     """What was evaluated and how good it is, in a few sentences."""
     mean, at = evaluation.mean, evaluation.at_threshold
     samples = f"{counted(evaluation.n_samples, 'test sample')} of {counted(evaluation.n_classes, 'class')}"
-    intervals = f"In brackets: {_how_intervals(evaluation)}."
-    if mean.accuracy is None and at is not None and at.strangers_matched is not None:
-        accepted = f"At the threshold, {_percent(at.strangers_matched)} are accepted."
-        sentences = [f"{samples}, none of which is enrolled.", accepted, intervals]
-    else:
-        sentences = [f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."]
-        if mean.accuracy is not None:
-            verdict = f", {AT_CHANCE}" if _at_chance(mean, evaluation.n_samples) else ""
-            chance = f"random matches would score {100 * mean.chance:.1f} %"
-            sentences.append(f"Accuracy is {_percent(mean.accuracy)}{verdict}; {chance}.")
-        if skipped := sum(one.n_skipped for one in evaluation.directions):
-            count = "counts as a stranger" if skipped == 1 else "count as strangers"
-            probes = f"{counted(skipped, 'probe')} whose class is not in the gallery"
-            sentences.append(f"{probes} {count}, and not in accuracy.")
-        sentences.append(intervals)
-        if mean.one_shot_accuracy is not None and _several_per_class(evaluation):
-            sentences.append(f"With one enrolled sample per class, accuracy is {_percent(mean.one_shot_accuracy)}.")
-            if mean.accuracy_with_counterparts is not None:
-                sentences.append(
-                    "The gallery leaves out each probe's own counterpart, the same sample in the other view. With it, "
-                    f"as in the paper, accuracy is {_percent(mean.accuracy_with_counterparts)}."
-                )
+    sentences = [f"{samples}, matched in {counted(len(evaluation.directions), 'direction')}."]
+    if mean.accuracy is not None:
+        verdict = f", {AT_CHANCE}" if _at_chance(mean, evaluation.n_samples) else ""
+        chance = f"random matches would score {100 * mean.chance:.1f} %"
+        sentences.append(f"Accuracy is {_percent(mean.accuracy)}{verdict}; {chance}.")
+    if skipped := sum(one.n_skipped for one in evaluation.directions):
+        probes = f"{counted(skipped, 'probe')} whose class is not in the gallery"
+        sentences.append(f"Strangers, which accuracy leaves out: {probes}.")
+    if at is not None and at.strangers_matched is not None:
+        sentences.append(f"At the threshold, {_percent(at.strangers_matched)} of the strangers are accepted.")
+    sentences.append(f"In brackets: {_how_intervals(evaluation)}.")
+    if mean.one_shot_accuracy is not None and _several_per_class(evaluation):
+        sentences.append(f"With one enrolled sample per class, accuracy is {_percent(mean.one_shot_accuracy)}.")
+        if mean.accuracy_with_counterparts is not None:
+            sentences.append(
+                "The gallery leaves out each probe's own counterpart, the same sample in the other view. With it, "
+                f"as in the paper, accuracy is {_percent(mean.accuracy_with_counterparts)}."
+            )
     if evaluation.n_unlabelled:
-        were = "was" if evaluation.n_unlabelled == 1 else "were"
-        sentences.append(f"{counted(evaluation.n_unlabelled, 'sample')} without a label {were} left out.")
+        sentences.append(f"Left out without a label: {counted(evaluation.n_unlabelled, 'sample')}.")
     return " ".join(sentences)
 
 
@@ -111,7 +101,7 @@ def evaluation_notes(evaluation: Evaluation) -> list[str]:
     """What tables alone do not say: why values are missing, and what the rates are shares of."""
     tables = evaluation_tables(evaluation)
     notes = [entry.note for table in tables for entry in table.entries if entry.mean is None]
-    terms = {"verification": _FMR, "identification": f"{_FPIR} {_FNIR}"}
+    terms = {"verification": _FMR, "identification": _FPIR_FNIR}
     terms |= {table.key: table.caption for table in tables if table.key == "threshold"}
     return [*notes, *(terms[table.key] for table in tables if table.key in terms)]
 
@@ -141,9 +131,9 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     def accuracy(scores: Scores) -> dict[str, Estimate | None]:
         return {
             "accuracy": scores.accuracy,
-            **({_ONE_SHOT: scores.one_shot_accuracy} if several else {}),
+            **({"one enrolled sample per class": scores.one_shot_accuracy} if several else {}),
             "mean average precision": scores.average_precision,
-            **({_WITH: scores.accuracy_with_counterparts} if has_counterparts else {}),
+            **({"with own counterpart": scores.accuracy_with_counterparts} if has_counterparts else {}),
         }
 
     def ranks(scores: Scores) -> dict[str, Estimate | None]:
@@ -164,38 +154,28 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
     no_searches = [f"Too few searches for strangers: {text}" for text in needed]
     ranked = "The share of probes whose class is among the nearest classes, up to the rank. "
     failed = "The share of searches for enrolled classes that fail, by that of strangers who match. "
+
+    def table(key: str, title: str, values: Values, caption: str, missing: list[str] | None = None) -> ResultTable:
+        """A column per value and a row per direction; `missing` says why a value of a column is."""
+        found = [(_name(one), one.scores, one.n_probes) for one in evaluation.directions]
+        if len(found) > 1:
+            found.append(("mean", evaluation.mean, evaluation.n_samples))
+        columns = list(values(evaluation.mean))
+        rows = {}
+        for row, scores, n in found:
+            rows[row] = list(map(_entry, values(scores).values(), missing or [""] * len(columns)))
+            if values is accuracy and _at_chance(scores, n):
+                rows[row][0] = replace(rows[row][0], note=AT_CHANCE)
+        caption += "A row is a direction: probes of one view in a gallery of another."
+        return ResultTable(key, title, columns, rows, caption, row_head="direction", best="")
+
     return [
-        _mark_chance(_table(evaluation, "accuracy", "Accuracy by direction", accuracy, caption), evaluation),
-        _table(evaluation, "ranks", "Matches by rank", ranks, ranked),
-        _table(evaluation, "verification", "Verification by direction", pairs, f"{_FMR} ", no_pairs),
-        _table(evaluation, "identification", "Open-set identification", searches, failed, no_searches),
+        table("accuracy", "Accuracy by direction", accuracy, caption),
+        table("ranks", "Matches by rank", ranks, ranked),
+        table("verification", "Verification by direction", pairs, f"{_FMR} ", no_pairs),
+        table("identification", "Open-set identification", searches, failed, no_searches),
         *at_threshold,
     ]
-
-
-def _table(
-    evaluation: Evaluation, key: str, title: str, values: Values, caption: str, notes: Sequence[str] = ()
-) -> ResultTable:
-    """A column per value and a row per direction; the notes say why a value of a column is missing."""
-    scores = {_name(one): one.scores for one in evaluation.directions}
-    if len(scores) > 1:
-        scores[_MEAN] = evaluation.mean
-    columns = list(values(evaluation.mean))
-    missing = notes or [""] * len(columns)
-    rows = {row: [*map(_entry, values(one).values(), missing)] for row, one in scores.items()}
-    caption += "A row is a direction: probes of one view in a gallery of another."
-    return ResultTable(key, title, columns, rows, caption, row_head="direction", best="")
-
-
-def _mark_chance(table: ResultTable, evaluation: Evaluation) -> ResultTable:
-    """The table with a note on every accuracy, its first column, that is no better than chance."""
-    chance = {_name(one): _at_chance(one.scores, one.n_probes) for one in evaluation.directions}
-    chance[_MEAN] = _at_chance(evaluation.mean, evaluation.n_samples)
-    rows = {
-        row: [replace(first, note=AT_CHANCE) if chance[row] else first, *others]
-        for row, (first, *others) in table.rows.items()
-    }
-    return replace(table, rows=rows)
 
 
 def _at_chance(scores: Scores, n: int) -> bool:
@@ -242,10 +222,9 @@ def _verification_curves(evaluation: Evaluation) -> list[Curves]:
     for one in (one for one in evaluation.directions if one.scores.equal_error_rate):
         rates = _levels(one.n_gallery * (one.n_probes + one.n_skipped))
         true = 100 * np.interp(rates, [0.0, *one.roc[0]], [0.0, *one.roc[1]])
-        x = [float(f"{100 * rate:.6g}") for rate in rates]
-        roc[_name(one)] = Curve(x, true.tolist())
+        roc[_name(one)] = Curve(_percents(rates), true.tolist())
         # A rate of 0 has no logarithm: the curve ends there.
-        missed[_name(one)] = Curve(x, np.where(true < 100, 100 - true, np.nan).tolist())
+        missed[_name(one)] = Curve(_percents(rates), np.where(true < 100, 100 - true, np.nan).tolist())
     label, title = "false match rate, %", "Receiver operating characteristic"
     both = [
         Curves("roc", title, roc, label, "true match rate, %", log_x=True),
@@ -260,8 +239,9 @@ def _identification_curves(evaluation: Evaluation) -> list[Curves]:
     for one in (one for one in evaluation.directions if one.identification[0]):
         fpir, fnir = np.array(one.identification[0]), np.array(one.identification[1])
         rates = _levels(one.n_nonmated)
-        least = [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]
-        curves[_name(one)] = Curve([float(f"{100 * rate:.6g}") for rate in rates], least)
+        curves[_name(one)] = Curve(
+            _percents(rates), [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]
+        )
     caption = "Lower is better. Rates that would allow fewer than three false positives are not drawn."
     title, x_label = "Open-set error trade-off", "false positive identification rate (FPIR), %"
     return [Curves("open-set", title, curves, x_label, "FNIR, %", caption, log_x=True)] if curves else []
@@ -269,9 +249,12 @@ def _identification_curves(evaluation: Evaluation) -> list[Curves]:
 
 def _levels(n: int) -> list[float]:
     """Rates of round numbers up to 1 that n trials can tell from 0."""
-    decades = range(-max(1, int(np.ceil(np.log10(max(n, 10))))), 0)
-    rates = [step * 10.0**decade for decade in decades for step in _STEPS]
+    rates = [step * 10.0**decade for decade in range(-ceil(log10(max(n, 10))), 0) for step in _STEPS]
     return [*(rate for rate in rates if rate * n >= LEAST_ERRORS), 1.0]
+
+
+def _percents(rates: list[float]) -> list[float]:
+    return [float(f"{100 * rate:.6g}") for rate in rates]
 
 
 def _confusions(evaluation: Evaluation, data: Dataset) -> Facts:
@@ -290,11 +273,6 @@ def _how_intervals(evaluation: Evaluation) -> str:
         f"{100 * evaluation.confidence:g} % confidence intervals from {evaluation.n_bootstrap} bootstrap draws of "
         f"{evaluation.resampled}"
     )
-
-
-def _sizes(direction: Direction) -> str:
-    strangers = f", and {counted(direction.n_skipped, 'stranger')}" if direction.n_skipped else ""
-    return f"{counted(direction.n_probes, 'probe')} in {counted(direction.n_gallery, 'gallery sample')}{strangers}"
 
 
 def _name(direction: Direction) -> str:

@@ -1,38 +1,47 @@
 """A report as one page of HTML that loads nothing, and in a folder with its tables and figures as files."""
 
+from __future__ import annotations
+
 import base64
+import hashlib
+import io
 import os
 import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossview._store import write_atomically
 from crossview.report.document import Bars, Facts, Item, MatchBrowser, Report, ResultTable
-from crossview.report.drawing import Figure, figure_files, key_svg, page_svg
-from crossview.report.export import FORMATS, report_markdown
+from crossview.report.drawing import DARK, Look, figure_files, key_svg, page_svg, palette
 from crossview.report.figures import figure_of
-from crossview.report.palette import DARK, Palette
-from crossview.report.rendering import asset, png, render_template
+from crossview.report.tables import FORMATS, best_two, decimals, finite, measured, number, published
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_PRINTED = 6  # probes of the match browser that are there without a script, and on paper
 
 
 def write_report(report: Report, folder: str | os.PathLike[str], static: bool = True) -> Path:
     """Write a report into a folder, created if missing, and return the path of the page, ``report.html``.
 
-    Next to it, ``report.md`` has its text and tables in Markdown, ``tables/KEY.tex``, ``.md`` and ``.csv`` have the
-    tables, and, if `static`, ``figures/KEY.svg``, ``.png`` and ``.pdf`` the figures.
+    Next to it, ``tables/KEY.csv``, ``.md`` and ``.tex`` have the tables, and, if `static`, ``figures/KEY.svg`` and
+    ``.pdf`` the figures.
     """
-    palette = Palette.of(report)
+    looks = palette(report)
     contents = {"report.html": render(report).encode(errors="replace")}
-    contents["report.md"] = report_markdown(report, figures=static).encode(errors="replace")
     for item in report.items:
         if isinstance(item, ResultTable):
             for suffix, (_, _, write) in FORMATS.items():
                 contents[f"tables/{item.key}.{suffix}"] = write(item).encode(errors="replace")
-        elif static and not isinstance(item, Facts):
-            files = figure_files(figure_of(item, palette))
-            contents |= {f"figures/{item.key}.{kind}": data for kind, data in files.items()}
+        elif static and not isinstance(item, Facts | MatchBrowser):
+            drawn = figure_files(figure_of(item, looks))
+            contents |= {f"figures/{item.key}.{kind}": data for kind, data in drawn.items()}
     for name, data in contents.items():
         path = Path(folder) / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,16 +52,17 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
 def render(report: Report) -> str:
     """A report as a page; a policy in its head keeps it from loading or sending anything."""
     _check(report)
-    palette = Palette.of(report)
-    return render_template(
-        "page.html",
-        report=report,
-        sections=[(section, [_block(item, palette) for item in section.items]) for section in report.sections],
-        swatches={name: f"light-dark({look['color']}, {DARK[look['color']]})" for name, look in palette.items()},
-        style=asset("report.css"),
-        script=asset("report.js"),
-        formats=FORMATS,
-    )
+    looks = palette(report)
+    assets = files("crossview.report") / "assets"
+    values = {
+        "report": report,
+        "sections": [(section, [_block(item, looks) for item in section.items]) for section in report.sections],
+        "swatches": {name: f"light-dark({look['color']}, {DARK[look['color']]})" for name, look in looks.items()},
+        "style": (assets / "report.css").read_text(encoding="utf-8"),
+        "script": (assets / "report.js").read_text(encoding="utf-8"),
+        "formats": FORMATS,
+    }
+    return _environment().get_template("page.html").render(values)
 
 
 def _check(report: Report) -> None:
@@ -71,37 +81,67 @@ def _check(report: Report) -> None:
                     raise ValueError(f"{found}: use Entry() where nothing was measured.")
 
 
-def _block(item: Item, palette: Palette) -> tuple[str, dict[str, Any]]:
+def _block(item: Item, looks: Mapping[str, Look]) -> tuple[str, dict[str, Any]]:
     """The macro that writes an item, and what it takes."""
     if isinstance(item, ResultTable):
         return "table", {"table": item}
     if isinstance(item, Facts):
         return "facts", {"item": item}
-    figure = figure_of(item, palette)
     if isinstance(item, MatchBrowser):
-        return "browser", {"figure": figure, "pictures": _pictures(item)}
-    return "figure", {"figure": figure, "drawings": _drawings(figure), "legends": _legends(figure)}
-
-
-def _drawings(figure: Figure) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """The head, SVG and points of every panel."""
-    named = [(panel, ", ".join(filter(None, [figure.item.title, panel.head]))) for panel in figure.panels]
-    return [
-        (panel.head, *page_svg(panel, figure.kind, f"{figure.item.key}.{k}", title))
-        for k, (panel, title) in enumerate(named)
-    ]
-
-
-def _legends(figure: Figure) -> dict[str, list[tuple[str, str]]]:
-    """Names with their keys, by what they name."""
-    return {
-        kind: [(name, key_svg(f"{figure.item.key}.{kind}-{k}", look)) for k, (name, look) in enumerate(looks.items())]
-        for kind, looks in figure.legends.items()
+        return "browser", {"item": item, "pictures": _pictures(item), "data": _match_data(item)}
+    figure = figure_of(item, looks)
+    drawings = [(panel.head, *page_svg(figure, k)) for k, panel in enumerate(figure.panels)]
+    legends = {
+        kind: [(name, key_svg(f"{item.key}.{kind}-{k}", look)) for k, (name, look) in enumerate(named.items())]
+        for kind, named in figure.legends.items()
     }
+    return "figure", {"figure": figure, "drawings": drawings, "legends": legends}
+
+
+def _match_data(item: MatchBrowser) -> dict[str, Any]:
+    """What the page's script needs to browse."""
+    _, height, width = item.images.shape
+    digits = decimals(distance for probes in item.probes.values() for _, matches in probes for _, distance in matches)
+    shown = max(1, _PRINTED // max(len(item.probes), 1))
+    data = {"size": (width, height), "key": item.key, "digits": digits, "labels": item.labels, "shown": shown}
+    return data | {"probes": list(item.probes.values())}
 
 
 def _pictures(item: MatchBrowser) -> dict[int, str]:
     """The pictures that are shown, as data URIs by number."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("pictures in reports need Pillow: pip install 'crossview[cli]'.") from error
     used = {k for some in item.probes.values() for probe, matches in some for k in (probe, *(m for m, _ in matches))}
-    images = np.asarray(item.images, dtype=np.uint8)
-    return {k: "data:image/png;base64," + base64.b64encode(png(images[k])).decode() for k in sorted(used)}
+    pictures = {}
+    for k in sorted(used):
+        stream = io.BytesIO()
+        Image.fromarray(np.asarray(item.images[k], dtype=np.uint8)).save(stream, "PNG", optimize=True)
+        pictures[k] = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    return pictures
+
+
+@cache
+def _environment() -> Environment:
+    """Templates, in which everything but markup is escaped, and the functions that they call."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError("reports need jinja2: pip install 'crossview[cli]'.") from error
+    environment = Environment(
+        loader=PackageLoader("crossview.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.globals |= {function.__name__: function for function in (best_two, finite, measured, number, published)}
+    environment.filters |= {
+        "base64": lambda text: base64.b64encode(text.encode(errors="replace")).decode(),
+        "digest": lambda text: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
+        "paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
+        "words": lambda text: [part for part in re.split(r"(\s+)", text) if part],
+    }
+    return environment

@@ -1,20 +1,53 @@
 """Which methods of a comparison are the best, which are tied with them, and which one to use."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crossview._text import counted
 from crossview._types import Array
-from crossview.experiments.plans import Panel
+from crossview.exceptions import NotApplicableError
+from crossview.experiments.cells import Cell
+from crossview.experiments.plans import Panel, method_of
 from crossview.experiments.store import Record
-from crossview.report.results import Results, finished, records
+from crossview.report.tables import listed
+
+Results: TypeAlias = Mapping[Cell, Record]
 
 RAW = "RawFeatures"
+AT_CHANCE = "no better than chance"
+"""Note on a result that random matches would have reached."""
 
 _ENOUGH = 5  # splits, or test classes, from which on their spread says which differences are noise
 _DIGITS = 1  # of an accuracy in per cent: rows that print the same are equally good
+
+
+def records(panel: Panel, results: Results, row: str, column: str | None = None) -> list[Record]:
+    """The results of a row in a column, by default the first, or the parts of them that belong there."""
+    where = row, panel.columns[0] if column is None else column
+    found = []
+    for place in panel.places:
+        if (place.row, place.column) == where:
+            record = results[place.cell]
+            if place.part and record.result is not None:
+                shared = {k: value for k, value in record.result.items() if k not in ("euclidean", "by_pca")}
+                record = replace(record, result={**shared, **record.result[place.part]})
+            found.append(record)
+    return found
+
+
+def finished(records: Sequence[Record]) -> list[Mapping[str, Any]]:
+    """The results of those that were computed."""
+    return [record.result for record in records if record.result is not None]
+
+
+def not_applicable(records: Sequence[Record]) -> bool:
+    """Whether results are missing only because the method cannot be applied to the data."""
+    errors = [record.error for record in records if record.error is not None]
+    return bool(errors) and all(error["type"] == NotApplicableError.__name__ for error in errors)
 
 
 class Scores(NamedTuple):
@@ -36,7 +69,7 @@ class Scores(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The rows with the highest printed score, those tied with one of them, and what standard errors are over."""
+    """The rows with the highest printed accuracy, those tied with one of them, and what standard errors are over."""
 
     best: list[str]
     tied: list[str]
@@ -54,10 +87,8 @@ class Recommendation(NamedTuple):
 def scores_of(found: Sequence[Record], score: str = "score") -> Scores | None:
     """The scores of several splits or, if there is a single one, of its test samples; None if any is missing.
 
-    Only accuracy, ``"score"``, is known of test samples.
-
-    Test classes that were not trained on stand for others like them, so their samples form groups; test samples of
-    known classes stand for further samples.
+    Only accuracy, ``"score"``, is known of test samples. Test classes that were not trained on stand for others like
+    them, so their samples form groups; test samples of known classes stand for further samples.
     """
     done = finished(found)
     if not done or len(done) < len(found):
@@ -73,18 +104,18 @@ def scores_of(found: Sequence[Record], score: str = "score") -> Scores | None:
 
 
 def known_scores(panel: Panel, results: Results, score: str = "score") -> dict[str, Scores]:
-    """The scores of the rows that have a result in every split."""
-    found = {row: scores_of(records(panel, results, row, panel.columns[0]), score) for row in panel.rows}
-    return {row: scores for row, scores in found.items() if scores is not None}
+    """The scores of the rows that have a result in every split, the best first."""
+    found = {row: scores_of(records(panel, results, row), score) for row in panel.rows}
+    known = {row: scores for row, scores in found.items() if scores is not None}
+    return dict(sorted(known.items(), key=lambda item: -item[1].values.mean()))
 
 
-def rank(panel: Panel, results: Results, score: str = "score") -> Ranking:
-    """The best rows, and those whose difference from one of them is within two standard errors."""
-    known = known_scores(panel, results, score)
+def rank(panel: Panel, results: Results) -> Ranking:
+    """The rows with the best accuracy, and those whose difference from one of them is within two standard errors."""
+    known = known_scores(panel, results)
     printed = {row: round(100 * float(scores.values.mean()), _DIGITS) for row, scores in known.items()}
-    order = sorted(printed, key=lambda row: -known[row].values.mean())
-    best = [row for row in order if printed[row] == printed[order[0]]]
-    tied = [row for row in order if row not in best and any(_are_tied(known[one], known[row]) for one in best)]
+    best = [row for row, accuracy in printed.items() if accuracy == max(printed.values())]
+    tied = [row for row in known if row not in best and any(_are_tied(known[one], known[row]) for one in best)]
     return Ranking(best, tied, known[best[0]].over if best else "")
 
 
@@ -96,19 +127,27 @@ def _are_tied(one: Scores, other: Scores) -> bool:
     return bool(abs(gaps.values.mean()) <= 2 * gaps.standard_error())
 
 
-def leaders(panel: Panel, results: Results, score: str = "score") -> dict[str, float]:
-    """The best rows by a score and those tied with them, with their means, best first.
+def leaders(panel: Panel, results: Results, score: str) -> dict[str, float]:
+    """The means of the best row by a score and of those within two standard errors of a share of the test samples."""
+    known = known_scores(panel, results, score)
+    means = {row: float(one.values.mean()) for row, one in known.items()}
+    top = max(means.values(), default=0.0)
+    n_test = np.mean([result["n_test"] for row in known for result in finished(records(panel, results, row))] or [1])
+    return {row: mean for row, mean in means.items() if mean >= top - 2 * np.sqrt(max(top * (1 - top), 0.0) / n_test)}
 
-    With too few splits to know ties, rows are tied within two standard errors of a share of the test samples.
-    """
-    best, tied, over = rank(panel, results, score)
-    means = {row: float(one.values.mean()) for row, one in known_scores(panel, results, score).items()}
-    if best and not over:
-        top = means[best[0]]
-        n_test = np.mean([result["n_test"] for result in finished(records(panel, results, best[0], panel.columns[0]))])
-        least = top - 2 * np.sqrt(max(top * (1 - top), 0.0) / n_test)
-        tied = [row for row in sorted(means, key=lambda row: -means[row]) if row not in best and means[row] >= least]
-    return {row: means[row] for row in (*best, *tied)}
+
+def at_chance(panel: Panel, results: Results, row: str) -> bool:
+    """Whether a method matches no better than chance: within two standard errors of what random matches score."""
+    done = finished(records(panel, results, row))
+    # Splits share their samples, so that several say little more than one.
+    return bool(done) and no_better(
+        *(float(np.mean([r[name] for r in done])) for name in ("score", "chance", "n_test"))
+    )
+
+
+def no_better(score: float, chance: float, n: float) -> bool:
+    """Whether the accuracy of n samples is within two standard errors of what random matches score."""
+    return bool(score <= chance + 2 * np.sqrt(chance * (1 - chance) / n))
 
 
 def recommend(panel: Panel, results: Results, tune: str = "") -> Recommendation | None:
@@ -143,3 +182,159 @@ def recommended_row(validation: Mapping[str, Sequence[float] | Array]) -> str:
         if gaps.mean() <= error:
             return RAW
     return best
+
+
+def comparison_summary(panel: Panel, results: Results, remark: str = "", about: str = "") -> str:
+    """Which methods are the best; what they were compared with, and `remark`; `about` the data; and what to use."""
+    result = _first(panel, results)
+    if result is None:
+        reasons = [f"{method}: {reason}" for method, reason in failures(panel, results).items()]
+        return " ".join(filter(None, ["No method could be run.", *reasons, remark]))
+    tested = result.get("tests_on", panel.places[0].cell.split.kind)
+    protocol = [
+        _sizes(panel, result),
+        remark,
+        f"Parameters were chosen by cross-validation over folds of {result['folds_of']}; the test is on new {tested}.",
+        f"Random matches would score {_percent(result['chance'])}.",
+        "A probe's own counterpart, the same sample in the other view, is left out of the gallery if its class has "
+        "another sample there.",
+    ]
+    if result["skipped"]:
+        skipped = f"{counted(result['skipped'], 'probe')} of {result['probes']}"
+        protocol.append(f"Not scored: {skipped}, whose class the gallery lacks.")
+    best = " ".join([*_best(panel, results), *_other_orders(panel, results)])
+    return "\n\n".join(filter(None, [best, " ".join(filter(None, protocol)), about, advice(panel, results)]))
+
+
+def _first(panel: Panel, results: Results) -> Mapping[str, Any] | None:
+    return next(filter(None, (results[place.cell].result for place in panel.places)), None)
+
+
+def _sizes(panel: Panel, result: Mapping[str, Any]) -> str:
+    """What was trained on, and what was tested on."""
+    split, classes = panel.places[0].cell.split, result["n_test_classes"]
+    new = {"classes": classes, "samples": 0}.get(split.kind, result.get("n_new_classes", 0))
+    seen = {0: "all", classes: "none"}.get(new, f"{classes - new}")
+    where = "in the given test set" if split.kind == "given" else f"in {counted(split.n_repeats, 'random split')}"
+    trained = f"{counted(result['n_train'], 'sample')} of {counted(result['n_train_classes'], 'class')}"
+    if single := result.get("n_train_single"):
+        trained += f" ({single} of the samples in one view only)"
+    tested = f"{counted(result['n_test'], 'sample')} of {counted(classes, 'class')}"
+    return f"Trained on {trained}, tested on {tested}, {seen} of them seen in training, {where}."
+
+
+def _best(panel: Panel, results: Results) -> list[str]:
+    """Which methods are the best, and how many did not run."""
+    found = {method: records(panel, results, method) for method in dict.fromkeys(map(method_of, panel.rows))}
+    done = [method for method, its in found.items() if finished(its)]
+    absent = [method for method, its in found.items() if not_applicable(its)]
+    n_failed = len(set(found) - {*done, *absent})
+    others = [f"{len(absent)} not applicable" * bool(absent), f"{n_failed} failed" * bool(n_failed)]
+    aside = f" ({', '.join(filter(None, others))})" if any(others) else ""
+    best, tied, over = rank(panel, results)
+    if not best:
+        return [f"No method of {len(found)} has a result in every split{aside}."]
+    score = np.mean([result["score"] for result in finished(records(panel, results, best[0]))])
+    committees = len([row for row in panel.rows if row != method_of(row) and method_of(row) in done])
+    more = f" and {counted(committees, 'committee')}" if committees else ""
+    verb = "is" if len(best) == 1 else "are"
+    among = f"The best of {counted(len(done), 'method')}{more}{aside}"
+    sentences = [f"{among} {verb} {listed(best)}, with {_percent(score)}."]
+    if tied:
+        sentences.append(f"Tied with {'it' if len(best) == 1 else 'them'}: {listed(tied)}.")
+    if over and (tied or len(best) > 1):
+        sentences.append(f"Ties are differences within two standard errors over the {over}.")
+    elif not over and len(done) > 1:
+        sentences.append("With fewer than 5 splits, differences may be noise.")
+    return sentences
+
+
+def _other_orders(panel: Panel, results: Results) -> list[str]:
+    """Where the best by accuracy are not among the best by another score, and what that means."""
+    best, sentences = rank(panel, results).best, []
+    if not best:
+        return []
+    enrolled = next(iter(leaders(panel, results, "with_counterparts")))
+    if enrolled not in leaders(panel, results, "score"):
+        sentences.append(
+            f"{enrolled} leads only if each probe's own counterpart is enrolled (with counterparts): it matches the "
+            "moment, not the class."
+        )
+    others = {"one_shot": "With one enrolled sample per class", "average_precision": "By mean average precision"}
+    for score, where in others.items():
+        ahead = leaders(panel, results, score)
+        if not set(best) & set(ahead):
+            first = next(iter(ahead))
+            own = known_scores(panel, results, score)[best[0]].values.mean()
+            sentences.append(
+                f"{where}, {first} is ahead ({_percent(ahead[first])} against {_percent(own)} for {best[0]})."
+            )
+    return sentences
+
+
+def advice(panel: Panel, results: Results) -> str:
+    """What to use, and whether learning helps, in a few sentences; empty if no row has a result in every split."""
+    chosen = recommend(panel, results)
+    if chosen is None:
+        return ""
+    rows = known_scores(panel, results, "held_out_score")
+    sentences = [f"Recommended by validation scores alone: {chosen.row}, with {_percent(chosen.validation)} there."]
+    if chosen.row == RAW and len(rows) > 1:
+        sentences.append("Learning does not help here: match the features as they are.")
+    elif RAW in rows and chosen.row != RAW:
+        sentences.append(f"{RAW}, which learns nothing, has {_percent(rows[RAW].values.mean())}.")
+        tested = known_scores(panel, results)
+        raw, own = tested[RAW], tested[chosen.row]
+        gaps = raw._replace(values=raw.values - own.values, over=raw.over or "splits")
+        if gaps.values.mean() > 2 * gaps.standard_error():
+            found = f"{_percent(raw.values.mean())} against {_percent(own.values.mean())}"
+            sentences.append(
+                f"On the test part, however, {RAW} is better ({found}): are the test data like the training data?"
+            )
+    hopeless = [row for row in rows if at_chance(panel, results, row)]
+    if len(hopeless) == len(rows):
+        sentences.append("On the test part, no method is better than chance.")
+        sentences.append("The checklist for poor accuracy, docs/checklist.md, has the usual causes.")
+    elif chosen.row in hopeless:
+        sentences.append("On the test part, it is no better than chance.")
+    return " ".join(sentences)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def failures(panel: Panel, results: Results) -> dict[str, str]:
+    """Why methods have no result, or not in all splits."""
+    found = {}
+    for method in dict.fromkeys(map(method_of, panel.rows)):
+        errors = [record.error for record in records(panel, results, method) if record.error is not None]
+        if errors:
+            found[method] = errors[0]["message"]
+    return found
+
+
+def comparison_facts(panel: Panel, results: Results, tune: str = "") -> dict[str, Any]:
+    """The summary for machines: data, sizes, split, folds, the best and those tied with it, and what did not run.
+
+    `tune` is the start of the command that trains what is recommended.
+    """
+    cell, result = panel.places[0].cell, _first(panel, results) or {}
+    best, tied, over = rank(panel, results)
+    parts = ("train", "test") if result else ()
+    sizes = {part: {"samples": result[f"n_{part}"], "classes": result[f"n_{part}_classes"]} for part in parts}
+    failed, recommended = failures(panel, results), recommend(panel, results, tune)
+    absent = {method for method in failed if not_applicable(records(panel, results, method))}
+    return {
+        "data": {"name": cell.data, **dict(cell.options)},
+        "views": result.get("views", []),
+        "sizes": sizes or None,
+        "split": cell.split.to_dict(),
+        "folds_of": result.get("folds_of"),
+        "best": best,
+        "tied": tied,
+        "standard_errors_over": over or None,
+        "recommended": None if recommended is None else recommended._asdict(),
+        "not_applicable": {method: reason for method, reason in failed.items() if method in absent},
+        "failures": {method: reason for method, reason in failed.items() if method not in absent},
+    }

@@ -108,15 +108,14 @@
   }
 
   // Charts: the nearest point says what it is. How much distances across and down count, and how far the pointer reaches:
-  const reaches = { bars: [0, 1, 20], curves: [1, 1, 40], heat: [1, 1, 40], scatter: [1, 1, 14] };
+  const reaches = { bars: [0, 1, 20], curves: [1, 1, 40], scatter: [1, 1, 14] };
   function rowsOfScatter(svg, { labels, views, names }) {
     let next = 0;
     return all("[data-c]", svg).map((group) => ({
       n: labels[group.dataset.c],
       p: all("use", group).map((use) => {
-        const name = names[next++];
-        const view = views[group.dataset.v];
-        return [Number(use.getAttribute("x")), Number(use.getAttribute("y")), name ? `${view}\n${name}` : view];
+        const text = `${views[group.dataset.v]}\n${names[next++]}`;
+        return [Number(use.getAttribute("x")), Number(use.getAttribute("y")), text];
       }),
     }));
   }
