@@ -33,7 +33,6 @@ def few_lists(monkeypatch):
         (search, "_LIST_SIZE", 16),
         (search, "N_PROBES", 4),
         (classes, "_EXACT_BELOW", 0),
-        (classes, "_DENSE_BELOW", 0),
     ):
         monkeypatch.setattr(module, name, value)
 
@@ -81,15 +80,15 @@ def test_auto_is_approximate_for_many_samples(method, few_lists, monkeypatch):
 def test_recall_is_the_lowest_of_all_views(monkeypatch):
     X, y = views(100)
     monkeypatch.setattr(classes, "is_approximate", lambda *_: True)
-    recalls = iter([0.95, 0.92])
-    monkeypatch.setattr(classes, "neighbour_recall", lambda *_, **__: next(recalls))
+    recalls = iter([1.0, 0.95, 1.0, 0.92])  # to choose the number of lists, and of all samples
+    monkeypatch.setattr(classes, "_recall", lambda *_: next(recalls))
     assert cv.MvHE(3).fit(X, y).neighbour_recall_ == 0.92
 
 
 def test_low_recall_warns_and_names_the_fix(monkeypatch):
     X, y = views(100)
     monkeypatch.setattr(classes, "is_approximate", lambda *_: True)
-    monkeypatch.setattr(classes, "neighbour_recall", lambda *_, **__: 0.8)
+    monkeypatch.setattr(classes, "_recall", lambda *_: 0.8)
     with pytest.warns(UserWarning, match=r"only 80% .* algorithm='exact'"):
         cv.LPP(3).fit(X, y)
 

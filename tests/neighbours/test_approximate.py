@@ -7,7 +7,7 @@ import pytest
 
 import crossview as cv
 from crossview.neighbours import classes, distances, search
-from crossview.neighbours.classes import class_neighbours, neighbour_recall
+from crossview.neighbours.classes import class_neighbours, find_neighbours
 from crossview.neighbours.search import InvertedFile
 
 faiss = pytest.importorskip("faiss")
@@ -39,7 +39,6 @@ def many_lists(monkeypatch):
     monkeypatch.setattr(search, "_LIST_SIZE", 16)
     monkeypatch.setattr(distances, "_CHUNK", 1 << 13)
     monkeypatch.setattr(classes, "_EXACT_BELOW", 0)
-    monkeypatch.setattr(classes, "_DENSE_BELOW", 0)
 
 
 @pytest.fixture
@@ -161,25 +160,17 @@ CLASSES = {
 @pytest.mark.parametrize("sizes", CLASSES.values(), ids=CLASSES)
 def test_approximate_tables_have_nearly_all_neighbours(sizes):
     X, y = clustered(sizes)
+    rows = np.arange(len(y))[:, None]
     exact = class_neighbours(X, y, 3, 15)
-    found = class_neighbours(X, y, 3, 15, approximate=True)
-    for table, expected in zip(found, exact, strict=True):
-        assert table.shape == expected.shape
+    *found, recall = find_neighbours(X, y, 3, 15, "approximate")
+    assert recall > 0.95
+    for table, expected, same in zip(found, exact, (True, False), strict=True):
         np.testing.assert_array_equal(table >= 0, expected >= 0)
         agree = (table == expected)[expected >= 0]
         assert agree.mean() > 0.9 if agree.size else True
-    assert neighbour_recall(X, y, *found) > 0.95
-    assert neighbour_recall(X, y, *exact) == 1.0
-
-
-def test_neighbours_are_of_the_right_class_and_not_the_sample_itself():
-    X, y = clustered(CLASSES["mixed"])
-    within, between = class_neighbours(X, y, 3, 15, approximate=True)
-    rows = np.arange(len(y))[:, None]
-    assert (y[within] == y[:, None])[within >= 0].all()
-    assert (within != rows).all()
-    assert (y[between] != y[:, None]).all()
-    assert all(len(set(row)) == 15 for row in between)
+        assert ((y[table] == y[:, None]) == same)[table >= 0].all()
+        assert (table != rows).all()
+        assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in table)
 
 
 def test_all_lists_give_the_exact_tables_with_ties(monkeypatch):
@@ -188,52 +179,40 @@ def test_all_lists_give_the_exact_tables_with_ties(monkeypatch):
     X[:, 2] += RNG.normal(size=900)
     X[450:] = X[:450]  # every sample twice
     y = np.concatenate([np.arange(450) % 9, (np.arange(450) + 1) % 9])
-    for table, expected in zip(
-        class_neighbours(X, y, 4, 6, approximate=True), class_neighbours(X, y, 4, 6), strict=True
-    ):
+    *found, recall = find_neighbours(X, y, 4, 6, "approximate")
+    assert recall == 1.0
+    for table, expected in zip(found, class_neighbours(X, y, 4, 6), strict=True):
         np.testing.assert_array_equal(table, expected)
 
 
-@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize("method", ["exact", "approximate"])
 @pytest.mark.parametrize("sizes", [*CLASSES.values(), [5] * 10], ids=[*CLASSES, "few"])
-def test_centres_get_the_rows_that_all_samples_would(approximate, sizes, monkeypatch):
-    monkeypatch.setattr(classes, "_DENSE_BELOW", 512)
+def test_centres_get_the_rows_that_all_samples_would(method, sizes):
     X, y = clustered(sizes)
     centres = RNG.permutation(len(y))[: len(y) // 5]
-    for some, everything in zip(
-        class_neighbours(X, y, 3, 7, centres=centres, approximate=approximate),
-        class_neighbours(X, y, 3, 7, approximate=approximate),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(some, everything[centres])
+    some = find_neighbours(X, y, 3, 7, method, centres=centres)[:2]
+    for table, everything in zip(some, find_neighbours(X, y, 3, 7, method)[:2], strict=True):
+        np.testing.assert_array_equal(table, everything[centres])
 
 
 def test_more_lists_are_searched_until_recall_suffices(monkeypatch):
     X = RNG.normal(size=(3000, 12))  # without clusters: a few lists hold few neighbours
     y = RNG.integers(0, 300, size=3000)
     monkeypatch.setattr(search, "N_PROBES", 1)
-    assert 0.85 < neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) < 1.0
+    monkeypatch.setattr(classes, "LOW_RECALL", 0.0)
+    assert 0.85 < find_neighbours(X, y, 3, 15, "approximate")[2] < 1.0
     monkeypatch.setattr(classes, "_EXACT_SHARE", 0.1)
-    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) == 1.0
+    assert find_neighbours(X, y, 3, 15, "approximate")[2] == 1.0
     monkeypatch.setattr(classes, "_ENOUGH", 0.0)
-    assert neighbour_recall(X, y, *class_neighbours(X, y, 3, 15, approximate=True)) < 0.7
-
-
-def test_recall_counts_missing_neighbours():
-    X, y = clustered([20] * 20)
-    within, between = class_neighbours(X, y, 3, 15)
-    between[:, 5:] = -1
-    assert neighbour_recall(X, y, within, between) == pytest.approx(8 / 18)
-    centres = np.arange(0, 400, 7)
-    assert neighbour_recall(X, y, within[centres], between[centres], centres=centres) == pytest.approx(8 / 18)
+    assert find_neighbours(X, y, 3, 15, "approximate")[2] < 0.7
 
 
 def test_neighbours_at_the_same_distance_are_as_good(monkeypatch):
     monkeypatch.setattr(classes, "_EXACT_SHARE", 2.0)
     X, y = np.repeat(RNG.normal(size=(10, 6)), 300, axis=0), np.arange(3000) % 7
-    found = class_neighbours(X, y, 3, 15, approximate=True)
+    *found, recall = find_neighbours(X, y, 3, 15, "approximate")
     assert (found[1] != class_neighbours(X, y, 3, 15)[1]).any()
-    assert neighbour_recall(X, y, *found) == 1.0
+    assert recall == 1.0
 
 
 def test_auto_is_exact_for_few_samples_and_without_faiss(monkeypatch):

@@ -10,13 +10,7 @@ from strategies import AWKWARD, awkward_samples
 from crossview.neighbours import classes, distances
 from crossview.neighbours.classes import class_neighbours
 
-ROUTES = {
-    "all distances": {},
-    "one search": {"_DENSE_BELOW": 0},
-    "search per class": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 2},
-    "small chunks": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 4, "_BATCH_WITHIN": 3, "_CHUNK": 128},
-    "all distances in small chunks": {"_DENSE_BELOW": 40, "_BATCH_WITHIN": 3, "_CHUNK": 32},
-}
+ROUTES = {"at once": {}, "in small chunks": {"_ROWS": 3, "_CHUNK": 32}}
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -56,25 +50,3 @@ def test_large_problem_without_switches():
         other = [q for q in ranked if y[q] != y[k]][:3]
         np.testing.assert_array_equal(within[k], same)
         np.testing.assert_array_equal(between[k], other)
-
-
-def test_all_distances_are_computed_for_tied_rows_only(monkeypatch):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(2000, 5))
-    y = rng.integers(0, 100, size=2000)
-    asked, original = [], classes._Search._exact
-
-    def exact(self, rows, k, *, same):
-        asked.append(len(rows))
-        return original(self, rows, k, same=same)
-
-    monkeypatch.setattr(classes._Search, "_exact", exact)
-    class_neighbours(X, y, 0, 5)
-    assert not sum(asked)
-    X[3] *= 1e9
-    class_neighbours(X, y, 0, 5)
-    assert sum(asked) < 5, "an outlier ties nobody but itself"
-    X[7] = X[1999] = X[0] + 1e-3
-    y[[0, 7, 1999]] = 0, 1, 2
-    class_neighbours(X, y, 0, 5)
-    assert 0 < sum(asked) < 100

@@ -12,7 +12,7 @@ from dask.delayed import delayed
 from crossview._types import Array
 from crossview._validation import code_labels
 from crossview.engines.dask import Blocks, keep
-from crossview.neighbours.blocks import Nearest, Points, nearest_candidates
+from crossview.neighbours.classes import Nearest, Points, nearest_by_class
 from crossview.samples import Samples, samples_of
 from crossview.samples.lazy import LazySamples, numbers_of
 from crossview.views import Views
@@ -36,15 +36,12 @@ def accuracy(views: Views, y: Any, counterparts: bool) -> Array:
 
 def _nearest_samples(block: Samples, probes: Samples, n_classes: int) -> list[Nearest]:
     """The two nearest samples in a block of each gallery view, for the probes of each other view."""
-    gallery, queries = (
-        # Numbers from which the class follows, in the order of the rows.
-        [Points(X, numbers_of(rows) * n_classes + rows.labels, rows.labels) for X in rows.arrays]
-        for rows in (block, probes)
-    )
-    found = []
-    for i, j in permutations(range(len(gallery)), 2):
-        found.append(nearest_candidates(queries[j], gallery[i].at(block.mask[:, i]), 2))
-    return found
+    # Numbers from which the class follows, in the order of the rows. All are of other classes than the probes.
+    ids = numbers_of(block) * n_classes + block.labels
+    gallery = [Points(X, ids, np.zeros_like(ids)).at(seen) for X, seen in zip(block.arrays, block.mask.T, strict=True)]
+    queries = [Points(X, numbers_of(probes), np.ones(len(probes), dtype=np.intp)) for X in probes.arrays]
+    pairs = permutations(range(len(gallery)), 2)
+    return [nearest_by_class(gallery[i], queries[j], 0, 2)[1] for i, j in pairs]
 
 
 def _hits(found: Sequence[Nearest], probes: Samples, sizes: Array, counterparts: bool) -> Array:

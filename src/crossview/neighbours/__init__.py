@@ -1,9 +1,7 @@
 """Nearest neighbours, for fits, metrics and galleries.
 
 `classes` finds the neighbours within and outside the class of each sample that fits need, `search` the nearest samples
-of a gallery, and `blocks` those among samples that Dask holds. The searches behind them are exact on the CPU
-(`search.ExactSearch`, and scikit-learn's for many samples at once), exact on tensors (`tensors`), or approximate
-(`search.InvertedFile`).
+of a gallery. Both are exact on the CPU, exact on tensors (`tensors`), or approximate (`search.InvertedFile`).
 
 One rule holds for all of them. A search by matrix products is fast, but its rounding errors depend on the number of
 threads, so it only proposes candidates. The distances of candidates that are closer than these errors are computed

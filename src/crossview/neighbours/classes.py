@@ -1,45 +1,82 @@
 """Nearest neighbours within and outside the class of each sample: exact, or approximate for many samples.
 
-The time of the exact search grows with the square of the number of samples. scikit-learn does it, in little memory; the
-rows that its rounding errors may affect are searched again, see `crossview.neighbours`. An approximate search proposes
-candidates from an inverted file instead, and all their distances are recomputed.
+The time of the exact search grows with the square of the number of samples. An approximate search proposes candidates
+from an inverted file instead, and all their distances are recomputed. Samples in blocks, as Dask holds them, are
+searched block by block; what was found there is merged, so that blocks do not change the result.
 """
 
+from __future__ import annotations
+
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn import config_context
-from sklearn.neighbors import NearestNeighbors
 
 from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
 from crossview._validation import check_choice
 from crossview.engines import inner_products, is_tensor, like, squared_norms
 from crossview.neighbours import search
-from crossview.neighbours.distances import (
-    chunks,
-    pair_distances,
-    propose,
-    rank_pairs,
-    rank_tables,
-    table_distances,
-)
+from crossview.neighbours.distances import chunks, nearest_of_tiles, rank_tables, table_distances
 
 LOW_RECALL = 0.9
 """Recall below which a fit warns."""
 
 _APPROXIMATE_FROM = 30_000  # samples from which the approximate search is faster, see benchmarks/neighbours.md
-_DENSE_BELOW = 512  # samples up to which computing all distances at once is faster than a search
-_BATCH_WITHIN = 64  # rows of small classes searched at once
-_SMALL_CLASS = 64  # classes up to this size are searched together, larger ones one at a time
+_ROWS = 128  # centres of an exact search at a time
+_SMALL_CLASS = 64  # classes up to this size are searched together by an index, larger ones one at a time
 _EXACT_BELOW = 1 << 14  # samples up to which an exact search is faster than an approximate one
-_SAMPLE = 256  # rows on which recall is measured
+_SAMPLE = 256  # centres on which recall is measured
 _ENOUGH = 0.9  # recall below which more lists are searched
 _MOST_PROBES = 1024
 _EXACT_SHARE = 0.5  # share of all lists from which an exact search is faster than visiting them
+
+
+@dataclass(frozen=True)
+class Points:
+    """Samples with their numbers and classes."""
+
+    X: Array  # (m, D)
+    ids: Indices  # (m,), ascending in what is searched
+    classes: Indices  # (m,)
+
+    def at(self, rows: Indices | Mask | slice) -> Points:
+        """Some of the samples."""
+        return Points(self.X[rows], self.ids[rows], self.classes[rows])
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The k nearest samples of each of c centres: squared distances and numbers, (c, k), padded with ∞ and -1.
+
+    Nearest first, then lower number first. `+` merges what was found in two blocks.
+    """
+
+    squared: Array
+    ids: Indices
+
+    @classmethod
+    def none(cls, n_centres: int, k: int) -> Nearest:
+        """No samples yet."""
+        return cls(np.full((n_centres, k), np.inf), np.full((n_centres, k), -1, dtype=np.intp))
+
+    def at(self, rows: Indices) -> Nearest:
+        """Those of some of the centres."""
+        return Nearest(self.squared[rows], self.ids[rows])
+
+    def spread(self, seen: Mask) -> Nearest:
+        """Insert centres without neighbours where `seen` is False."""
+        spread = Nearest.none(len(seen), self.ids.shape[1])
+        spread.squared[seen], spread.ids[seen] = self.squared, self.ids
+        return spread
+
+    def __add__(self, other: Nearest) -> Nearest:
+        squared, ids = np.hstack([self.squared, other.squared]), np.hstack([self.ids, other.ids])
+        return Nearest(*rank_tables(squared, ids, self.ids.shape[1]))
 
 
 def check_neighbours(method: str) -> None:
@@ -57,15 +94,18 @@ def find_neighbours(
         raise ValueError("algorithm='approximate' does not work on tensors (set device=None): use algorithm='auto'.")
     if is_tensor(X) or not is_approximate(method, len(X), len(X) if centres is None else len(centres)):
         return *class_neighbours(X, classes, n_within, n_between, centres=centres), 1.0
-    within, between = class_neighbours(X, classes, n_within, n_between, centres=centres, approximate=True)
-    recall = neighbour_recall(X, classes, within, between, centres=centres)
+    points, some, wanted = _problem(X, classes, n_within, n_between, centres)
+    exact = _Search(points)
+    found = _approximate_search(exact, some, wanted).nearest(some, *wanted)
+    rows = _sample(len(some.ids), seed=1)
+    recall = _recall(exact.nearest(some.at(rows), *wanted), [one.at(rows) for one in found])
     if recall < LOW_RECALL:
         warnings.warn(
             f"only {recall:.0%} of the nearest neighbours were found by approximate search: "
             "use algorithm='exact', or reduce the number of features first.",
             stacklevel=2,
         )
-    return within, between, recall
+    return found[0].ids, found[1].ids, recall
 
 
 def is_approximate(method: str, m: int, n_centres: int) -> bool:
@@ -79,13 +119,7 @@ def is_approximate(method: str, m: int, n_centres: int) -> bool:
 
 
 def class_neighbours(
-    X: Rows,
-    classes: Indices,
-    n_within: int,
-    n_between: int,
-    *,
-    centres: Indices | None = None,
-    approximate: bool = False,
+    X: Rows, classes: Indices, n_within: int, n_between: int, *, centres: Indices | None = None
 ) -> tuple[Any, Any]:
     """Nearest samples of the same class and of other classes, by Euclidean distance.
 
@@ -110,25 +144,19 @@ def class_neighbours(
         tables = tensors.class_neighbours(X, like(X, classes), n_within, n_between, centres=at)
         report(len(tables[0]))
         return tables
+    points, some, wanted = _problem(X, classes, n_within, n_between, centres)
+    within, between = _Search(points).nearest(some, *wanted)
+    return within.ids, between.ids
+
+
+def _problem(
+    X: Array, classes: Indices, n_within: int, n_between: int, centres: Indices | None
+) -> tuple[Points, Points, tuple[int, int]]:
+    """The samples, those whose neighbours are wanted, and how many of these there can be."""
+    points = Points(X, np.arange(len(X)), classes)
     sizes = np.bincount(classes)
-    sizes = sizes[sizes > 0]
-    wanted = min(n_within, int(sizes.max()) - 1), min(n_between, len(classes) - int(sizes.min()))
-    centres = np.arange(len(X)) if centres is None else centres
-    search = _approximate_search(X, classes, *wanted, centres) if approximate else _Search(X, classes)
-    return search.tables(*wanted, centres)
-
-
-def neighbour_recall(
-    X: Array, classes: Indices, within: Indices, between: Indices, *, centres: Indices | None = None
-) -> float:
-    """Share of the nearest neighbours that are in tables from `class_neighbours`, measured on a sample of their rows.
-
-    The other parameters are those of `class_neighbours`.
-    """
-    centres = np.arange(len(X)) if centres is None else centres
-    rows = _sample(len(centres), seed=1)
-    nearest = class_neighbours(X, classes, within.shape[1], between.shape[1], centres=centres[rows])
-    return _recall(X, centres[rows], nearest, (within[rows], between[rows]))
+    wanted = min(n_within, int(sizes.max()) - 1), min(n_between, len(classes) - int(sizes[sizes > 0].min()))
+    return points, points if centres is None else points.at(centres), wanted
 
 
 def _sample(n: int, seed: int) -> Indices:
@@ -137,195 +165,162 @@ def _sample(n: int, seed: int) -> Indices:
     return rows
 
 
-def _recall(X: Array, centres: Indices, nearest: tuple[Indices, Indices], found: tuple[Indices, Indices]) -> float:
+def _recall(nearest: Sequence[Nearest], found: Sequence[Nearest]) -> float:
     """Share of the nearest samples among those found. Others at the distance of the last one are as good."""
     hits = wanted = 0
-    for tables in zip(nearest, found, strict=True):
-        best, other = (table_distances(X, X[centres], table, "sqeuclidean") for table in tables)
-        furthest = best.max(axis=1, where=np.isfinite(best), initial=0.0)
-        hits += int((other <= furthest[:, None]).sum())
-        wanted += int(np.isfinite(best).sum())
+    for best, other in zip(nearest, found, strict=True):
+        there = np.isfinite(best.squared)
+        furthest = best.squared.max(axis=1, where=there, initial=0.0)
+        hits += int((other.squared <= furthest[:, None]).sum())
+        wanted += int(there.sum())
     return hits / wanted if wanted else 1.0
 
 
+def nearest_by_class(block: Points, centres: Points, n_within: int, n_between: int) -> list[Nearest]:
+    """The nearest samples of a block of the class of each centre, except itself, and those of other classes.
+
+    Examples
+    --------
+    >>> points = Points(np.array([[0.0], [1.0], [2.0], [4.0]]), np.arange(4), np.array([0, 0, 1, 1]))
+    >>> first, second = (nearest_by_class(points.at(rows), points, 1, 2) for rows in (slice(2), slice(2, 4)))
+    >>> [(a + b).ids.tolist() for a, b in zip(first, second)]
+    [[[1], [0], [3], [2]], [[2, 3], [2, 3], [1, 0], [1, 0]]]
+    """
+    if not len(block.ids) or not len(centres.ids):
+        return [Nearest.none(len(centres.ids), k) for k in (n_within, n_between)]
+    return _Search(block).nearest(centres, n_within, n_between)
+
+
 class _Search:
-    """Search over samples sorted by class, small classes first, so that each class is a range of positions.
+    """Exact search among samples sorted by class, small classes first, so that each class is a range of positions.
 
     Positions refer to the sorted order; `order` maps them to samples.
     """
 
-    def __init__(self, X: Array, classes: Indices) -> None:
-        self.X = X
-        sizes = np.bincount(classes)[classes]
-        self.order = np.lexsort((classes, sizes))
-        self.classes, self.sizes = classes[self.order], sizes[self.order]
-        first = np.flatnonzero(np.diff(self.classes, prepend=-1))
-        self.starts = first.repeat(self.sizes[first])
-        self.n_small = int(np.searchsorted(self.sizes, _SMALL_CLASS, side="right"))
+    def __init__(self, points: Points) -> None:
+        self.points = points
+        sizes = np.bincount(points.classes, minlength=int(points.classes.max()) + 2)  # the last one is for all others
+        self.order = np.lexsort((points.classes, sizes[points.classes]))
+        by_size = np.argsort(sizes, kind="stable")
+        self.stops = np.empty_like(sizes)
+        self.stops[by_size] = np.cumsum(sizes[by_size])
+        self.starts, self.sizes, self.codes = self.stops - sizes, sizes, points.classes[self.order]
         # An origin among the samples keeps the rounding error of |x|² - 2xy + |y|² small without changing distances.
         # The median of a few samples suffices and is robust to outliers.
-        self.centred = X[self.order]
-        few = self.centred[:: max(1, len(X) // 30)]
-        self.centred -= np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
-        self.norms = squared_norms(self.centred)
+        X = points.X[self.order]
+        few = X[:: max(1, len(X) // 30)]
+        self.origin = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
+        X -= self.origin
+        self.factors = np.column_stack([-2.0 * X, squared_norms(X)])
 
-    def tables(self, n_within: int, n_between: int, centres: Indices) -> tuple[Indices, Indices]:
-        """Tables of the neighbours of some samples within and outside the class."""
-        self.counts_within = not n_between  # one of the two searches counts as progress
-        positions = np.argsort(self.order)[centres]
-        back = np.argsort(positions)
-        rows = positions[back]
-        small, large = rows[rows < self.n_small], rows[rows >= self.n_small]
-        within, between = (np.full((len(rows), k), -1, dtype=np.intp) for k in (n_within, n_between))
-        if n_within:
-            parts = (self._search(*of_class, n_within, n_within + 2, same=True) for of_class in self._classes(large))
-            within[back] = np.concatenate([self._exact(small, n_within, same=True), *parts])
-        if n_between and len(self.X) <= _DENSE_BELOW:
-            between[back] = self._exact(rows, n_between, same=False)
-        elif n_between:
-            # In a class of s samples, more than k of the k + s + 1 nearest candidates belong to other classes.
-            width = n_between + int(self.sizes[self.n_small - 1]) + 1
-            parts = (self._search(*of_class, n_between, n_between + 2, same=False) for of_class in self._classes(large))
-            between[back] = np.concatenate([self._search(small, None, n_between, width, same=False), *parts])
-        return within, between
+    def nearest(self, centres: Points, n_within: int, n_between: int) -> list[Nearest]:
+        """As `nearest_by_class`. Neither centres nor their classes need to be among the samples."""
+        order = np.argsort(self.stops[self._codes(centres)], kind="stable")
+        back, some = np.argsort(order), centres.at(order)
+        # One of the two searches counts as progress.
+        within = self._neighbours(some, n_within, same=True, counts=not n_between)
+        return [within.at(back), self._neighbours(some, n_between, same=False, counts=True).at(back)]
 
-    def _classes(self, rows: Indices) -> Iterator[tuple[Indices, slice]]:
-        """Some rows, class by class, and the positions of all samples of the class."""
-        for start in np.unique(self.starts[rows]).tolist():
-            part = slice(start, start + int(self.sizes[start]))
-            yield rows[slice(*np.searchsorted(rows, [part.start, part.stop]))], part
+    def _codes(self, centres: Points) -> Indices:
+        return np.minimum(centres.classes, len(self.sizes) - 1)
 
-    def _search(self, rows: Indices, part: slice | None, k: int, width: int, *, same: bool) -> Indices:
-        """Neighbours by a search in the class at `part`, outside it, or everywhere if it is None.
+    def _neighbours(self, centres: Points, k: int, *, same: bool, counts: bool) -> Nearest:
+        """Neighbours of centres in the order of their classes."""
+        found = Nearest.none(len(centres.ids), k)
+        some = np.flatnonzero(self.sizes[self._codes(centres)]) if same else np.arange(len(centres.ids))
+        for rows in chunks(len(some) if k else 0, 1, most=_ROWS):
+            few = centres.at(some[rows])
+            centred = few.X - self.origin
+            tiles, margin = self._tiles(few, centred, same=same), partial(self._margin, squared_norms(centred))
+            squared, at = nearest_of_tiles(tiles, k, margin, self.points.X, few.X, "sqeuclidean", self.order)
+            found.squared[some[rows]], found.ids[some[rows]] = squared, np.append(self.points.ids, -1)[at]
+            report(len(few.ids) * counts)
+        return found
 
-        Among the `width` nearest samples there, more than k are eligible: the neighbours, and one more to detect ties.
-        """
-        table, m = np.full((len(rows), k), -1, dtype=np.intp), len(self.X)
-        targets = [slice(0, m)] if part is None else [part] if same else [slice(0, part.start), slice(part.stop, m)]
-        targets = [target for target in targets if target.stop > target.start]
-        for chunk in chunks(len(rows), 4 * width * len(targets)):
-            queries = rows[chunk]
-            found = [self._nearest(queries, target, width) for target in targets]
-            positions, values = (np.concatenate(tables, axis=1) for tables in zip(*found, strict=True))
-            values[~self._eligible(queries, positions, same=same)] = np.inf
-            order = np.argsort(values, axis=1)[:, : k + 1]
-            values, positions = (np.take_along_axis(one, order, axis=1) for one in (values, positions))
-            ids = np.where(np.isfinite(values), self.order[positions], -1)[:, :k]
-            table[chunk, : ids.shape[1]] = ids
-            tied = self._tied(queries, values)
-            table[chunk][tied] = self._exact(queries[tied], k, same=same)
-            report(len(queries) * (same == self.counts_within))
-        return table
-
-    def _nearest(self, rows: Indices, target: slice, width: int) -> tuple[Indices, Array]:
-        """Positions and squared distances of the nearest samples in a slice, nearest first."""
-        targets = self.centred[target]
-        search = NearestNeighbors(n_neighbors=min(width, len(targets)), algorithm="brute", metric="sqeuclidean")
-        with config_context(assume_finite=True):
-            values, positions = search.fit(targets).kneighbors(self.centred[rows])
-        return positions + target.start, values
-
-    def _exact(self, rows: Indices, k: int, *, same: bool) -> Indices:
-        """Neighbours by all distances; those of rows that rounding errors may affect are computed from differences."""
-        table, most = np.full((len(rows), k), -1, dtype=np.intp), _BATCH_WITHIN if same else _DENSE_BELOW
-        # In the worst case, all distances are equal, and all of them are computed again.
-        width = int(self.sizes[rows].max(initial=1)) if same else len(self.X)
-        for chunk in chunks(len(rows), 16 * width, most=most):
-            queries = rows[chunk]
-            tiles = self._tiles(queries, same=same)
-            found, positions, distances = propose(tiles, k, partial(self._rounding_error, queries))
-            ids = self.order[positions]
-            values, nearest = rank_pairs(found, ids, distances, len(queries), k + 1)
-            table[chunk] = nearest[:, :k]
-            tied = self._tied(queries, values)
-            if tied.any():
-                some = tied[found]
-                pairs, ids = np.cumsum(tied)[found[some]] - 1, ids[some]
-                exact = pair_distances(self.X, self.X[self.order[queries[tied]]], ids, pairs, "sqeuclidean")
-                table[chunk][tied] = rank_pairs(pairs, ids, exact, int(tied.sum()), k)[1]
-        return table
-
-    def _tied(self, rows: Indices, values: Array) -> Mask:
-        """Which rows of ascending squared distances might be in another order but for rounding errors."""
-        reach = np.where(np.isfinite(values), values, 0.0).max(axis=1, initial=0.0)
-        with np.errstate(invalid="ignore"):
-            gaps = np.diff(values, axis=1)
-        tied: Mask = np.any(gaps <= self._rounding_error(rows, reach)[:, None], axis=1)
-        return tied
-
-    def _tiles(self, rows: Indices, *, same: bool) -> Iterator[tuple[slice, Array]]:
-        """Squared distances to some samples at a time, infinite where they are not eligible."""
-        start, stop = 0, len(self.X)
-        if same:
-            start, stop = int(self.starts[rows[0]]), int(self.starts[rows[-1]] + self.sizes[rows[-1]])
-        X = self.centred[rows]
-        for some in chunks(stop - start, 4 * len(rows)):
+    def _tiles(self, centres: Points, centred: Array, *, same: bool) -> Iterator[tuple[slice, Array]]:
+        """``|y|² - 2xy`` for some samples y at a time, infinite where they are not eligible, after their positions."""
+        codes, X = self._codes(centres), np.column_stack([centred, np.ones(len(centred))])
+        own = int(self.starts[codes[0]]), int(self.stops[codes[-1]])  # samples elsewhere are of other classes
+        start, stop = own if same else (0, len(self.order))
+        for some in chunks(stop - start, 4 * len(X)):
             tile = slice(start + some.start, start + some.stop)
-            d = inner_products(X, self.centred[tile], -2.0)
-            d += self.norms[rows, None]
-            d += self.norms[tile]
-            d[~self._eligible(rows, np.arange(tile.start, tile.stop)[None], same=same)] = np.inf
-            yield tile, d
+            keys = inner_products(X, self.factors[tile])
+            near = slice(*np.clip(own, tile.start, tile.stop))
+            hidden = (codes[:, None] == self.codes[near]) != same
+            if same:
+                hidden |= centres.ids[:, None] == self.points.ids[self.order[near]]
+            keys[:, near.start - tile.start : near.stop - tile.start][hidden] = np.inf
+            yield tile, keys
 
-    def _eligible(self, rows: Indices, positions: Indices, *, same: bool) -> Mask:
-        eligible: Mask = (self.classes[rows, None] == self.classes[positions]) == same
-        if same:
-            eligible &= rows[:, None] != positions
-        return eligible
-
-    def _rounding_error(self, rows: Indices, reach: Any) -> Array:
-        """Bound on the rounding error of the difference between two squared distances of a row, up to `reach`.
+    def _margin(self, norms: Array, keys: Any) -> Array:
+        """Bound on the rounding error of the difference between two keys of a centre, up to given ones.
 
         A sample within r of x has a norm of at most ``|x| + r``, so distant outliers do not matter.
         """
-        norms = self.norms[rows]
-        error: Array = norms + np.square(np.sqrt(norms) + np.sqrt(np.maximum(reach, 0.0)))
-        error *= 4.0 * (self.X.shape[1] + 4) * np.finfo(np.float64).eps
+        error: Array = norms + np.square(np.sqrt(norms) + np.sqrt(np.maximum(keys + norms, 0.0)))
+        error *= 4.0 * (self.factors.shape[1] + 3) * np.finfo(np.float64).eps
         return error
 
 
 class _ApproximateSearch(_Search):
     """The same search, in which an inverted file proposes the candidates wherever there are many."""
 
-    def __init__(self, X: Array, classes: Indices) -> None:
-        super().__init__(X, classes)
-        self.index = search.InvertedFile.build(self.centred)
+    def __init__(self, points: Points) -> None:
+        super().__init__(points)
+        self.index = search.InvertedFile.build(points.X[self.order])
         self.n_probes = search.N_PROBES
 
-    def _search(self, rows: Indices, part: slice | None, k: int, width: int, *, same: bool) -> Indices:
-        size, m = 0 if part is None else part.stop - part.start, len(self.X)
-        if (size if same else m - size) <= _EXACT_BELOW:
-            return super()._search(rows, part, k, width, same=same)
-        table = np.full((len(rows), k), -1, dtype=np.intp)
+    def _neighbours(self, centres: Points, k: int, *, same: bool, counts: bool) -> Nearest:
+        codes = self._codes(centres)
+        n_small = int(np.searchsorted(self.sizes[codes], _SMALL_CLASS, side="right"))
+        ends = [0, n_small, *(n_small + 1 + np.flatnonzero(np.diff(codes[n_small:]))).tolist(), len(codes)]
+        found = Nearest.none(len(codes), k)
+        for rows in (slice(*both) for both in pairwise(ends) if both[0] < both[1]):
+            few, code = centres.at(rows), codes[rows.stop - 1]
+            size, is_small = int(self.sizes[code]), rows.stop == n_small
+            n_candidates = size * (not is_small) if same else len(self.order) - size * (not is_small)
+            if n_candidates <= _EXACT_BELOW:
+                one = super()._neighbours(few, k, same=same, counts=counts)
+            else:
+                part = None if is_small else slice(int(self.starts[code]), int(self.stops[code]))
+                # In a class of s samples, k of the k + s nearest candidates belong to other classes.
+                width = k + 2 + size * is_small
+                one = self._proposed(few, part, k, width, same=same, counts=counts)
+            found.squared[rows], found.ids[rows] = one.squared, one.ids
+        return found
+
+    def _proposed(
+        self, centres: Points, part: slice | None, k: int, width: int, *, same: bool, counts: bool
+    ) -> Nearest:
+        """Neighbours among the nearest that the index finds in the class at `part`, outside it, or everywhere."""
+        found, codes = Nearest.none(len(centres.ids), k), self._codes(centres)
         inside, outside = (part, None) if same else (None, part)
-        for chunk in chunks(len(rows), 4 * width):
-            queries, found = rows[chunk], table[chunk]
-            X = self.centred[queries]
-            positions = self.index.search(X, width, n_probes=self.n_probes, inside=inside, outside=outside)
-            eligible = (positions >= 0) & self._eligible(queries, positions, same=same)
-            ids = np.where(eligible, self.order[positions], -1)
-            distances = table_distances(self.X, self.X[self.order[queries]], ids, "sqeuclidean")
-            found[:, : ids.shape[1]] = rank_tables(distances, ids, k)[1]
-            sizes = self.sizes[queries]
-            available = np.minimum(sizes - 1 if same else m - sizes, k)
-            short = (found >= 0).sum(axis=1) < available
-            found[short] = super()._search(queries[short], part, k, width, same=same)
-            report(int((~short).sum()) * (same == self.counts_within))
-        return table
+        for rows in chunks(len(codes), 4 * width):
+            few = centres.at(rows)
+            at = self.index.search(few.X, width, n_probes=self.n_probes, inside=inside, outside=outside)
+            table = np.where((at >= 0) & ((self.codes[at] == codes[rows, None]) == same), self.order[at], -1)
+            table[same & (self.points.ids[table] == few.ids[:, None])] = -1
+            squared, table = rank_tables(table_distances(self.points.X, few.X, table, "sqeuclidean"), table, k)
+            ids = np.append(self.points.ids, -1)[table]
+            sizes = self.sizes[codes[rows]]
+            available = np.minimum(sizes - 1 if same else len(self.order) - sizes, k)
+            short = (ids >= 0).sum(axis=1) < available
+            again = super()._neighbours(few.at(short), k, same=same, counts=counts)
+            squared[short], ids[short] = again.squared, again.ids
+            found.squared[rows], found.ids[rows] = squared, ids
+            report(int((~short).sum()) * counts)
+        return found
 
 
-def _approximate_search(X: Array, classes: Indices, n_within: int, n_between: int, centres: Indices) -> _Search:
+def _approximate_search(exact: _Search, centres: Points, wanted: tuple[int, int]) -> _Search:
     """A search that visits as many lists as a sufficient recall on a sample of the centres takes.
 
     It is the exact one if that is faster, as for samples without any structure.
     """
-    some = centres[_sample(len(centres), seed=0)]
-    nearest = _Search(X, classes).tables(n_within, n_between, some)
-    search = _ApproximateSearch(X, classes)
-    while (
-        search.n_probes < _MOST_PROBES and _recall(X, some, nearest, search.tables(n_within, n_between, some)) < _ENOUGH
-    ):
-        search.n_probes *= 2
-        if search.n_probes > _EXACT_SHARE * len(search.index.centroids):
-            return _Search(X, classes)
-    return search
+    some = centres.at(_sample(len(centres.ids), seed=0))
+    nearest, found = exact.nearest(some, *wanted), _ApproximateSearch(exact.points)
+    while found.n_probes < _MOST_PROBES and _recall(nearest, found.nearest(some, *wanted)) < _ENOUGH:
+        found.n_probes *= 2
+        if found.n_probes > _EXACT_SHARE * len(found.index.centroids):
+            return exact
+    return found

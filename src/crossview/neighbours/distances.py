@@ -118,25 +118,52 @@ def propose(
     Keys come in tiles, after the columns they are for; what is not eligible has a key of infinity. ``margin(b)`` is
     twice the rounding error of keys up to b.
     """
-    bound, found = np.inf, []
+
+    def limit_of(bound: Any) -> Any:
+        return np.minimum(bound + margin(bound), np.finfo(np.float64).max)
+
+    bound: Any = np.inf
+    found = []
     for tile, keys in tiles:
         bound = np.minimum(bound, _upper_bound(keys, k))
-        limit = np.minimum(bound + margin(bound), np.finfo(np.float64).max)
-        places = np.flatnonzero(keys <= limit[:, None])  # several times as fast as np.nonzero
+        places = np.flatnonzero(keys <= limit_of(bound)[:, None])  # several times as fast as np.nonzero
         rows, columns = np.divmod(places, keys.shape[1])
         found.append((rows, columns + tile.start, keys.take(places)))
     rows, columns, keys = (np.concatenate(part) for part in zip(*found, strict=True))
-    kept = keys <= limit[rows]
+    kept = keys <= limit_of(bound)[rows]
+    rows, columns, keys = rows[kept], columns[kept], keys[kept]
+    kept = keys <= limit_of(rank_pairs(rows, columns, keys, len(bound), k)[0][:, -1])[rows]
     return rows[kept], columns[kept], keys[kept]
 
 
-def _upper_bound(keys: Array, k: int) -> Any:
+def _upper_bound(keys: Array, k: int) -> Array:
     """A bound on the k-th smallest key of every row: the k-th smallest of the minima of k groups or more."""
     n = keys.shape[1]
     if n < k:
-        return np.inf
-    starts = np.arange(0, n, max(1, min(64, n // (4 * k))))
-    return np.partition(np.minimum.reduceat(keys, starts, axis=1), k - 1, axis=1)[:, k - 1]
+        return np.full(len(keys), np.inf)
+    n_groups = n // max(1, min(64, n // (4 * k)))
+    # The columns of a group are far apart: minima of adjacent ones are slow.
+    minima = keys[:, : n // n_groups * n_groups].reshape(len(keys), -1, n_groups).min(axis=1)
+    bound: Array = np.partition(minima, k - 1, axis=1)[:, k - 1]
+    return bound
+
+
+def nearest_of_tiles(
+    tiles: Iterable[tuple[slice, Array]],
+    k: int,
+    margin: Callable[[Any], Any],
+    samples: Array,
+    probes: Array,
+    metric: str,
+    order: Indices | None = None,
+) -> tuple[Array, Indices]:
+    """Exact distances and numbers of the k nearest samples of every probe, padded with infinity and -1; ties by number.
+
+    Tiles and margin are as `propose` takes them. The columns of the tiles are the samples, in an order if one is given.
+    """
+    rows, columns, _ = propose(tiles, k, margin)
+    ids = columns if order is None else order[columns]
+    return rank_pairs(rows, ids, pair_distances(samples, probes, ids, rows, metric), len(probes), k)
 
 
 def rank_pairs(rows: Indices, ids: Indices, distances: Array, n_rows: int, k: int) -> tuple[Array, Indices]:

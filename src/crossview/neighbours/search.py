@@ -25,9 +25,7 @@ from crossview.neighbours.distances import (
     centre_and_scale,
     check_metric,
     chunks,
-    pair_distances,
-    propose,
-    rank_pairs,
+    nearest_of_tiles,
     rank_tables,
     table_distances,
     unit_rows,
@@ -146,9 +144,8 @@ class ExactSearch:
 
     def _nearest(self, samples: Array, probes: Array, k: int) -> tuple[Array, Indices]:
         margin = self._margin(probes)
-        rows, columns, _ = propose(self._tiles(samples, probes, least=k), k, lambda bound: margin)
-        distances = pair_distances(samples, probes, columns, rows, self.metric)
-        return rank_pairs(rows, columns, distances, len(probes), k)
+        tiles = self._tiles(samples, probes, least=k)
+        return nearest_of_tiles(tiles, k, lambda bound: margin, samples, probes, self.metric)
 
     def _regular(self, samples: Array, probes: Array) -> tuple[ExactSearch, Array, Array, int]:
         """An engine for which products are accurate, with its samples and probes, as `centre_and_scale` gives them."""

@@ -17,7 +17,7 @@ from crossview.engines.dask import Blocks, keep, sum_of
 from crossview.kernels import KernelMap
 from crossview.linalg.norm import CoupledNorm, deviations, unit_images
 from crossview.linalg.scatter import Patches, patch_scatter
-from crossview.neighbours.blocks import Nearest, Points, class_candidates
+from crossview.neighbours.classes import Nearest, Points, nearest_by_class
 from crossview.samples.memory import Samples, null_directions
 from crossview.views import Views
 
@@ -281,10 +281,8 @@ def _nearest(block: Samples, centres: Samples, n_within: int, n_between: int) ->
     """Candidates of a block for the patches of every view, within and between classes."""
     found = []
     for v in range(len(block.arrays)):
-        queries, points = (_points(rows, v) for rows in (centres, block))
-        found += [
-            nearest.spread(centres.mask[:, v]) for nearest in class_candidates(queries, points, n_within, n_between)
-        ]
+        nearest = nearest_by_class(_points(block, v), _points(centres, v), n_within, n_between)
+        found += [one.spread(centres.mask[:, v]) for one in nearest]
     return found
 
 
