@@ -29,12 +29,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import crossview as cv
 
 ALL = [cv.MvHE(2), cv.KMvHE(2), cv.ViewScaler(), cv.ViewPCA(2)]
-EMBEDDINGS = ALL[:2]
-
-# scikit-learn's estimator checks that cannot apply to multi-view input, with the reason. All other checks are run.
-NOT_APPLICABLE = {
-    "check_dtype_object": "object arrays are refused by name: a view is a matrix of numbers",
-}
 
 
 class OnOneMatrix:
@@ -80,6 +74,10 @@ class KMvHEOnOneMatrix(EmbeddingOnOneMatrix, cv.KMvHE):
     pass
 
 
+class MvDAOnOneMatrix(EmbeddingOnOneMatrix, cv.MvDA):
+    pass
+
+
 class ViewScalerOnOneMatrix(OnOneMatrix, cv.ViewScaler):
     pass
 
@@ -105,30 +103,19 @@ class MatcherOnOneMatrix(cv.CrossViewClassifier):
         return self
 
 
-OTHERS = (cv.PCA, cv.LDA, cv.DLA, cv.LPP, cv.CCA, cv.KCCA, cv.MCCA, cv.PLS)
-OTHERS += (cv.MvDLA, cv.GMA, cv.MULDA, cv.MvDA, cv.MvDAVC, cv.MvMDA)
-for other in OTHERS:
-    # Pickling looks classes up by their names in this module.
-    name = f"{other.__name__}OnOneMatrix"
-    globals()[name] = type(name, (EmbeddingOnOneMatrix, other), {"__module__": __name__, "__init__": other.__init__})
+ON_ONE_MATRIX = [MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)]
 
 
 @pytest.mark.filterwarnings("ignore:.* components lie where no training sample varies:UserWarning")
 @parametrize_with_checks(
-    [
-        *(globals()[f"{other.__name__}OnOneMatrix"](1) for other in OTHERS),
-        *(MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)),
-        MatcherOnOneMatrix(cv.MvDA(reg=0.1)),
-    ],
-    expected_failed_checks=lambda estimator: NOT_APPLICABLE,
+    [*ON_ONE_MATRIX, MvDAOnOneMatrix(1), MatcherOnOneMatrix(cv.MvDA(reg=0.1))],
+    expected_failed_checks=lambda estimator: {"check_dtype_object": "a view is a matrix of numbers, not of objects"},
 )
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(
-    "estimator", [MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)], ids=repr
-)
+@pytest.mark.parametrize("estimator", ON_ONE_MATRIX, ids=repr)
 @pytest.mark.parametrize(
     "check",
     [
@@ -156,39 +143,34 @@ def data():
 
 @pytest.mark.parametrize("estimator", ALL, ids=repr)
 class TestEveryEstimator:
-    def test_clone_and_params(self, estimator):
-        copy = clone(estimator)
-        assert copy is not estimator
-        assert repr(copy) == repr(estimator)
-        params = estimator.get_params()
-        assert clone(estimator).set_params(**params).get_params() == params
+    def test_clone_and_pickle(self, estimator, data):
+        views, y = data
+        assert repr(clone(estimator)) == repr(estimator)
         with pytest.raises(ValueError, match="Invalid parameter 'colour'"):
             clone(estimator).set_params(colour=1)
-
-    def test_pickle(self, estimator, data):
-        views, y = data
         model = clone(estimator).fit(views, y)
-        again = pickle.loads(pickle.dumps(model))
-        for a, b in zip(model.transform(views).arrays, again.transform(views).arrays, strict=True):
+        expected, again = model.transform(views), pickle.loads(pickle.dumps(model)).transform(views)
+        for a, b, c in zip(expected.arrays, again.arrays, estimator.fit_transform(views, y).arrays, strict=True):
             np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
 
     def test_containers(self, estimator, data):
         views, y = data
-        expected = clone(estimator).fit(views, y).transform(views)
-        assert isinstance(expected, cv.Views)
+        model = clone(estimator).fit(views, y)
+        expected = model.transform(views)
         assert expected.names == ["photo", "sketch"]
-        model = clone(estimator).fit(views.arrays, y)
-        for container in (list, tuple):
-            got = model.transform(container(views.arrays))
-            assert isinstance(got, list)
-            for a, b in zip(got, expected.arrays, strict=True):
-                np.testing.assert_array_equal(a, b)
-        named = clone(estimator).fit(dict(zip(views.names, views.arrays, strict=True)), y)
-        swapped = named.transform({"sketch": views["sketch"], "photo": views["photo"]})
-        assert set(swapped) == {"photo", "sketch"}
-        np.testing.assert_array_equal(swapped["sketch"], expected["sketch"])
-        turned = named.transform(cv.Views({"sketch": views["sketch"], "photo": views["photo"]}))
-        np.testing.assert_array_equal(turned["photo"], expected["photo"])
+        turned = {"sketch": views["sketch"], "photo": views["photo"]}
+        frames = [[frame(X) for X in views.arrays] for frame in (pd.DataFrame, pl.DataFrame)]
+        lists = [views.arrays, tuple(views.arrays), *frames]
+        for given, kind in (*((one, list) for one in lists), (turned, dict), (cv.Views(turned), cv.Views)):
+            got = model.transform(given)
+            assert type(got) is kind
+            for v, name in enumerate(views.names):
+                np.testing.assert_array_equal(got[v if kind is list else name], expected[name])
+        for given in (*lists, dict(zip(views.names, views.arrays, strict=True))):
+            fitted = clone(estimator).fit(given, pd.Series(y))
+            np.testing.assert_array_equal(fitted.transform_view(views["sketch"], 1), expected["sketch"])
+        np.testing.assert_allclose(model.transform_view(views["photo"][:5], 0), expected["photo"][:5], atol=1e-12)
 
     def test_named_views_in_any_order(self, estimator, data):
         views, y = data
@@ -196,70 +178,30 @@ class TestEveryEstimator:
         model = clone(estimator).fit(three, y)
         mask = np.ones((len(y), 3), dtype=bool)
         mask[0, 1] = False
-        turned = cv.Views({name: three[name] for name in "cab"}, mask=mask)
-        got = model.transform(turned)
+        got = model.transform(cv.Views({name: three[name] for name in "cab"}, mask=mask))
         assert got.names == ["a", "b", "c"]
         np.testing.assert_array_equal(got.mask[0], [False, True, True])
         for name in "bc":
             np.testing.assert_array_equal(got[name], model.transform_view(three[name], name))
 
-    def test_transform_view_is_transform(self, estimator, data):
-        views, y = data
-        model = clone(estimator).fit(views, y)
-        whole = model.transform(views)
-        for v, name in enumerate(views.names):
-            np.testing.assert_array_equal(model.transform_view(views[name], name), whole.arrays[v])
-            np.testing.assert_allclose(model.transform_view(views[name][:5], v), whole.arrays[v][:5], atol=1e-12)
 
-    @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-    def test_frames(self, estimator, data, frame):
-        views, y = data
-        expected = clone(estimator).fit(views.arrays, y).transform(views.arrays)
-        frames = [frame(X) for X in views.arrays]
-        got = clone(estimator).fit(frames, pd.Series(y)).transform(frames)
-        for a, b in zip(got, expected, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-    def test_fit_transform(self, estimator, data):
-        views, y = data
-        a = clone(estimator).fit_transform(views, y)
-        b = clone(estimator).fit(views, y).transform(views)
-        np.testing.assert_array_equal(a.arrays[0], b.arrays[0])
-
-
-@pytest.mark.parametrize("estimator", EMBEDDINGS, ids=repr)
-class TestModelSelection:
-    def test_cross_validation(self, estimator, data):
-        scores = cross_val_score(estimator, *data, cv=3)
-        assert scores.shape == (3,)
-        assert ((scores >= 0) & (scores <= 1)).all()
-        result = cross_validate(make_pipeline(cv.ViewScaler(), cv.ViewPCA(3), estimator), *data, cv=3, n_jobs=2)
-        assert result["test_score"].min() > 0.5
-
-    def test_grid_search(self, estimator, data):
-        pipeline = make_pipeline(cv.ViewScaler(), estimator)
-        name = type(estimator).__name__.lower()
-        grid = {f"{name}__n_components": [1, 2, 3], f"{name}__beta": [0.1, 0.5]}
-        search = GridSearchCV(pipeline, grid, cv=3).fit(*data)
-        assert len(search.cv_results_["params"]) == 6
-        assert search.best_score_ == search.cv_results_["mean_test_score"].max()
-        assert search.score(*data) > 0.5
-        assert isinstance(search.transform(data[0]), cv.Views)
-
-    def test_randomized_search(self, estimator, data):
-        space = {"lambda_intra": loguniform(1e-3, 1), "n_within": [1, 2]}
-        search = RandomizedSearchCV(estimator, space, n_iter=4, cv=3, random_state=0).fit(*data)
-        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-    def test_learning_curve(self, estimator, data):
-        sizes, _, scores = learning_curve(estimator, *data, train_sizes=[0.5, 1.0], cv=3)
-        assert len(sizes) == 2
-        assert np.isfinite(scores).all()
-
-    def test_train_test_split_and_score(self, estimator, data):
-        train, test, y_train, y_test = train_test_split(*data, random_state=0, stratify=data[1])
-        model = clone(estimator).fit(train, y_train)
-        assert model.score(test, y_test) == cv.metrics.mean_accuracy(model.transform(test), y_test)
+def test_model_selection(data):
+    estimator = cv.MvHE(2)
+    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(3), estimator)
+    assert cross_validate(pipeline, *data, cv=3, n_jobs=2)["test_score"].min() > 0.5
+    search = GridSearchCV(pipeline, {"mvhe__n_components": [1, 2, 3], "mvhe__beta": [0.1, 0.5]}, cv=3).fit(*data)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+    assert search.score(*data) > 0.5
+    assert isinstance(search.transform(data[0]), cv.Views)
+    space = {"lambda_intra": loguniform(1e-3, 1), "n_within": [1, 2]}
+    search = RandomizedSearchCV(estimator, space, n_iter=4, cv=3, random_state=0).fit(*data)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    sizes, _, scores = learning_curve(estimator, *data, train_sizes=[0.5, 1.0], cv=3)
+    assert len(sizes) == 2
+    assert np.isfinite(scores).all()
+    train, test, y_train, y_test = train_test_split(*data, random_state=0, stratify=data[1])
+    model = clone(estimator).fit(train, y_train)
+    assert model.score(test, y_test) == cv.metrics.mean_accuracy(model.transform(test), y_test)
 
 
 @pytest.fixture
@@ -271,7 +213,7 @@ def frames(data):
     return {name: pd.DataFrame(X, index=index, columns=list(columns)) for name, X, columns in named}, y
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=repr)
+@pytest.mark.parametrize("estimator", [cv.KMvHE(2), cv.ViewScaler()], ids=repr)
 class TestColumns:
     def test_are_remembered(self, estimator, frames):
         X, y = frames
@@ -284,7 +226,7 @@ class TestColumns:
         ("columns", "message"),
         [
             ("bacd", r"columns of view 'photo' are in another order than in fit: .*X\[model.feature_names_\[0\]\]"),
-            ("bcd", r"columns of view 'photo' differ from those in fit \(missing 'a'\): pass the columns of fit"),
+            ("bcd", r"columns of view 'photo' differ from those in fit \(missing 'a'\): pass X"),
             ("abcdz", r"\(unexpected 'z'\)"),
             ("zyxwv", r"\(missing 'a', 'b', 'c' and 1 more; unexpected 'z', 'y', 'x' and 2 more\)"),
         ],
@@ -310,12 +252,8 @@ class TestColumns:
         named, unnamed = clone(estimator).fit(list(X.values()), y), clone(estimator).fit(arrays, y)
         for a, b in zip(named.transform(arrays), unnamed.transform(list(X.values())), strict=True):
             np.testing.assert_array_equal(a, b)
-
-    def test_may_occur_twice_but_then_everywhere(self, estimator, frames):
-        X, y = frames
-        model = clone(estimator).fit(X, y)
         with pytest.raises(ValueError, match="some occur more than once"):
-            model.transform_view(X["photo"][list("abcda")], "photo")
+            named.transform_view(X["photo"][list("abcda")], 0)
 
 
 def test_images_must_have_the_size_of_fit():
@@ -397,18 +335,14 @@ class TestFrames:
         tensors = cv.Views([torch.tensor(Z) for Z in views.arrays], names=views.names)
         assert isinstance(model.transform(tensors), cv.Views)
 
-    def test_of_polars(self, frames, pipeline):
-        X, y = frames
-        got = pipeline.set_output(transform="polars").fit(X, y).transform(X)["photo"]
-        assert isinstance(got, pl.DataFrame)
-        assert got.columns == ["mvhe0", "mvhe1"]
-        assert isinstance(pipeline.set_output().transform(X)["photo"], pl.DataFrame)
-
     def test_are_chosen_by_name(self, monkeypatch, frames):
         X, y = frames
         with pytest.raises(ValueError, match="transform must be one of 'default', 'pandas', 'polars', got 'arrow'"):
             cv.MvHE().set_output(transform="arrow")
-        model = cv.MvDA().set_output(transform="polars").fit(X, y)
+        model = cv.MvDA(2).set_output(transform="polars").fit(X, y)
+        got = model.set_output().transform(X)["photo"]
+        assert isinstance(got, pl.DataFrame)
+        assert got.columns == ["mvda0", "mvda1"]
         monkeypatch.setitem(sys.modules, "polars", None)
         with pytest.raises(ImportError, match=r"install polars for its frames, or use set_output\(transform='default'"):
             model.transform(X)

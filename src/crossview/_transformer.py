@@ -138,7 +138,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Parameters
         ----------
         input_features : sequence of str, optional
-            Names of the input features of all views, one view after another. Only scaling keeps them.
+            Names of the input features of all views, one view after another, or those that all views share. Only
+            scaling keeps them.
 
         Returns
         -------
@@ -181,11 +182,12 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         own = [*map(_prefixed, names, views)]
         if given is None:
             return own
-        if len(given) != sum(widths):
+        shared = set(widths) == {len(given)}  # as the components of an embedding are
+        if not shared and len(given) != sum(widths):
             what = f"the number of features of all views, {sum(widths)}"
             raise ValueError(f"input_features should have length equal to {what}, got {len(given)} names.")
-        parts = (list(given)[end - D : end] for D, end in zip(widths, np.cumsum(widths), strict=True))
-        others = [*map(_prefixed, parts, views)]
+        ends = [len(given)] * len(widths) if shared else np.cumsum(widths)
+        others = [_prefixed(given[end - D : end], view) for D, end, view in zip(widths, ends, views, strict=True)]
         for v, view in enumerate(views):
             if self.feature_names_[v] is not None and others[v] != own[v]:
                 raise ValueError(f"input_features is not equal to feature_names_ of view {view!r}: leave it out.")
