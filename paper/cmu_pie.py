@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset, class_names
-from crossview.datasets._files import File, open_files
-from crossview.datasets._images import Size, check_size, is_image, read_images, resize_images
-from crossview.datasets._matlab import read_matlab
-from crossview.datasets._pairing import Value, paired, ranks, unique
+from crossview.datasets.dataset import Dataset, Value, class_names, paired, unique
+from crossview.datasets.files import File, open_files
+from crossview.datasets.images import Size, check_size, grey_values, is_image, read_images
+from crossview.datasets.matlab import read_matlab
+from paper.faces import ranks
 
 __all__ = ["CASES", "load_cmu_pie"]
 
@@ -163,10 +163,13 @@ def _read_pose(label: str, files: Sequence[File], folder: str | Path, size: tupl
 
 
 def _read_mat(file: File, label: str, size: tuple[int, int] | None) -> _Pose:
-    content: dict[str, Any] = read_matlab(file.read(), label, ("fea", "gnd", "condition"))
+    content: dict[str, Any] = read_matlab(file.read(), label)
     for name in ("fea", "gnd"):
         if name not in content:
             raise ValueError(f"{label} has no variable {name}. {_HELP}")
+    for name in content.keys() & {"fea", "gnd", "condition"}:
+        if isinstance(content[name], list) or content[name].dtype.kind not in "biuf":
+            raise ValueError(f"{label}: {name} is not numbers: save it as a full array of real numbers.")
     fea = content["fea"]
     side = math.isqrt(fea.shape[-1])
     if fea.size == 0 or fea.ndim != 2 or side * side != fea.shape[-1]:
@@ -174,9 +177,18 @@ def _read_mat(file: File, label: str, size: tuple[int, int] | None) -> _Pose:
     people = _whole(content["gnd"], "gnd", len(fea), label)
     conditions = _whole(content["condition"], "condition", len(fea), label) if "condition" in content else None
     grey = _unit(fea, label).reshape(len(fea), side, side)
-    grey = resize_images(grey.transpose(0, 2, 1) if conditions is None else grey, size)
+    grey = _resized(grey.transpose(0, 2, 1) if conditions is None else grey, size)
     samples = _by_sample(people, conditions, grey.reshape(len(fea), -1), label)
     return _Pose(label, samples, (grey.shape[1], grey.shape[2]), conditions is not None)
+
+
+def _resized(images: Array, size: tuple[int, int] | None) -> Array:
+    """Images of shape (m, height, width), between 0 and 1, in another size."""
+    if size is None or images.shape[1:] == size:
+        return images
+    import PIL.Image
+
+    return np.array([grey_values(PIL.Image.fromarray(np.float32(255.0 * image)), size) for image in images])
 
 
 def _by_sample(

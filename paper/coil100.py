@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from crossview.datasets._dataset import Dataset
-from crossview.datasets._files import open_files
-from crossview.datasets._images import Size, check_size, read_images
+from crossview.datasets.dataset import Dataset
+from crossview.datasets.files import open_files
+from crossview.datasets.images import Size, check_size, read_images
 from crossview.views import Views
 
 __all__ = ["CASES", "load_coil100"]

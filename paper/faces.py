@@ -1,17 +1,17 @@
 """Faces seen by different sensors: CUFSF and HFB, from a user's copy."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from crossview._text import first_few
-from crossview.datasets._dataset import Dataset, class_names
-from crossview.datasets._files import File, natural, open_files
-from crossview.datasets._images import Size, check_size, is_image, read_images
-from crossview.datasets._pairing import paired, ranks, unique
+from crossview.datasets.dataset import Dataset, class_names, paired, unique
+from crossview.datasets.files import File, natural, open_files
+from crossview.datasets.images import Size, check_size, is_image, read_images
 from crossview.views import Views
 
 __all__ = ["load_cufsf", "load_hfb"]
@@ -153,3 +153,13 @@ def _numbered(names: Iterable[str], folder: str | Path, help_text: str) -> dict[
     ordered = sorted(images.items())
     people = [person for (person, _), _ in ordered]
     return dict(zip((name for _, name in ordered), zip(people, ranks(people), strict=True), strict=True))
+
+
+def ranks(groups: Iterable[Hashable]) -> list[int]:
+    """The position of every item among those of its group, from 1."""
+    seen: Counter[Hashable] = Counter()
+    found = []
+    for group in groups:
+        seen[group] += 1
+        found.append(seen[group])
+    return found

@@ -101,7 +101,7 @@ def arrays(seed):
         yield name, damage(content, random)
 
 
-def png(width, height, mode=(8, 2, 3), rows=None):
+def png(width, height, mode=(8, 2, 3), rows=None, text=b""):
     """A PNG file of zeros, or of fewer rows than it declares; mode is depth, type of colour and channels."""
 
     def chunk(kind, content):
@@ -111,7 +111,7 @@ def png(width, height, mode=(8, 2, 3), rows=None):
     stream, line = zlib.compressobj(1), bytes(1 + (width * channels * depth + 7) // 8 if rows != 0 else 0)
     data = b"".join(stream.compress(line) for _ in range(height if rows is None else rows)) + stream.flush()
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
-    text = chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(2**26))) if rows == 0 else b""
+    text = chunk(b"zTXt", b"a\0\0" + zlib.compress(text)) if text else b""
     return b"\x89PNG\r\n\x1a\n" + header + text + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
@@ -126,7 +126,7 @@ def bombs():
     for mode in ((8, 0, 1), (8, 2, 3), (8, 6, 4), (16, 0, 1)):
         yield from (png(side, side, mode) for side in (2896, 5792))
         yield png(19_000, 19_000, mode, rows=40)
-        yield from (png(*size, mode, rows=0) for size in ((2**31 - 1, 2**31 - 1), (4000, 2000)))
+        yield from (png(*size, mode, rows=0, text=bytes(2**26)) for size in ((2**31 - 1, 2**31 - 1), (4000, 2000)))
     for kind, options in {
         "TIFF": {"compression": "tiff_lzw"},
         "GIF": {},

@@ -120,7 +120,7 @@ def test_a_folder_of_npy_files(tmp_path):
     with pytest.raises(ValueError, match=r"y\.npy is not a readable \.npy file .*np\.array\(labels, dtype=str\)"):
         open_dataset(tmp_path)
     (tmp_path / "photo.csv").write_text(PHOTO)
-    with pytest.raises(ValueError, match=r"has tables and \.npy files, photo\.csv and .*\.npy: keep one kind"):
+    with pytest.raises(ValueError, match=r"has tables and \.npy files, such as .*\.npy: keep one kind"):
         open_dataset(tmp_path)
 
 
@@ -211,6 +211,8 @@ def test_semicolons_and_decimal_commas(tmp_path):
     assert (data.ids.tolist(), data.y.tolist()) == (["1,5", "2"], ["x,y", "z"])
     np.testing.assert_array_equal(data.views["a"], [[-0.25, 3], [1.5e-3, 4]])
     np.testing.assert_array_equal(data.views["b"], [[8], [7.5]])
+    (tmp_path / "b.csv").write_text("id\tlabel\th\n2\tz\t9.5\n3\tz\t8\n")
+    np.testing.assert_array_equal(cv.datasets.load_arrays(tmp_path / "b.csv").views["b"], [[9.5], [8]])
 
 
 @pytest.mark.parametrize(
@@ -288,7 +290,6 @@ def test_classes_with_a_single_sample_may_be_typing_errors(tmp_path, labels, mes
         ("id,label,c\n", r"sketch\.csv has no rows"),
         ("id,label,c,c\nw,cat,1,2\n", r"sketch\.csv has two columns called 'c'"),
         (",id,label,c\n0,w,cat,1\n", r"sketch\.csv has a column without a name.*index=False"),
-        ("id\tlabel\tc\nw\tcat\t1\n", r"sketch\.csv has '\\t' between its columns: save it with commas or semicolons"),
         ("id;label;c\nw;cat;1.5\nv;cat;1,5\n", r"sketch\.csv has .* '1,5' in row 2 of column 'c': write 1\.5"),
         ("id;label;c\nw;cat;1,5\nv;cat;1,500,000\n", r"sketch\.csv has .* '1,5' in row 1 of column 'c'"),
         ("id,class,c\nw,cat,1\n", r"sketch\.csv has .* 'cat' in row 1 of column 'class': .*rename it to 'label' if it"),
@@ -382,12 +383,12 @@ def test_npz_bombs_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "data.npz"
     np.savez_compressed(path, a=np.zeros((1000, 1000)), y=np.arange(1000) % 2)
     assert cv.datasets.load_arrays(path).views.shape == (1000, 1)
-    monkeypatch.setattr("crossview.datasets._npy.MAX_BYTES", 2**20)
-    with pytest.raises(ValueError, match=r"unpacks to more than 200 times its size: save it with numpy\.savez"):
+    monkeypatch.setattr("crossview.datasets.files.MAX_BYTES", 2**20)
+    with pytest.raises(ValueError, match=r"unpacks to more than 200 times its size: pack it again\)\. Pass"):
         cv.datasets.load_arrays(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("y.npy", npy((2,), size=16))
-    with pytest.raises(ValueError, match=r"compressed in a way that numpy never uses"):
+    with pytest.raises(ValueError, match=r"compressed in a rare way"):
         cv.datasets.load_arrays(path)
 
 

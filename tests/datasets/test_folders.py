@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import crossview as cv
-from crossview.datasets._pairing import keys_by_pattern
+from crossview.datasets.dataset import keys_by_pattern
 from crossview.datasets.registry import open_dataset
 
 

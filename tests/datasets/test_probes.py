@@ -71,8 +71,6 @@ def test_one_file_of_one_view_may_have_any_name(tmp_path):
     data = open_probes(tmp_path / "tuesday.csv", "sketch")
     # A row without values was not seen.
     assert (data.ids.tolist(), data.y.tolist()) == (["u", "w"], ["ada", ""])
-    with pytest.raises(ValueError, match="no label for id 'v'"):
-        open_probes(tmp_path / "tuesday.csv", "sketch", labelled=True)
 
 
 def test_a_view_is_taken_from_other_data(tmp_path):
@@ -117,8 +115,6 @@ def test_probes_that_are_wrong(tmp_path, draw):
     with pytest.raises(FileNotFoundError, match="no files of the view 'sketch', only photo"):
         open_probes(tmp_path, "sketch")
     draw(tmp_path / "new" / "1.png")
-    with pytest.raises(ValueError, match=r"wrong place, 1\.png"):
-        open_probes(tmp_path / "new", "sketch", labelled=True)
     np.save(tmp_path / "new" / "2.npy", np.ones(3))
     with pytest.raises(ValueError, match=r"images and vectors of the view 'sketch', 1\.png and 2\.npy"):
         open_probes(tmp_path / "new", "sketch")

@@ -129,7 +129,7 @@ def test_damaged_files_are_named(pie, keep):
         ({"fea": np.full((15, 16), np.nan)}, r"C27\.mat: fea must be grey values from 0 to 255"),
         ({"fea": np.full((15, 16), np.inf)}, r"C27\.mat: fea must be grey values from 0 to 255"),
         ({"fea": np.zeros((15, 25))}, r"C27\.mat are 5 × 5, .*C29\.mat are 4 × 4\. Choose a size"),
-        ({"fea": "text"}, r"C27\.mat: fea is text: save it as a full array of real numbers"),
+        ({"fea": "text"}, r"C27\.mat: fea is not numbers: save it as a full array of real numbers"),
         ({"fea": scipy.sparse.eye(15, 16)}, r"C27\.mat: fea is a sparse matrix: save it as a full array"),
         ({"fea": np.zeros((15, 16), dtype=complex)}, r"C27\.mat: fea is not an array of real numbers"),
         ({"gnd": np.arange(14)}, r"C27\.mat: gnd must be 15 finite whole numbers, .*14"),

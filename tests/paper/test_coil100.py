@@ -43,7 +43,7 @@ def test_coil100_says_what_is_wrong(coil, tmp_path):
     with pytest.raises(ValueError, match="case must be 1, 2, 3 or 4, got 5"):
         load_coil100(coil, case=5)
     (tmp_path / "file").write_text("text")
-    with pytest.raises(ValueError, match="neither a folder nor a zip archive"):
+    with pytest.raises(ValueError, match="file is not a readable folder or zip archive"):
         load_coil100(tmp_path / "file")
 
 

@@ -15,8 +15,8 @@ from crossview._text import counted
 from crossview._transformer import MultiViewTransformer, column_difference, unwrap
 from crossview._types import FeatureNames
 from crossview.datasets import Dataset
-from crossview.datasets._dataset import class_names
-from crossview.datasets._images import DamagedImagesError, OnError
+from crossview.datasets.dataset import class_names
+from crossview.datasets.images import DamagedImagesError, OnError
 from crossview.datasets.registry import is_resizable, loader_options, open_dataset, open_probes
 from crossview.views import Views, index_of_view
 

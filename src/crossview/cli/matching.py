@@ -18,7 +18,7 @@ from crossview.cli.app import app, out, print_facts, printable, warn
 from crossview.cli.data import DataOptions, load_fitted
 from crossview.cli.files import csv_text, locked, write_rows
 from crossview.datasets import Dataset
-from crossview.datasets._dataset import as_labels
+from crossview.datasets.dataset import as_labels
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 

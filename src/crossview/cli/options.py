@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from joblib import cpu_count
 
-from crossview.datasets._images import IMAGE_SUFFIXES
 from crossview.datasets.arrays import ARRAY_SUFFIXES
+from crossview.datasets.images import IMAGE_SUFFIXES
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS, method_name
 from crossview.files import check_target

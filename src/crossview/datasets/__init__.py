@@ -1,11 +1,9 @@
 """Data sets: included ones, synthetic ones, and loaders for your files."""
 
-from crossview.datasets._dataset import Dataset
 from crossview.datasets.arrays import load_arrays
-from crossview.datasets.digits import load_descriptors, load_digits
+from crossview.datasets.dataset import Dataset, shared_rows, warn_about_shared_rows
 from crossview.datasets.folders import load_folder
-from crossview.datasets.overlap import shared_rows, warn_about_shared_rows
-from crossview.datasets.procedural import make_captions, make_manifolds
+from crossview.datasets.included import load_descriptors, load_digits, make_captions, make_manifolds
 from crossview.datasets.turntable import make_turntable
 
 __all__ = [

@@ -10,11 +10,18 @@ import numpy as np
 
 from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._dataset import Dataset, as_labels, described, warn_of_single_samples
-from crossview.datasets._files import File, natural, open_files, read_file
-from crossview.datasets._images import OnError, Size, check_size, is_image, read_images, warn_of_large_images
-from crossview.datasets._npy import read_vector
-from crossview.datasets._pairing import check_pairs, keys_by_pattern, paired, unique
+from crossview.datasets.dataset import (
+    Dataset,
+    as_labels,
+    check_pairs,
+    described,
+    keys_by_pattern,
+    paired,
+    unique,
+    warn_of_single_samples,
+)
+from crossview.datasets.files import File, natural, open_files, read_file, read_vector
+from crossview.datasets.images import OnError, Size, check_size, is_image, read_images, warn_of_large_images
 
 __all__ = ["is_sample", "load_folder", "load_samples"]
 
@@ -97,16 +104,14 @@ def load_folder(
     return data
 
 
-def load_samples(
-    path: str | Path, view: str, size: Size = None, *, labelled: bool = False, onerror: OnError = None
-) -> Dataset:
+def load_samples(path: str | Path, view: str, size: Size = None, *, onerror: OnError = None) -> Dataset:
     """Images or vectors of one view: one file, or a folder or archive with or without folders by view and by class."""
     source, wanted = Path(path), check_size(size)
     if source.is_file() and is_sample(source.name):
         one, source = File(PurePosixPath(source.name), partial(read_file, source)), source.parent
-        return _read(_by_place([one], source, labelled, view), [view], source, wanted, _NO_SIZE)
+        return _read(_by_place([one], source, view=view), [view], source, wanted, _NO_SIZE)
     with open_files(source, _HELP) as files:
-        found = _by_place(files, source, labelled, view)
+        found = _by_place(files, source, view=view)
         return _read(_of_views(found, [view], source), [view], source, wanted, _NO_SIZE, onerror)
 
 
@@ -115,7 +120,9 @@ def is_sample(name: str) -> bool:
     return is_image(name) or name.lower().endswith(".npy")
 
 
-def _by_place(files: Sequence[File], root: str | Path, labelled: bool, view: str | None = None) -> dict[Place, File]:
+def _by_place(
+    files: Sequence[File], root: str | Path, labelled: bool = False, view: str | None = None
+) -> dict[Place, File]:
     """Files of samples by place; if a view is given, it need not have a folder."""
     samples = [file for file in files if is_sample(file.path.name)]
     if not samples:
@@ -135,12 +142,11 @@ def _by_place(files: Sequence[File], root: str | Path, labelled: bool, view: str
     # A folder next to samples of the view that is given is no class.
     mixed = {len(names) for names in parts if names[0] == view} == {2, 3}
     places = [_place(names, mixed) for names in parts]
-    if view is not None:  # nothing is paired by these names
+    if view is not None:  # nothing is paired by names, which may differ in their endings only
         counts = Counter(places)
-        places = [
-            (place[0], (place[1][0], place[1][1] + file.path.suffix)) if counts[place] > 1 else place
-            for place, file in zip(places, samples, strict=True)
-        ]
+        for k, (name, (label, stem)) in enumerate(places):
+            if counts[places[k]] > 1:
+                places[k] = name, (label, stem + samples[k].path.suffix)
     return unique(
         zip(places, samples, strict=True),
         lambda _, one, other: f"{root} has {one} and {other}, which are the same sample: rename or remove one.",
@@ -204,11 +210,10 @@ def _read(
             if len(vector) != width:
                 both = f"{other} has {width} features, {file} has {len(vector)}"
                 raise ValueError(f"{root}: {both}: all samples of a view must have the same number.")
-    for place in samples:
-        view = place[0]
-        if view in first and place in images:
-            both = f"{images[place]} and {first[view][0]}"
-            raise ValueError(f"{root} has images and vectors of the view {view!r}, {both}: remove one kind.")
+    for place, file in images.items():
+        if place[0] in first:
+            both = f"{file} and {first[place[0]][0]}"
+            raise ValueError(f"{root} has images and vectors of the view {place[0]!r}, {both}: remove one kind.")
     keys = sorted({key for _, key in samples}, key=lambda key: [natural(part) for part in key])
     return described(
         paired(samples, names, keys, None if first else shape),

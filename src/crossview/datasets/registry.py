@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossview.datasets._dataset import Dataset, class_names
-from crossview.datasets._files import check_name
-from crossview.datasets._images import OnError
-from crossview.datasets._npy import read_npy_file
 from crossview.datasets.arrays import ARRAY_SUFFIXES, load_arrays
-from crossview.datasets.digits import load_descriptors, load_digits
+from crossview.datasets.dataset import Dataset, class_names
+from crossview.datasets.files import check_name, read_npy
 from crossview.datasets.folders import is_sample, load_folder, load_samples
-from crossview.datasets.procedural import make_captions, make_manifolds
+from crossview.datasets.images import OnError
+from crossview.datasets.included import load_descriptors, load_digits, make_captions, make_manifolds
 from crossview.datasets.turntable import make_turntable
 from crossview.views import Views
 
@@ -42,11 +40,7 @@ SOURCES: dict[str, Source] = {
 
 
 def open_dataset(
-    name: str | Path,
-    *,
-    labelled: bool = True,
-    image_shape: tuple[int, int] | None = None,
-    **options: Any,
+    name: str | Path, *, labelled: bool = True, image_shape: tuple[int, int] | None = None, **options: Any
 ) -> Dataset:
     """Load a data set by its name in `SOURCES`, or from a path with `load_arrays` or `load_folder`.
 
@@ -58,13 +52,8 @@ def open_dataset(
     """
     if image_shape is not None and is_resizable(name):
         options.setdefault("size", image_shape)
-    source = SOURCES.get(str(name))
-    if source is None:
-        path = check_name(Path(name))
-        if not path.exists():
-            raise FileNotFoundError(f"{name} is neither a data set ({', '.join(SOURCES)}) nor an existing path.")
-        return _loader(path)(path, labelled=labelled, **options)
-    return source.load(**options)
+    load = _loader(name)
+    return load(**options) if str(name) in SOURCES else load(name, labelled=labelled, **options)
 
 
 def open_probes(
@@ -72,7 +61,6 @@ def open_probes(
     view: str,
     *,
     image_shape: tuple[int, int] | None = None,
-    labelled: bool = False,
     onerror: OnError = None,
     **options: Any,
 ) -> Dataset:
@@ -94,11 +82,11 @@ def open_probes(
     """
     path = Path(name)
     if str(name) in SOURCES or not path.exists():
-        data = open_dataset(name, labelled=labelled, image_shape=image_shape, **options)
+        data = open_dataset(name, labelled=False, image_shape=image_shape, **options)
     elif _has_samples(path, view):
-        data = load_samples(path, view, image_shape, labelled=labelled, onerror=onerror, **options)
+        data = load_samples(path, view, image_shape, onerror=onerror, **options)
     else:
-        data = load_arrays(path, labelled=labelled, **options)
+        data = load_arrays(path, labelled=False, **options)
     # A file of one view is named after anything, perhaps the day on which its probes were taken.
     anonymous = len(data.view_names) == 1 and path.suffix.lower() in (*ARRAY_SUFFIXES, ".mat")
     if view not in data.view_names and not anonymous:
@@ -116,8 +104,7 @@ def open_probes(
 
 def loader_options(name: str | Path) -> set[str]:
     """Names of the options that the loader of a data set takes."""
-    load = SOURCES[str(name)].load if str(name) in SOURCES else _loader(Path(name))
-    return set(signature(load).parameters)
+    return set(signature(_loader(name)).parameters)
 
 
 def is_resizable(name: str | Path) -> bool:
@@ -125,7 +112,13 @@ def is_resizable(name: str | Path) -> bool:
     return str(name) not in SOURCES and "size" in loader_options(name)
 
 
-def _loader(path: Path) -> Callable[..., Dataset]:
+def _loader(name: str | Path) -> Callable[..., Dataset]:
+    """The loader of a data set by its name, or else of an existing path."""
+    if str(name) in SOURCES:
+        return SOURCES[str(name)].load
+    path = check_name(Path(name))
+    if not path.exists():
+        raise FileNotFoundError(f"{name} is neither a data set ({', '.join(SOURCES)}) nor an existing path.")
     return load_arrays if _has_arrays(path) else load_folder
 
 
@@ -142,5 +135,5 @@ def _has_samples(path: Path, view: str) -> bool:
     if path.is_dir() and any(path.glob("*.npy")):
         return not any((path / f"{stem}.npy").exists() for stem in (view, "y"))
     if path.is_file() and is_sample(path.name):
-        return path.suffix.lower() != ".npy" or read_npy_file(path).ndim == 1
+        return path.suffix.lower() != ".npy" or read_npy(path).ndim == 1
     return not _has_arrays(path)

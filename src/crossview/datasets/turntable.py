@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from crossview._types import Array
 from crossview._validation import check_count, check_weight
-from crossview.datasets._dataset import MADE_HERE, Dataset
+from crossview.datasets.dataset import MADE_HERE, Dataset
 from crossview.views import Views
 
 __all__ = ["make_turntable"]

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from crossview._schema import Schema, register
 from crossview._types import Indices, Labels, Mask
 from crossview._validation import check_choice, check_count, label_array
-from crossview.datasets._dataset import are_few_single
+from crossview.datasets.dataset import are_few_single
 
 __all__ = ["ClassSplit", "SampleSplit", "folds", "matching_folds"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from crossview._text import first_few
 from crossview._types import Array
 from crossview._validation import check_count
-from crossview.datasets._files import File, one_line
+from crossview.datasets.files import File, one_line
 
 Size: TypeAlias = int | tuple[int, int] | None
 OnError: TypeAlias = Callable[[str], object] | None
@@ -21,11 +21,15 @@ IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif
 # Other formats are never tried: that of EPS would start Ghostscript.
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM", "GIF", "WEBP")
 _MAX_DECODED = 2**25  # pixels of an image in a file
-_MAX_PIXELS = 2**23  # of an image that is kept: both limits hold memory below 500 MB per image
+_MAX_PIXELS = 2**23  # of an image that is kept: both limits hold memory below 300 MB per image
 _MAX_SIDE = 2**15  # resizing takes memory in proportion to a side, too
 _BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of a TIFF file
 _MANY_PIXELS = 10_000  # of an image, beyond which fits are slow
 _MAX_VALUES = 2**31  # of all images: 17 GB
+
+
+class DamagedImagesError(ValueError):
+    """Names images that cannot be read."""
 
 
 def is_image(name: str) -> bool:
@@ -56,16 +60,19 @@ def read_images(
     Without a size, all must have the same; otherwise the error ends in the fix, by default to choose a size. Damaged
     images are an error, too; if there are others, `onerror` may be called with its message instead.
     """
-    pillow = _pillow()
+    try:
+        import PIL.ImageOps  # which imports PIL.Image
+    except ImportError as error:
+        raise ImportError("reading images needs Pillow: pip install 'crossview[images]'.") from error
     images: dict[Key, Array] = {}
     first: dict[tuple[int, int], str] = {}
     damaged: list[str] = []
     for key, file in files.items():
         content = file.read()
         try:
-            image = _grey(pillow, content, size)
+            image = _grey(PIL, content, size)
         except Exception as error:  # a decoder raises any kind on damaged data
-            unknown = isinstance(error, pillow.UnidentifiedImageError)
+            unknown = isinstance(error, PIL.UnidentifiedImageError)
             reason = f"it is not one of {', '.join(_FORMATS)}" if unknown else one_line(error)
             damaged.append(f"{file} ({reason})")
             continue
@@ -108,26 +115,6 @@ def _suggested(shape: tuple[int, int]) -> str:
     return f"--size {height}x{width} (size=({height}, {width}))"
 
 
-def resize_images(images: Array, size: tuple[int, int] | None) -> Array:
-    """Resize images of shape (m, height, width), between 0 and 1."""
-    if size is None or images.shape[1:] == size:
-        return images
-    pillow = _pillow()
-    return np.array([_values(pillow, pillow.Image.fromarray(np.float32(255.0 * image)), size) for image in images])
-
-
-def _pillow() -> Any:
-    try:
-        import PIL.ImageOps  # which imports PIL.Image
-    except ImportError as error:
-        raise ImportError("reading and resizing images needs Pillow: pip install 'crossview[images]'.") from error
-    return PIL
-
-
-class DamagedImagesError(ValueError):
-    """Names images that cannot be read."""
-
-
 def _grey(pillow: Any, content: bytes, size: tuple[int, int] | None) -> Array:
     """Grey values of one image, (height, width)."""
     with pillow.Image.open(io.BytesIO(content), formats=_FORMATS) as image:
@@ -142,30 +129,30 @@ def _grey(pillow: Any, content: bytes, size: tuple[int, int] | None) -> Array:
         # Cameras note which way up they were held rather than turn the picture.
         pillow.ImageOps.exif_transpose(image, in_place=True)
         if not image.mode.startswith("I"):
-            return _values(pillow, _on_white(pillow, image), size)
+            return grey_values(_on_white(pillow, image), size)
         # More than eight bits, which a conversion to eight would cut off at 255.
         deep, top = image.convert("F"), float(2**bits - 1)
         if tags.get(_PHOTOMETRIC) == 0:
             deep = deep.point(lambda value: value * -1.0 + top)
         if (clear := image.info.get("transparency")) is not None:
             deep = pillow.Image.fromarray(np.where(np.asarray(deep) == clear, np.float32(top), deep))
-        return _values(pillow, deep, size, top)
+        return grey_values(deep, size, top)
 
 
 def _on_white(pillow: Any, image: Any) -> Any:
     """An image in grey; transparent pixels, whose colour is arbitrary and often black, are white."""
     if "transparency" not in image.info and image.mode not in ("RGBA", "RGBa", "LA", "La", "PA"):
         return image.convert("L")
-    colours = image.convert("RGBA")
+    colours = image if image.mode == "RGBA" else image.convert("RGBA")
     grey = pillow.Image.new("L", image.size, 255)
     grey.paste(colours.convert("L"), mask=colours.getchannel("A"))
     return grey
 
 
-def _values(pillow: Any, image: Any, size: tuple[int, int] | None, top: float = 255.0) -> Array:
-    """Pixels between 0 and 1 of an image whose white has the value `top`."""
+def grey_values(image: Any, size: tuple[int, int] | None, top: float = 255.0) -> Array:
+    """Pixels between 0 and 1 of a grey image, resized if a size is given, whose white has the value `top`."""
     if size is not None:
-        image = image.resize(size[::-1], pillow.Image.Resampling.LANCZOS)
+        image = image.resize(size[::-1], resample=1)  # Lanczos
     values = np.array(image, dtype=np.float64)
     values /= top
     return np.clip(values, 0.0, 1.0, out=values)

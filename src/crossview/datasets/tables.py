@@ -12,8 +12,8 @@ import numpy as np
 
 from crossview._text import first_few
 from crossview._types import Array
-from crossview.datasets._files import MAX_BYTES, MAX_RATIO, check_regular, reading
-from crossview.datasets._pairing import check_pairs, keys_by_pattern, paired, unique
+from crossview.datasets.dataset import check_pairs, keys_by_pattern, paired, unique
+from crossview.datasets.files import check_regular, most_unpacked, reading
 from crossview.views import Views
 
 _OLDEST_PYARROW = 16  # older ones can be made to execute what a file says
@@ -89,11 +89,9 @@ def _labels(tables: Collection[Table], id_column: str, label_column: str, labell
     for table in tables if labelled else ():
         missing = [identity for identity in table.rows if identity not in known]
         if missing and not table.labels:
-            there = first_few([repr(name) for name in (id_column, *table.columns)], 10)
-            raise ValueError(
-                f"{table.file} has no column {label_column!r}, only {there}: add it to one of the tables, "
-                "or rename the column that has the classes (in Python, pass its name as label_column)."
-            )
+            there = first_few([*map(repr, (id_column, *table.columns))], 10)
+            fix = "add it to one of the tables, or rename the column that has the classes (label_column=… in Python)"
+            raise ValueError(f"{table.file} has no column {label_column!r}, only {there}: {fix}.")
         if missing:
             raise ValueError(f"{table.file} has no {label_column} for {id_column} {missing[0]!r}: fill it in.")
     return {identity: known.get(identity, ("",))[0] for table in tables for identity in table.rows}
@@ -103,18 +101,21 @@ def _read_table(file: Path, id_column: str, label_column: str) -> Table:
     """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
     check_regular(file)
     is_parquet = file.suffix.lower() == ".parquet"
-    columns = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
+    names, cells = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
+    # pandas writes the numbers of its rows by default, and they would pass for a feature.
+    if any(not name.strip() or name.startswith(("__index_level_", "Unnamed: ")) for name in names):
+        fix = "remove it, or write the table with index=False"
+        raise ValueError(f"{file} has a column without a name, as pandas writes for row numbers: {fix}.")
+    if repeated := _repeated(names):
+        raise ValueError(f"{file} has two columns called {repeated!r}: rename one.")
+    columns = dict(zip(names, cells, strict=True))
     if id_column not in columns:
-        there = first_few([repr(name) for name in columns], 10)
-        raise ValueError(
-            f"{file} has no column {id_column!r}, only {there}: add it, or rename the column that says which sample a "
-            "row is (in Python, pass its name as id_column)."
-        )
+        fix = "add it, or rename the column that says which sample a row is (id_column=… in Python)"
+        raise ValueError(f"{file} has no column {id_column!r}, only {first_few([*map(repr, columns)], 10)}: {fix}.")
     try:
         identities, labels = ([*map(_text, columns.pop(name, ()))] for name in (id_column, label_column))
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} has names that are not in UTF-8 ({error}): save them as text.") from error
-    hint = ", or remove it" if labels else f", remove it, or rename it to {label_column!r} if it has the classes"
     if not columns:
         raise ValueError(f"{file} has no features: add columns of numbers next to {id_column!r} and {label_column!r}.")
     if not identities:
@@ -123,14 +124,13 @@ def _read_table(file: Path, id_column: str, label_column: str) -> Table:
         raise ValueError(f"{file} has no {id_column} in row {identities.index('') + 1}: fill it in.")
     if repeated := _repeated(identities):
         raise ValueError(f"{file} has {id_column} {repeated!r} more than once: keep one of the rows.")
+    hint = ", or remove it" if labels else f", remove it, or rename it to {label_column!r} if it has the classes"
     X = np.column_stack([_numbers(values, name, file, hint) for name, values in columns.items()])
     unknown = np.isnan(X)
     for k in np.flatnonzero(unknown.any(axis=1) & ~unknown.all(axis=1)):
         column = list(columns)[int(unknown[k].argmax())]
-        raise ValueError(
-            f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: fill it in, or leave out the "
-            "whole row if the sample was not seen in this view."
-        )
+        fix = "fill it in, or leave out the whole row if the sample was not seen in this view"
+        raise ValueError(f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: {fix}.")
     rows, known = dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=bool(labels)))
     return Table(file, list(columns), rows, known)
 
@@ -140,38 +140,31 @@ def _repeated(names: Sequence[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
-def _read_csv(file: Path, names: Collection[str]) -> dict[str, list[str]]:
-    """The cells of a table; the given columns hold names rather than numbers."""
-    with (
-        reading(file, "table", ": save it as CSV in UTF-8."),
-        file.open(newline="", encoding="utf-8-sig") as stream,
-    ):
+def _read_csv(file: Path, texts: Collection[str]) -> tuple[list[str], list[list[str]]]:
+    """Names and cells of the columns; the given columns hold text rather than numbers."""
+    with reading(file, "table", ": save it as CSV in UTF-8."), file.open(newline="", encoding="utf-8-sig") as stream:
         first = next((line for line in stream if line.strip()), "")
         stream.seek(0)
-        mark = ";" if ";" in first and "," not in first else ","
-        lines = [line for line in csv.reader(stream, strict=True, delimiter=mark) if line]
-    if not lines:
+        mark = next((mark for mark in ";\t|" if mark in first and "," not in first), ",")
+        header, *rows = [line for line in csv.reader(stream, strict=True, delimiter=mark) if line] or [[]]
+    if not header:
         raise ValueError(f"{file} is empty: its first line must name the columns.")
-    header, *rows = [name.strip() for name in lines[0]], *lines[1:]
-    if len(header) == 1 and (others := [other for other in "\t|" if other in header[0]]):
-        raise ValueError(f"{file} has {others[0]!r} between its columns: save it with commas or semicolons.")
-    _check_header(header, file)
     for k, row in enumerate(rows, start=1):
         if len(row) != len(header):
             raise ValueError(f"{file} has {len(row)} cells in row {k}, but {len(header)} columns: correct the row.")
-    columns = {name: [row[c].strip() for row in rows] for c, name in enumerate(header)}
-    return _with_points(columns, names) if mark == ";" else columns
+    names = [name.strip() for name in header]
+    columns = [[row[c].strip() for row in rows] for c in range(len(names))]
+    numbers = [c for c, name in enumerate(names) if name not in texts]
+    cells = [cell for c in numbers for cell in columns[c]]
+    # Decimal commas, unless some commas or points may separate thousands.
+    if mark != "," and not any("." in cell or ("," in cell and not _DECIMAL_COMMA.fullmatch(cell)) for cell in cells):
+        for c in numbers:
+            columns[c] = [cell.replace(",", ".") for cell in columns[c]]
+    return names, columns
 
 
-def _with_points(columns: dict[str, list[str]], names: Collection[str]) -> dict[str, list[str]]:
-    """Decimal commas replaced by points, unless some commas or points may separate thousands."""
-    cells = [cell for name, column in columns.items() if name not in names for cell in column]
-    if any("." in cell or ("," in cell and not _DECIMAL_COMMA.fullmatch(cell)) for cell in cells):
-        return columns
-    return {n: column if n in names else [cell.replace(",", ".") for cell in column] for n, column in columns.items()}
-
-
-def _read_parquet(file: Path) -> dict[str, list[Any]]:
+def _read_parquet(file: Path) -> tuple[list[str], list[list[Any]]]:
+    """Names and cells of the columns, unless they take far more memory than the file, where equal cells take none."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -180,39 +173,21 @@ def _read_parquet(file: Path) -> dict[str, list[Any]]:
     version, upgrade = pyarrow.__version__, "pip install --upgrade 'crossview[parquet]'"
     if int(version.split(".")[0]) < _OLDEST_PYARROW:
         raise ImportError(f"pyarrow {version} is too old to read parquet safely: {upgrade}.")
-    with reading(file, "parquet file"), file.open("rb") as stream:
-        most = max(MAX_BYTES, MAX_RATIO * file.stat().st_size)
-        names, columns = _unpacked(pyarrow, pyarrow.parquet.ParquetFile(stream), most)
-    _check_header(names, file)
-    return dict(zip(names, columns, strict=True))
-
-
-def _unpacked(pyarrow: Any, source: Any, most: int) -> tuple[list[str], list[list[Any]]]:
-    """Names and cells of columns, unless they take more than so many bytes: equal cells take almost none in a file."""
     bomb = ValueError("it unpacks to far more than its size, or has lists for cells: save it as CSV")
-    columns: list[list[Any]] = [[] for _ in source.schema_arrow.names]
-    size = sum(source.metadata.row_group(k).total_byte_size for k in range(source.num_row_groups))
-    most_rows = min(_MAX_BATCH, most // (size + 1))  # as no row is larger than all cells that differ
-    if not most_rows:
-        raise bomb
-    for k, column in (found for batch in source.iter_batches(most_rows) for found in enumerate(batch.columns)):
-        values = column.dictionary_decode() if isinstance(column, pyarrow.DictionaryArray) else column
-        size += values.nbytes + _VALUE_BYTES * len(values)
-        if size > most or pyarrow.types.is_nested(values.type):
+    with reading(file, "parquet file"), file.open("rb") as stream:
+        most, source = most_unpacked(file), pyarrow.parquet.ParquetFile(stream)
+        columns: list[list[Any]] = [[] for _ in source.schema_arrow.names]
+        size = sum(source.metadata.row_group(k).total_byte_size for k in range(source.num_row_groups))
+        most_rows = min(_MAX_BATCH, most // (size + 1))  # as no row is larger than all cells that differ
+        if not most_rows:
             raise bomb
-        columns[k].extend(values.to_pylist())
+        for k, column in (found for batch in source.iter_batches(most_rows) for found in enumerate(batch.columns)):
+            values = column.dictionary_decode() if isinstance(column, pyarrow.DictionaryArray) else column
+            size += values.nbytes + _VALUE_BYTES * len(values)
+            if size > most or pyarrow.types.is_nested(values.type):
+                raise bomb
+            columns[k].extend(values.to_pylist())
     return source.schema_arrow.names, columns
-
-
-def _check_header(header: Sequence[str], file: Path) -> None:
-    # pandas writes the numbers of its rows by default, and they would pass for a feature.
-    if any(not name.strip() or name.startswith(("__index_level_", "Unnamed: ")) for name in header):
-        raise ValueError(
-            f"{file} has a column without a name, as pandas writes for row numbers: remove it, or write the table with "
-            "index=False."
-        )
-    if repeated := _repeated(header):
-        raise ValueError(f"{file} has two columns called {repeated!r}: rename one.")
 
 
 def _text(value: Any) -> str:
@@ -235,8 +210,6 @@ def _numbers(values: Sequence[Any], column: str, file: Path, hint: str) -> Array
         if math.isinf(number) or not isinstance(value, int | float | str | None) or "_" in str(value):
             comma = _DECIMAL_COMMA.fullmatch(str(value))
             fix = "write 1.5 instead of 1,5" if comma else f"encode the column as numbers{hint}"
-            raise ValueError(
-                f"{file} has a feature that is not a finite number, {value!r} in row {k + 1} of column {column!r}: "
-                f"{fix}."
-            )
+            where = f"{value!r} in row {k + 1} of column {column!r}"
+            raise ValueError(f"{file} has a feature that is not a finite number, {where}: {fix}.")
     return numbers
