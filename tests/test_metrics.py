@@ -59,7 +59,10 @@ def literal_one_shot(latents, y, distance, n_draws=10, random_state=0):
             for j, rows in probes.items():
                 labels = [y[k] for k in rows]
                 asked = [k for k in rows if k not in enrolled or labels.count(y[k]) == 1]
-                nearest = [min(enrolled, key=lambda e, k=k: distance(latents[i][e], latents[j][k])) for k in asked]
+                nearest = [
+                    min(enrolled, key=lambda e, k=k: (distance(latents[i][e], latents[j][k]), y[e] == y[k]))
+                    for k in asked
+                ]
                 if asked:
                     of_pairs.append(np.mean([y[e] == y[k] for e, k in zip(nearest, asked, strict=True)]))
             of_draws.append(of_pairs)
@@ -68,7 +71,13 @@ def literal_one_shot(latents, y, distance, n_draws=10, random_state=0):
 
 
 def hit(distance):
-    return lambda G, g, probe, label: g[int(np.argmin([distance(x, probe) for x in G]))] == label
+    def score(G, g, probe, label):
+        own, other = (
+            [distance(x, probe) for x, c in zip(G, g, strict=True) if (c == label) == same] for same in (True, False)
+        )
+        return min(own) < min(other, default=np.inf)
+
+    return score
 
 
 def precision(distance):
@@ -139,25 +148,53 @@ def test_one_shot_equals_the_literal_definition(seed, n, metric, n_draws):
     )
 
 
+def exact_cosine(a, b):
+    """What orders whole vectors by their cosine distance from b, without rounding."""
+    dot = int(a @ b)
+    return -Fraction(dot * abs(dot), int(a @ a) or 1)
+
+
+EXACT = {"euclidean": lambda a, b: np.sum(np.square(a - b)), "cosine": exact_cosine}
+
+
 @settings(max_examples=60, deadline=None)
-@given(seed=seeds, n=numbers_of_views)
-def test_ties(seed, n):
-    """Whole numbers, whose distances are exact: the first of the nearest is taken, and none for average precision."""
-    latents, y = incomplete(seed, n)
-    # Distances are computed from differences from the mean of the first view, which must be whole, too.
-    n_first = np.count_nonzero(~np.isnan(latents[0][:, 0]))
-    latents = [n_first * np.round(X / 2) for X in latents]
+@given(seed=seeds, n=numbers_of_views, metric=st.sampled_from(sorted(METRICS)), counterparts=st.booleans())
+def test_of_samples_at_the_same_distance_those_of_other_classes_come_first(seed, n, metric, counterparts):
+    """Whole vectors have many ties, which are the same after a rotation, up to rounding."""
+    whole, y = incomplete(seed, n)
+    whole = [np.round(X) for X in whole]
+    rng = np.random.default_rng(seed)
+    latents = [X @ np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0] for X in whole]
+    accuracy = cv.metrics.cross_view_accuracy(latents, y, metric, counterparts=counterparts)
+    precisions = cv.metrics.cross_view_average_precision(latents, y, metric, counterparts=counterparts)
+    np.testing.assert_allclose(accuracy, literal(whole, y, hit(EXACT[metric]), counterparts)[0], rtol=1e-12)
+    np.testing.assert_allclose(precisions, literal(whole, y, precision(EXACT[metric]), counterparts)[0], rtol=1e-12)
+    assert cv.metrics.one_shot_accuracy(latents, y, metric) == pytest.approx(literal_one_shot(whole, y, EXACT[metric]))
 
-    def distance(a, b):
-        return np.sum(np.square(a - b))
+    order = rng.permutation(len(y))
+    permuted = [X[order] for X in latents], y[order], metric
+    again = cv.metrics.cross_view_accuracy(*permuted, counterparts=counterparts)
+    np.testing.assert_array_equal(again, accuracy)
+    again = cv.metrics.cross_view_average_precision(*permuted, counterparts=counterparts)
+    np.testing.assert_allclose(again, precisions, rtol=1e-12)
+    if counterparts:
+        (G, g), (P, p) = ((X[seen], y[seen]) for X, seen in ((X, ~np.isnan(X[:, 0])) for X in latents[:2]))
+        assert cv.metrics.cmc(G, g, P, p, metric=metric)[0] == accuracy[0, 1]
+        assert cv.metrics.average_precision(G, g, P, p, metric) == pytest.approx(precisions[0, 1])
 
-    for counterparts in (False, True):
-        wanted = [literal(latents, y, score(distance), counterparts)[0] for score in (hit, precision)]
-        functions = cv.metrics.cross_view_accuracy, cv.metrics.cross_view_average_precision
-        for function, expected in zip(functions, wanted, strict=True):
-            found = function(latents, y, counterparts=counterparts)
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
-    assert cv.metrics.one_shot_accuracy(latents, y) == pytest.approx(literal_one_shot(latents, y, distance))
+
+@pytest.mark.parametrize("counterparts", [False, True])
+@pytest.mark.parametrize("engine", ["torch", "dask.array"])
+def test_engines_agree_on_ties(engine, counterparts):
+    """More samples are at the same distance than are searched for at first."""
+    library = pytest.importorskip(engine)
+    rng = np.random.default_rng(0)
+    y, grid = rng.integers(0, 4, size=120), rng.integers(0, 3, size=(2, 120, 2)).astype(float)
+    grid[:, y > 0] += 1.0
+    arrays = [library.asarray(X) for X in grid]
+    found = cv.metrics.cross_view_accuracy(arrays, y, counterparts=counterparts)
+    np.testing.assert_array_equal(found, literal(grid, y, hit(EXACT["euclidean"]), counterparts)[0])
+    assert 0.0 < np.nanmin(found) < np.nanmax(found) < 1.0
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -368,18 +405,6 @@ def test_by_dimension_does_not_depend_on_blocks(name, block, metric, monkeypatch
     monkeypatch.setattr(scoring, "_BLOCK", block)
     monkeypatch.setattr(scoring, "_MIN_ROWS", 1)
     np.testing.assert_allclose(score_by_dimension(latents, y, dimensions, metric, name), at_once, atol=1e-12)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_of_gallery_samples_at_the_same_distance_the_first_is_taken(metric):
-    rng = np.random.default_rng(0)
-    G, P = rng.normal(size=(5, 4)), rng.normal(size=(10, 4))
-    y = np.repeat([0, 1], 5)
-    latents = [np.vstack([G, G]), P]  # every sample of the gallery once in each class
-    assert cv.metrics.cross_view_accuracy(latents, y, metric, counterparts=True)[0, 1] == 0.5
-    dimensions = [2, 3, 4]
-    wanted = [cv.metrics.mean_accuracy([X[:, :d] for X in latents], y, metric) for d in dimensions]
-    np.testing.assert_array_equal(score_by_dimension(latents, y, dimensions, metric, "accuracy"), wanted)
 
 
 @pytest.mark.parametrize("few", [1, 100])

@@ -21,7 +21,7 @@ from crossview.embeddings.methods import ALL_METHODS
 from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell, encoded, plain, space, training_size
 from crossview.experiments.store import Record
-from crossview.metrics.scoring import Lookup, ProbeScorer, hits, score_probes
+from crossview.metrics.scoring import hits, ranks, score_probes
 from crossview.model_selection.rounds import held_out_score
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.model_selection.splits import matching_folds
@@ -252,20 +252,6 @@ def _params(search: EmbeddingSearchCV, row: int) -> dict[str, Any]:
 def _mean_cmc(latents: Views, y: NDArray[Any], metric: str, counterparts: bool) -> Array:
     """Shares of probes whose class is among the r nearest, averaged over the ordered pairs of views."""
     upto = np.arange(1, _MAX_RANK + 1)[:, None]
-    found = score_probes(latents, y, metric, _ranks, counterparts)
-    curves = np.concatenate([lookup.mean_by_view(ranks <= upto) for lookup, ranks in found], axis=1)
+    found = score_probes(latents, y, metric, ranks, counterparts)
+    curves = np.concatenate([lookup.mean_by_view(of_probes <= upto) for lookup, of_probes in found], axis=1)
     return np.asarray(curves.mean(axis=1))
-
-
-def _ranks(lookup: Lookup) -> ProbeScorer:
-    """Rank of a probe's class, which is as near as its nearest sample, and comes last of those at its distance."""
-    by_class = np.argsort(lookup.g, kind="stable")
-    classes, starts = np.unique(lookup.g[by_class], return_index=True)
-    place = np.searchsorted(classes, lookup.p)
-
-    def score(order: Array, rows: slice) -> Array:
-        nearest = np.minimum.reduceat(order[..., by_class], starts, axis=2)
-        own = np.take_along_axis(nearest, place[None, rows, None], axis=2)
-        return np.asarray((nearest <= own).sum(axis=2), dtype=np.float64)
-
-    return score

@@ -8,7 +8,16 @@ import numpy as np
 
 from crossview._types import Array, Indices, Labels, Mask
 from crossview.metrics.curves import count_pairs, false_negative_rate, place_of_class, rank_classes
-from crossview.metrics.scoring import hide, leave_out, members_by_class, one_shot_scores, probe_precision, probe_weights
+from crossview.metrics.scoring import (
+    hide,
+    leave_out,
+    members_by_class,
+    one_shot_scores,
+    probe_precision,
+    probe_weights,
+    recognised,
+    same_distance,
+)
 from crossview.neighbours.distances import distances_in_chunks
 
 Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
@@ -177,15 +186,16 @@ def _score_probes(
     genuine, parts = [], []
     for rows, distances in distances_in_chunks(G, P, metric):
         place, mated = p[rows], np.flatnonzero(p[rows] >= 0)
-        all_hits = g[distances.argmin(axis=1)] == place
-        one_shot = one_shot_scores(distances, drawn, g, place, weights[rows])
+        all_hits = recognised(distances, same_distance, g, place)
+        one_shot = one_shot_scores(distances, same_distance, drawn, g, place, weights[rows])
         hide(distances, left_out[rows])
         by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
         own, other, rank = rank_classes(by_class, place)
-        by_class[mated, place[mated]] = np.nextafter(own[mated], np.inf)  # as in ranks, another class wins a tie
+        # As in ranks, another class wins a tie.
+        by_class[mated, place[mated]] = np.nextafter(same_distance(own[mated]), np.inf)
         nearest, precision = by_class.argmin(axis=1), np.zeros(len(own))
         wanted = members[place[mated]]
-        precision[mated] = probe_precision(distances[mated], wanted)
+        precision[mated] = probe_precision(distances[mated], same_distance, wanted)
         compared = np.take_along_axis(distances[mated], wanted, axis=1)
         genuine.append(compared[(wanted >= 0) & np.isfinite(compared)])
         single = np.ones(len(own)), nearest == place, precision, all_hits, one_shot, weights[rows].sum(axis=1)

@@ -1,9 +1,15 @@
 """Scores of every pair of views: samples of one are looked up among those of another."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from crossview._types import Array, Indices
+from crossview._validation import code_labels
 from crossview.metrics.scoring import (
     N_DRAWS,
     RandomState,
@@ -13,8 +19,11 @@ from crossview.metrics.scoring import (
     mean_over_pairs,
     one_shot,
     precisions,
+    same_distance,
     score_pairs,
 )
+from crossview.neighbours.classes import Nearest, Points, nearest_by_class
+from crossview.samples import Samples, samples_of
 from crossview.views import ViewInput, Views
 
 
@@ -24,7 +33,8 @@ def cross_view_accuracy(
     """Share of probes of one view whose nearest gallery sample of another view has their class.
 
     The gallery is all samples of a view, except the probe's counterpart: the same row in the gallery's view. The
-    counterpart stays only if it is the one gallery sample of its class.
+    counterpart stays only if it is the one gallery sample of its class. Of gallery samples at the same distance,
+    those of other classes come first: the order of the gallery has no influence, and the accuracy is `cmc` at rank 1.
 
     Parameters
     ----------
@@ -57,9 +67,7 @@ def cross_view_accuracy(
     """
     views = Views(latents)
     if views._place == "Dask" and metric == "euclidean":
-        from crossview.metrics._lazy import accuracy
-
-        return accuracy(views, y, counterparts)
+        return _accuracy_of_blocks(views, y, counterparts)
     return score_pairs(views, y, metric, hits, counterparts)
 
 
@@ -199,3 +207,46 @@ def skipped_probes(latents: ViewInput, y: ArrayLike) -> Indices:
     counts = count_classes(Views(latents), y)[1]
     skipped: Indices = (counts == 0) @ counts.T
     return skipped
+
+
+def _accuracy_of_blocks(views: Views, y: Any, counterparts: bool) -> Array:
+    """`cross_view_accuracy` of Dask arrays: every block of probes meets every block of the gallery."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    from crossview.engines.dask import Blocks, keep
+
+    samples: Any = samples_of(views, code_labels(y, views)[0])
+    samples = replace(samples, blocks=Blocks(keep(*samples.blocks.tasks())))
+    sizes, n = samples.class_sizes, len(views.n_features)
+    hits = np.zeros((n, n))
+    for probes in samples.blocks.parts:
+        found = samples.blocks.lazy_total(_nearest_in_block, probes, sizes, counterparts)
+        hits += compute(delayed(_count_hits)(found, probes))[0]
+    with np.errstate(invalid="ignore"):
+        shares: Array = hits / ((sizes > 0).T @ sizes)
+    np.fill_diagonal(shares, np.nan)
+    return shares
+
+
+def _nearest_in_block(block: Samples, probes: Samples, sizes: Indices, counterparts: bool) -> list[Nearest]:
+    """The nearest sample of its class, and of others, for the probes of every view in every other view of a block."""
+    from crossview.samples.lazy import numbers_of
+
+    found, numbers = list[Nearest](), numbers_of(probes)
+    for i, j in permutations(range(len(block.arrays)), 2):
+        gallery = Points(block.arrays[i], numbers_of(block), block.labels).at(block.mask[:, i])
+        # The search leaves out the sample with the number of the probe.
+        left_out = np.where((sizes[probes.labels, i] > 1) & (not counterparts), numbers, -1)
+        found += nearest_by_class(gallery, Points(probes.arrays[j], left_out, probes.labels), 1, 1)
+    return found
+
+
+def _count_hits(found: Sequence[Nearest], probes: Samples) -> Array:
+    """Number of probes of each view (column) that are recognised in each gallery view (row)."""
+    n = len(probes.arrays)
+    hits = np.zeros((n, n))
+    for (i, j), own, other in zip(permutations(range(n), 2), found[::2], found[1::2], strict=True):
+        recognised = same_distance(own.squared[:, 0]) < other.squared[:, 0]
+        hits[i, j] = np.count_nonzero(recognised & probes.mask[:, j])
+    return hits

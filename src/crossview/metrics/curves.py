@@ -6,9 +6,10 @@ from sklearn.utils import check_array
 
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_same_kind, has_label
-from crossview.engines import is_tensor, to_numpy
-from crossview.metrics.scoring import members_by_class, probe_precision
+from crossview.engines import fill_missing, is_tensor, to_numpy
+from crossview.metrics.scoring import Lookup, ScorerFactory, precisions, ranks, same_distance, score_probes
 from crossview.neighbours.distances import class_distances_in_chunks, distances_in_chunks
+from crossview.views import Views
 
 _CLEAR = 1e-9  # relative
 _ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29
@@ -24,7 +25,8 @@ def cmc(
 ) -> Array:
     """Cumulative match characteristic: how often a probe's class is among the r nearest classes.
 
-    A class is as near as its nearest sample. Of classes at the same distance the right one comes last.
+    A class is as near as its nearest sample. Of classes at the same distance the right one comes last, as in
+    `cross_view_accuracy`, which is the rate at rank 1.
 
     Parameters
     ----------
@@ -49,11 +51,9 @@ def cmc(
     """
     if max_rank is not None and max_rank < 1:
         raise ValueError(f"max_rank must be 1 or more, got {max_rank!r}.")
-    G, g, P, p = _mated_probes(*_checked(gallery, gallery_y, probes, probe_y))
-    classes, chunks = class_distances_in_chunks(G, g, P, metric)
-    place = np.searchsorted(classes, p)
-    ranks = np.concatenate([rank_classes(distances, place[rows])[2] for rows, distances in chunks])
-    rates = np.cumsum(np.bincount(ranks - 1, minlength=len(classes))) / len(P)
+    lookup, found = _score(gallery, gallery_y, probes, probe_y, metric, ranks)
+    n_classes = np.count_nonzero(lookup.counts[0])
+    rates = np.cumsum(np.bincount(found.astype(np.intp) - 1, minlength=n_classes)) / len(found)
     return rates if max_rank is None else np.pad(rates, (0, max(0, max_rank - len(rates))), mode="edge")[:max_rank]
 
 
@@ -141,11 +141,7 @@ def average_precision(
     >>> round(average_precision([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.1]], ["a"]), 3)
     0.833
     """
-    G, g, P, p = _mated_probes(*_checked(gallery, gallery_y, probes, probe_y))
-    classes, members = members_by_class(g)
-    wanted = members[np.searchsorted(classes, p)]
-    found = [probe_precision(distances, wanted[rows]) for rows, distances in distances_in_chunks(G, P, metric)]
-    return float(np.concatenate(found).mean())
+    return float(_score(gallery, gallery_y, probes, probe_y, metric, precisions)[1].mean())
 
 
 def identification_rates(
@@ -294,13 +290,14 @@ def rank_classes(distances: Array, place: Indices) -> tuple[Array, Array, Indice
     """Distances of probes to their own class and to the nearest other one, and the rank of their own.
 
     From the distances to every class, (p, classes), and the place of the probes' own, or -1. A distance is infinite if
-    there is no such class. A class as near as the right one counts as nearer.
+    there is no such class. A class as near as the right one counts as nearer: its distance is made equal.
     """
     rows, mated = np.arange(len(place)), place >= 0
     own = np.where(mated, distances[rows, place], np.inf)
-    others = distances.copy()
+    most, others = same_distance(own), distances.copy()
     others[rows[mated], place[mated]] = np.inf
-    return own, others.min(axis=1), (distances <= own[:, None]).sum(axis=1)
+    other = others.min(axis=1)
+    return own, np.where(other <= most, np.minimum(own, other), other), (distances <= most[:, None]).sum(axis=1)
 
 
 def place_of_class(classes: Labels, labels: Labels) -> Indices:
@@ -354,9 +351,18 @@ def _checked(
     return G, g, P, p
 
 
-def _mated_probes(G: Array, g: Labels, P: Array, p: Labels) -> tuple[Array, Labels, Array, Labels]:
-    """The gallery, and the probes whose class it has."""
-    mated = np.isin(p, g)
-    if not mated.any():
-        raise ValueError("no probe has its class in the gallery: check the labels.")
-    return G, g, P[mated], p[mated]
+def _score(
+    gallery: ArrayLike,
+    gallery_y: ArrayLike,
+    probes: ArrayLike,
+    probe_y: ArrayLike,
+    metric: str,
+    make_scorer: ScorerFactory,
+) -> tuple[Lookup, Array]:
+    """Scores of the probes whose class is in the gallery: two views, each of which lacks the samples of the other."""
+    G, g, P, p = _checked(gallery, gallery_y, probes, probe_y)
+    enrolled = np.arange(len(G) + len(P)) < len(G)
+    views = Views([fill_missing(G, enrolled, np.nan), fill_missing(P, ~enrolled, np.nan)])
+    for lookup, scores in score_probes(views, np.append(g, p), metric, make_scorer):
+        return lookup, scores[0]
+    raise ValueError("no probe has its class in the gallery: check the labels.")

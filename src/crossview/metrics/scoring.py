@@ -1,6 +1,12 @@
-"""The engine of all scores between views: the probes of every view are looked up in a gallery of another."""
+"""The engine of all scores between views: the probes of every view are looked up in a gallery of another.
+
+One rule holds for ties: of gallery samples at the same distance as the nearest of the probe's class, those of other
+classes come first. No score depends on the order of the gallery, and none is better than the rate at rank 1. Distances
+are the same if rounding may explain their difference, as products of equal rows depend on their places in a matrix.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -10,12 +16,15 @@ from sklearn.utils import check_random_state
 
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview._validation import label_array
-from crossview.engines import concatenate, is_tensor, to_numpy
+from crossview.engines import add_cross_product, concatenate, is_tensor, to_numpy
 from crossview.neighbours.distances import centre_and_scale
 from crossview.neighbours.search import nearest_tensors
 from crossview.views import ViewInput, Views
 
-ProbeScorer: TypeAlias = Callable[[Array, slice], Mask | Array]
+AsFar: TypeAlias = Callable[[Array], Array]
+"""From keys, (…, probes, any number), the largest keys of samples at the same distance."""
+
+ProbeScorer: TypeAlias = Callable[[Array, AsFar, slice], Mask | Array]
 """Scores some probes, (dimensions, probes), from keys that rank the gallery, (dimensions, probes, gallery)."""
 
 ScorerFactory: TypeAlias = "Callable[[Lookup], ProbeScorer]"
@@ -27,6 +36,7 @@ N_DRAWS = 10
 _BLOCK = 2**16  # distances that fit in the processor's cache
 _MIN_ROWS = 32  # probes at a time, however large the gallery
 _MAX_COUNTED = 32  # samples of a class up to which counting is faster than sorting
+_SAME = 1e-13  # relative difference of equal distances that are computed coordinate by coordinate
 _NO_PAIR = "there is no pair of views to compare: pass at least two views with samples of a common class."
 
 
@@ -106,9 +116,8 @@ def score_probes(
         # All probes of a gallery at once: in small views, calls to numpy take longer than the arithmetic.
         G, P = X[lookup.gallery], X[lookup.probes]
         scores, scorer = np.empty((len(dimensions), len(P))), make_scorer(lookup)
-        for part, rows, keys in _keys_by_dimension(G, P, dimensions, metric):
-            hide(keys, lookup.left_out[rows])
-            scores[part, rows] = scorer(keys, rows)
+        for part, rows, keys, as_far in _keys_by_dimension(G, P, lookup.left_out, dimensions, metric):
+            scores[part, rows] = scorer(keys, as_far, rows)
         yield lookup, scores
 
 
@@ -166,17 +175,26 @@ def score_by_dimension(
 
 def hits(lookup: Lookup) -> ProbeScorer:
     """Whether the nearest gallery sample has the class of the probe."""
-    return lambda keys, rows: lookup.g[keys.argmin(axis=2)] == lookup.p[rows]
+    return lambda keys, as_far, rows: recognised(keys, as_far, lookup.g, lookup.p[rows])
 
 
 def precisions(lookup: Lookup) -> ProbeScorer:
     """Average precision of a probe."""
     classes, members = members_by_class(lookup.g)
-    wanted = np.searchsorted(classes, lookup.p)
+    wanted = members[np.searchsorted(classes, lookup.p)]
+    return lambda keys, as_far, rows: probe_precision(keys, as_far, wanted[rows])
 
-    def score(keys: Array, rows: slice) -> Array:
-        repeated = np.tile(members[wanted[rows]], (len(keys), 1))
-        return probe_precision(keys.reshape(len(repeated), -1), repeated).reshape(len(keys), -1)
+
+def ranks(lookup: Lookup) -> ProbeScorer:
+    """Rank of a probe's class, which is as near as its nearest sample."""
+    by_class = np.argsort(lookup.g, kind="stable")
+    classes, starts = np.unique(lookup.g[by_class], return_index=True)
+    place = np.searchsorted(classes, lookup.p)
+
+    def score(keys: Array, as_far: AsFar, rows: slice) -> Array:
+        nearest = np.minimum.reduceat(keys[..., by_class], starts, axis=2)
+        own = np.take_along_axis(nearest, place[None, rows, None], axis=2)
+        return np.asarray(np.count_nonzero(nearest <= as_far(own), axis=2), dtype=np.float64)
 
     return score
 
@@ -192,7 +210,7 @@ def one_shot(n_draws: int = N_DRAWS, random_state: RandomState = 0) -> ScorerFac
         drawn = draw_galleries(g, n_draws, random)
         has_other = lookup.counts[lookup.views, p] > 1
         weights = probe_weights(drawn, np.searchsorted(np.unique(g), p), lookup.own, has_other, lookup.views)
-        return lambda keys, rows: one_shot_scores(keys, drawn, g, p[rows], weights[rows])
+        return lambda keys, as_far, rows: one_shot_scores(keys, as_far, drawn, g, p[rows], weights[rows])
 
     return make_scorer
 
@@ -230,27 +248,53 @@ def members_by_class(g: Labels) -> tuple[Labels, Indices]:
     return classes, members
 
 
-def probe_precision(distances: Array, wanted: Indices) -> Array:
-    """Average precision of every probe, from distances, (probes, gallery), and the gallery samples of its class.
+def recognised(keys: Array, as_far: AsFar, g: Labels, p: Labels) -> Mask:
+    """Which probes have no sample of another class among the nearest, (…, probes), from keys, (…, probes, gallery)."""
+    keys = np.ascontiguousarray(keys)
+    lines, flat = keys.reshape(-1, keys.shape[-1]), keys.reshape(-1)
+    starts = np.arange(0, keys.size, keys.shape[-1]).reshape(keys.shape[:-1])
+    first = keys.argmin(axis=-1)
+    found: Mask = g[first] == p
+    first += starts
+    smallest = flat[first]
+    most = as_far(smallest[..., None])[..., 0]
+    # Ties are rare: the second nearest tells where to look for them.
+    flat[first] = np.inf
+    tied = flat[keys.argmin(axis=-1) + starts] <= most
+    flat[first] = smallest
+    if tied.any():
+        of_probes = np.broadcast_to(p, found.shape)[tied][:, None]
+        found[tied] &= ~((lines[tied.reshape(-1)] <= most[tied][:, None]) & (g != of_probes)).any(axis=1)
+    return found
+
+
+def same_distance(distances: Array) -> Array:
+    """`AsFar` of distances that are computed coordinate by coordinate."""
+    return distances * (1.0 + _SAME)
+
+
+def probe_precision(keys: Array, as_far: AsFar, wanted: Indices) -> Array:
+    """Average precision of every probe, (…, probes), from keys, (…, probes, gallery), and the samples of its class.
 
     The precision at a sample is the share of the probe's class among all that are as near or nearer. Samples at an
     infinite distance are not in the gallery.
     """
-    own = np.take_along_axis(distances, wanted, axis=1)
+    wanted = np.broadcast_to(wanted, (*keys.shape[:-1], wanted.shape[-1]))
+    own = np.take_along_axis(keys, wanted, axis=-1)
     own[wanted < 0] = np.inf
-    there = np.isfinite(own)
-    if own.shape[1] <= _MAX_COUNTED:
-        of_class, of_all = (
-            np.stack([np.count_nonzero(among <= at[:, None], axis=1) for at in own.T], axis=1)
-            for among in (own, distances)
-        )
-    else:
-        of_class, of_all = (
-            np.array([np.searchsorted(np.sort(line), at, side="right") for line, at in zip(among, own, strict=True)])
-            for among in (own, distances)
-        )
-    precision: Array = (of_class / of_all * there).sum(axis=1) / there.sum(axis=1)
+    there, limits = np.isfinite(own), as_far(own)
+    of_class, of_all = _count_within(own, limits), _count_within(keys, limits)
+    precision: Array = (of_class / of_all * there).sum(axis=-1) / there.sum(axis=-1)
     return precision
+
+
+def _count_within(values: Array, limits: Array) -> Indices:
+    """How many of the values of a row are within each of its limits, (…, limits)."""
+    if limits.shape[-1] <= _MAX_COUNTED:
+        columns = np.moveaxis(limits, -1, 0)[..., None]
+        return np.stack([np.count_nonzero(values <= column, axis=-1) for column in columns], axis=-1)
+    lines = zip(np.sort(values.reshape(-1, values.shape[-1])), limits.reshape(-1, limits.shape[-1]), strict=True)
+    return np.array([np.searchsorted(line, at, side="right") for line, at in lines]).reshape(limits.shape)
 
 
 def draw_galleries(g: Labels, n_draws: int, random: np.random.RandomState) -> Indices:
@@ -274,11 +318,11 @@ def probe_weights(drawn: Indices, classes: Indices, own: Indices, has_other: Mas
     return weights.T
 
 
-def one_shot_scores(distances: Array, drawn: Indices, g: Labels, p: Labels, weights: Array) -> Array:
-    """Weighted sums over draws of hits, (…, probes), from distances of shape (…, probes, gallery)."""
-    total = np.zeros(distances.shape[:-1])
-    for columns, weight in zip(np.sort(drawn, axis=1), weights.T, strict=True):
-        total += weight * (g[columns[distances.take(columns, axis=-1).argmin(axis=-1)]] == p)
+def one_shot_scores(keys: Array, as_far: AsFar, drawn: Indices, g: Labels, p: Labels, weights: Array) -> Array:
+    """Weighted sums over draws of hits, (…, probes), from keys, (…, probes, gallery)."""
+    total = np.zeros(keys.shape[:-1])
+    for columns, weight in zip(drawn, weights.T, strict=True):
+        total += weight * recognised(keys.take(columns, axis=-1), as_far, g[columns], p)
     return total
 
 
@@ -293,41 +337,53 @@ def mean_by_group(values: Array | Mask, groups: Indices) -> Array:
 def _hits_of_tensors(found: Sequence[Lookup], X: Rows, metric: str) -> Iterator[tuple[Lookup, Array]]:
     """As `score_probes` with `hits`, on the device of the samples."""
     for lookup in found:
-        nearest = nearest_tensors(X[lookup.gallery], X[lookup.probes], min(2, len(lookup.g)), metric)[1]
-        first = np.where(nearest[:, 0] == lookup.left_out, nearest[:, -1], nearest[:, 0])
-        yield lookup, (lookup.g[first] == lookup.p)[None].astype(float)
+        G, P, p = X[lookup.gallery], X[lookup.probes], lookup.p
+        scores, left, k = np.zeros((1, len(p))), np.arange(len(p)), 3  # the counterpart, the nearest and the next
+        while len(left):
+            distances, rows = nearest_tensors(G, P[left], min(k, len(G)), metric)
+            there = np.where(rows == lookup.left_out[left, None], np.inf, distances)
+            most = same_distance(there.min(axis=1))
+            recognised = ((lookup.g[rows] == p[left, None]) | (there > most[:, None])).all(axis=1)
+            scores[0, left] = recognised
+            left = left[recognised & (distances[:, -1] <= most) & (k < len(G))]  # there may be further ties
+            k *= 4
+        yield lookup, scores
 
 
 def _keys_by_dimension(
-    G: Array, P: Array, dimensions: Sequence[int], metric: str
-) -> Iterator[tuple[slice, slice, Array]]:
+    G: Array, P: Array, left_out: Indices, dimensions: Sequence[int], metric: str
+) -> Iterator[tuple[slice, slice, Array, AsFar]]:
     """Keys that rank the gallery for every probe by the first components, less what depends on the probe alone.
 
-    They come in blocks of shape (dimensions, probes, gallery), each after the dimensions and the probes it is for.
+    They come in blocks of shape (dimensions, probes, gallery), each after the dimensions and the probes it is for. The
+    next block overwrites them.
     """
-    ends = [min(d, G.shape[1]) for d in dimensions]
-    steps = list(pairwise([0, *ends]))
-    squares = np.cumsum(np.square(G), axis=1).T[np.subtract(ends, 1), None]
-    lengths = np.sqrt(np.where(squares, squares, 1.0)) if metric == "cosine" else None
-    scaled = -2.0 * P if lengths is None else -P
+    ends, columns = np.minimum(dimensions, G.shape[1]), np.ascontiguousarray(G.T)
+    steps = list(pairwise([0, *ends.tolist()]))
+    squares = np.cumsum(np.square(columns), axis=0)[ends - 1, None]
+    slack = np.cumsum(np.square(P), axis=1).T[ends - 1, :, None]
+    finish: np.ufunc = np.add if metric == "euclidean" else np.divide
+    factor = -2.0 if metric == "euclidean" else -1.0
+    if metric == "cosine":
+        squares, slack = np.sqrt(np.where(squares, squares, 1.0)), np.sqrt(slack)
+    rounding = 4.0 * np.finfo(np.float64).eps * (ends + 8)[:, None, None]
+    slack *= 2.0 * rounding  # no key is below -slack / (2 · rounding)
     n_rows = min(len(P), max(_MIN_ROWS, _BLOCK // len(G)))
     n_steps = min(len(steps), max(1, _BLOCK // (n_rows * len(G))))
-    products = np.empty((n_steps, n_rows, len(G)))
+    keys = np.empty((n_steps, n_rows, len(G)))
     for row in range(0, len(P), n_rows):
         rows = slice(row, min(row + n_rows, len(P)))
-        total = np.zeros((rows.stop - row, len(G)))
+        factors, total = np.ascontiguousarray(factor * P[rows].T), np.zeros((rows.stop - row, len(G)))
+        hide(total, left_out[rows])
         for step in range(0, len(steps), n_steps):
             part = slice(step, min(step + n_steps, len(steps)))
-            block = products[: part.stop - step, : rows.stop - row]
-            for out, (a, b) in zip(block, steps[part], strict=True):
-                # For a single component, broadcasting takes half the time of a matrix product.
-                multiply = np.multiply if b - a == 1 else np.matmul
-                total = np.add(total, multiply(scaled[rows, a:b], G.T[a:b]), out=out)
-            if lengths is None:
-                keys = block + squares[part]
-            else:
-                keys = block / lengths[part]
-                # One component alone has a sign and no angle: rounding must not tell its ties apart.
-                single = keys[: ends[part].count(1)]
-                np.sign(single, out=single)
-            yield part, rows, keys
+            block = keys[: part.stop - step, : rows.stop - row]
+            for out, (a, b), last in zip(block, steps[part], squares[part], strict=True):
+                if b > a:
+                    add_cross_product(factors[a:b], columns[a:b], total)
+                finish(total, last, out=out)
+            yield part, rows, block, partial(_as_far, 1.0 + rounding[part], slack[part, rows])
+
+
+def _as_far(factor: Array, slack: Array, keys: Array) -> Array:
+    return keys * factor + slack

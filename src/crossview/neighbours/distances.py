@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import pairwise_distances
+from scipy.spatial.distance import cdist
 
 from crossview._types import Array, Indices, Labels
 from crossview._validation import check_choice
@@ -56,11 +56,21 @@ def _exponent(samples: Sequence[Array]) -> int:
 
 
 def distances_in_chunks(gallery: Array, probes: Array, metric: str) -> Iterator[tuple[slice, Array]]:
-    """Distances of some probes at a time to all of the gallery, (probes, gallery), after the rows of these probes."""
+    """Distances of some probes at a time to all of the gallery, (probes, gallery), after the rows of these probes.
+
+    They are computed coordinate by coordinate, so that equal samples are at equal distances.
+    """
     (G, P), exponent = centre_and_scale([gallery, probes], metric)
+    if metric == "cosine":
+        G, P = unit_rows(G), unit_rows(P)
     for rows in chunks(len(P), len(G)):
-        distances = pairwise_distances(P[rows], G, metric=metric)
-        yield rows, np.ldexp(distances, exponent) if exponent else distances
+        if metric == "cosine":
+            distances = 0.5 * cdist(P[rows], G, "sqeuclidean")
+            distances[~(P[rows].any(axis=1, keepdims=True) & G.any(axis=1))] = 1.0
+            yield rows, distances
+        else:
+            distances = cdist(P[rows], G)
+            yield rows, np.ldexp(distances, exponent) if exponent else distances
 
 
 def class_distances_in_chunks(
