@@ -26,7 +26,7 @@ from crossview.engines import (
     mask_of,
     n_missing,
     place,
-    row_blocks,
+    row_total,
     to_numpy,
 )
 from crossview.exceptions import NotApplicableError
@@ -46,7 +46,7 @@ def check_views(views: ViewInput, estimator: object) -> Views:
     names, estimator_name = checked.names, type(estimator).__name__
     if len(names) < 2:
         raise ValueError(f"{estimator_name} needs 2 views or more, got {len(names)}: pass one matrix per view.")
-    found: _Summary = row_blocks(*checked.arrays).total(_summary)
+    found: _Summary = row_total(_summary, checked.arrays)
     _check_numbers(names, np.diagonal(found.shared), "has {} sample(s)", estimator_name)
     if np.diagonal(found.shared).min() < len(checked):
         n_groups, group = connected_components(found.shared > 0, directed=False)
@@ -105,7 +105,7 @@ def _summary(arrays: Sequence[Rows]) -> _Summary:
 def learnable_views(views: ViewInput) -> Views:
     """Samples to learn from: those that several views have, unless this leaves a view without any."""
     checked = Views(views)
-    n_seen, n_paired = row_blocks(*checked.arrays).total(_sample_counts)
+    n_seen, n_paired = row_total(_sample_counts, checked.arrays)
     for name, number in zip(checked.names, n_seen, strict=True):
         if not number:
             raise ValueError(f"view {name!r} has no samples to learn from: remove it.")
@@ -150,7 +150,7 @@ def code_labels(y: Any, views: Views) -> tuple[Any, Labels]:
         raise ValueError(
             f"y has {len(labels)} labels, but the views have {len(views)} samples: give one label per row."
         )
-    counts: Counter[Any] = row_blocks(views.mask, labels).total(_count_labels)
+    counts: Counter[Any] = row_total(_count_labels, [views.mask, labels])
     if len({isinstance(label, str) for label in counts}) > 1:  # in different blocks
         raise ValueError("y mixes strings with numbers: give every sample one class label.")
     classes = np.array(sorted(counts))

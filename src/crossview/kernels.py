@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import euclidean_distances, kernel_metrics, manhat
 
 from crossview._schema import Schema, number, register
 from crossview._types import Array, Indices, Rows
-from crossview.engines import chunks, empty_rows, kernel_values, like, shift, solve_rows, to_numpy, unit_rows
+from crossview.engines import chunks, kernel_values, like, shift, solve_rows, to_numpy, unit_rows, zeros
 
 WITH_WIDTH = ("rbf", "laplacian")
 """Kernels for which `median_gamma` finds a width."""
@@ -66,8 +66,9 @@ class Kernel:
             # Keep X and Y the same object if they are: scikit-learn then computes half and sets d(x, x) exactly to 0.
             moved = shift(X, self.origin)
             X, Y = moved, moved if X is Y else Y - self.origin
-        others = self.kernel_params or {}
-        return kernel_values(X, Y, self.kernel, self.gamma, self.degree, self.coef0, others)
+        named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        params = {} if callable(self.kernel) else {name: value for name, value in named.items() if value is not None}
+        return kernel_values(X, Y, self.kernel, params | (self.kernel_params or {}))
 
     def against(self, landmarks: NDArray[Any], X: Rows) -> Any:
         """Kernel values of samples against landmarks, which are column indices if the kernel is precomputed."""
@@ -109,7 +110,7 @@ class KernelMap:
         landmarks = pivots if kernel.precomputed else to_numpy(X[pivots])
         fitted = cls(kernel, landmarks, L[:rank].copy())
         if rows is None:
-            features = empty_rows(X, rank)
+            features = zeros(X, len(X), rank)
             features[like(features, order)] = like(features, L)
         else:
             features = fitted.features(X)
@@ -149,7 +150,7 @@ class KernelMap:
             if at is None:  # all are among the rows of L
                 features.append(like(X, L[place[part]]))
                 continue
-            R = empty_rows(X, len(factor))
+            R = zeros(X, len(X), len(factor))
             for rows_at in chunks(X, len(factor)):
                 K = kernel(X[rows_at], landmarks) * like(R, weights[v, views_of])
                 R[rows_at] = solve_rows(K, like(R, factor))
@@ -158,7 +159,7 @@ class KernelMap:
 
     def features(self, X: Rows) -> Any:
         """Features of any samples, (len(X), r)."""
-        features = empty_rows(X, len(self.factor))
+        features = zeros(X, len(X), len(self.factor))
         factor = like(features, self.factor)
         for rows in chunks(X, len(factor)):
             features[rows] = solve_rows(self.kernel.against(self.landmarks, X[rows]), factor)

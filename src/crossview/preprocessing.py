@@ -13,7 +13,7 @@ from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
 from crossview._validation import check_choice, check_count, check_flag, check_lazy, learnable_views
-from crossview.engines import divide_columns, inner_products, product, shift
+from crossview.engines import inner_products, matching, product, shift
 from crossview.samples import Samples, samples_of
 from crossview.views import ViewInput, Views
 
@@ -149,7 +149,7 @@ class ViewScaler(_ViewWise):
         return inputs
 
     def _map(self, X: Rows, v: int) -> Rows:
-        return divide_columns(shift(X, self.means_[v]), self.scales_[v])
+        return shift(X, self.means_[v]) / matching(X, self.scales_[v])
 
 
 @register

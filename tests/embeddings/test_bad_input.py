@@ -8,8 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import crossview as cv
-from crossview import feature_maps
-from crossview.samples import memory
+from crossview import feature_maps, samples
 
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(12, 4)), RNG.normal(size=(12, 3))
@@ -26,7 +25,7 @@ def no_heavy_work(monkeypatch, request):
     def heavy(*_, **__):
         pytest.fail("heavy work before the input was checked")
 
-    monkeypatch.setattr(memory, "find_neighbours", heavy)
+    monkeypatch.setattr(samples, "find_neighbours", heavy)
     monkeypatch.setattr(feature_maps.KernelMap, "fit", heavy)
     monkeypatch.setattr(feature_maps, "median_gamma", heavy)
 

@@ -29,7 +29,7 @@ from crossview._validation import (
     check_views,
     check_weight,
 )
-from crossview.engines import n_missing, product, rows_in_use, shift
+from crossview.engines import n_missing, product, shift
 from crossview.linalg.eigen import component_signs, largest_generalised_eigenpairs, ridge
 from crossview.linalg.norm import CoupledNorm
 from crossview.metrics import mean_accuracy
@@ -180,9 +180,11 @@ class Embedding(MultiViewTransformer):
             check_equal_widths(checked, self)
         self._check_settings(checked)
         classes = check_labels(y, checked, self) if self._uses_labels else None
-        used = None if get_tags(self).input_tags.pairwise else rows_in_use(checked.mask)
-        if used is not None:
-            checked, classes = checked[used], None if classes is None else classes[used]
+        # The columns of kernel matrices are samples, too; and blocks leave out by themselves what no view has.
+        if not get_tags(self).input_tags.pairwise and checked._place != "Dask":
+            used = checked.mask.any(axis=1)
+            if not used.all():
+                checked, classes = checked[used], None if classes is None else classes[used]
         on_engine = checked._on_device() if self._takes_tensors else checked._in_memory()
         data = self._training_data(on_engine, classes)
         if "coupling" in vars(self) and not data.maps:

@@ -7,7 +7,7 @@ import numpy as np
 from crossview._schema import Schema
 from crossview._types import Array, Indices, Rows
 from crossview.embeddings._base import Embedding
-from crossview.engines import chunks, empty_rows, product, shift
+from crossview.engines import chunks, product, shift, zeros
 from crossview.feature_maps import KernelTransformer
 from crossview.linalg.norm import CoupledNorm, coupling_inverse
 from crossview.samples import Samples
@@ -65,7 +65,7 @@ class KernelEmbedding(KernelTransformer, Embedding):
         self._store_kernels(data.maps)
 
     def _map(self, X: Rows, v: int) -> Rows:
-        latents = empty_rows(X, self._n_outputs(v))
+        latents = zeros(X, len(X), self._n_outputs(v))
         maps = np.ascontiguousarray(self.projections_[v])
         for rows in chunks(X, len(maps)):
             K = self.kernels_[v].against(self.landmarks_[v], X[rows])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -15,8 +15,7 @@ from dask.base import compute, persist
 from dask.delayed import Delayed, delayed
 
 from crossview._types import Rows
-
-_Step: TypeAlias = tuple[Callable[..., Any], tuple[object, ...]]
+from crossview.engines import is_whole_map
 
 _FAN_IN = 8  # blocks whose results one task adds
 _BLOCK_BYTES = 1 << 26  # of a block of rows of all views, as float64
@@ -25,10 +24,11 @@ _BLOCK_BYTES = 1 << 26  # of a block of rows of all views, as float64
 class Blocks:
     """Blocks of rows, each an object in the memory of the worker that needs it.
 
-    What is done to a block is one task, however many steps it has: workers keep no intermediate results.
+    What is done to a block is one task, however many steps it has: workers keep no intermediate results. A step is a
+    function with its arguments after the block.
     """
 
-    def __init__(self, parts: Iterable[Delayed], steps: tuple[_Step, ...] = ()) -> None:
+    def __init__(self, parts: Iterable[Delayed], steps: tuple[tuple[Callable[..., Any], Any], ...] = ()) -> None:
         self.parts = list(parts)
         self.steps = steps
 
@@ -39,15 +39,14 @@ class Blocks:
     def map_each(self, function: Callable[..., Any], values: Iterable[object]) -> Blocks:
         """``function(block, value)`` of every block with its value."""
         steps = delayed(self.steps, traverse=False)
-        return Blocks(
-            delayed(_apply)(part, steps, function, value) for part, value in zip(self.parts, values, strict=True)
-        )
+        pairs = zip(self.parts, values, strict=True)
+        return Blocks(delayed(_apply)(part, steps, function, value) for part, value in pairs)
 
-    def tasks(self, *last: _Step) -> list[Delayed]:
-        """The blocks, after one more step if given, whose arguments may be other tasks."""
+    def tasks(self, *last: Any) -> list[Delayed]:
+        """The blocks, after a last function, if given, with arguments that may be other tasks."""
         steps = delayed(self.steps, traverse=False)  # shared, instead of a copy in every task
-        args = [delayed(arg, traverse=False) for _, values in last for arg in values]
-        return [delayed(_apply)(part, steps, *(function for function, _ in last), *args) for part in self.parts]
+        shared = [delayed(value, traverse=False) for value in last]
+        return [delayed(_apply)(part, steps, *shared) for part in self.parts]
 
     def applied_to(self, part: Delayed) -> Delayed:
         """Another part, after the same steps."""
@@ -59,17 +58,17 @@ class Blocks:
 
     def lazy_total(self, statistic: Callable[..., Any], *args: object) -> Delayed:
         """As `total`, to be computed later."""
-        parts = self.tasks((statistic, args))
+        parts = self.tasks(statistic, *args)
         while len(parts) > 1:
             parts = [delayed(_add)(*parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
         return parts[0]
 
     def compute(self, function: Callable[..., Any], *args: object) -> list[Any]:
         """``function(block, *args)`` of every block, which must be small: the client receives all of them."""
-        return list(compute(*self.tasks((function, args))))
+        return list(compute(*self.tasks(function, *args)))
 
 
-def _apply(block: Any, steps: Sequence[_Step], function: Callable[..., Any] | None = None, *args: object) -> Any:
+def _apply(block: Any, steps: Any, function: Callable[..., Any] | None = None, *args: object) -> Any:
     for step, values in steps:
         block = step(block, *values)
     return block if function is None else function(block, *args)
@@ -81,13 +80,13 @@ def _add(*parts: Any) -> Any:
 
 def sum_of(parts: Iterable[Any]) -> Any:
     """Sum of arrays, or of lists of them; None if there are none."""
-    return reduce(_plus, parts, None)
 
+    def plus(a: Any, b: Any) -> Any:
+        if a is None:
+            return b
+        return [x + y for x, y in zip(a, b, strict=True)] if isinstance(a, list) else a + b
 
-def _plus(a: Any, b: Any) -> Any:
-    if a is None:
-        return b
-    return [x + y for x, y in zip(a, b, strict=True)] if isinstance(a, list) else a + b
+    return reduce(plus, parts, None)
 
 
 def keep(*values: Delayed) -> list[Delayed]:
@@ -101,18 +100,19 @@ def _nothing(value: object) -> None:
     """Depend on a value."""
 
 
-def place(X: Rows) -> str:
-    return "Dask"
-
-
-def row_blocks(X: Rows, *others: Rows) -> Blocks:
-    columns = [Z.to_delayed().ravel() for Z in (X, *others)]
+def row_blocks(arrays: Sequence[Rows]) -> Blocks:
+    """Blocks of rows of arrays, each a list of arrays in memory."""
+    columns = [X.to_delayed().ravel() for X in arrays]
     # As arguments, unlike in a list, tasks are passed on as they are.
     return Blocks(delayed(_listed)(*parts) for parts in zip(*columns, strict=True))
 
 
 def _listed(*arrays: Any) -> list[Any]:
     return list(arrays)
+
+
+def place(X: Rows) -> str:
+    return "Dask"
 
 
 def map_rows(X: Rows, function: Callable[..., Any], *args: object, width: int | None = None) -> Rows:
@@ -148,42 +148,30 @@ def hide_rows(X: Rows, seen: Any, value: float = np.nan) -> Rows:
     return da.where(da.asarray(seen).rechunk(X.chunks[:1])[:, None], X, value)
 
 
-def n_missing(mask: Rows) -> None:
-    return None
+def from_storage(matrices: Sequence[Any]) -> list[Any]:
+    """Matrices as Dask arrays in equal blocks of rows, which workers read from the files of memory maps.
 
-
-def rows_in_use(mask: Rows) -> None:
-    return None
-
-
-def from_storage(matrices: Sequence[tuple[Any, bool]]) -> list[Any]:
-    """Matrices as Dask arrays in equal blocks of rows; True marks memory maps, which workers read from their files.
-
-    What is no matrix, or in another place, is left for later checks to refuse.
+    What is no matrix, or a tensor or data frame, is left for later checks to refuse.
     """
-    shapes: list[Any] = [getattr(X, "shape", ()) for X, _ in matrices]
+    shapes: list[Any] = [getattr(X, "shape", ()) for X in matrices]
     if any(len(shape) != 2 for shape in shapes):
-        return [X for X, _ in matrices]
-    lazy = [X.chunks[0] for X, _ in matrices if isinstance(X, da.Array)]
+        return list(matrices)
+    lazy = [X.chunks[0] for X in matrices if isinstance(X, da.Array)]
     alike = len({m for m, _ in shapes}) == 1
     rows = lazy[0] if lazy and alike else max(1, _BLOCK_BYTES // (8 * max(1, sum(D for _, D in shapes))))
-    return [_stored(X, rows, is_map) if _is_storage(X) else X for X, is_map in matrices]
+    return [_stored(X, rows) for X in matrices]
 
 
-def _is_storage(X: Any) -> bool:
-    """Whether blocks of X can be read as NumPy arrays; those of tensors and data frames cannot."""
-    return not isinstance(X, da.Array) and isinstance(getattr(X, "dtype", None), np.dtype)
-
-
-def _stored(X: Any, rows: Any, is_map: bool) -> Rows:
-    if not is_map:
+def _stored(X: Any, rows: Any) -> Any:
+    if isinstance(X, da.Array) or not isinstance(getattr(X, "dtype", None), np.dtype):
+        return X
+    if not is_whole_map(X):
         return da.from_array(X, chunks=(rows, -1), name=False)
-    place = str(X.filename), X.dtype, X.offset, X.shape
+    file = str(X.filename), X.dtype, "r", X.offset, X.shape
     chunks = da.core.normalize_chunks((rows, -1), X.shape)
-    return da.map_blocks(_read_rows, place, chunks=chunks, dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
+    return da.map_blocks(_read_rows, file, chunks=chunks, dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
 
 
-def _read_rows(place: tuple[str, Any, int, tuple[int, int]], block_info: Any = None) -> Any:
-    filename, dtype, offset, shape = place
+def _read_rows(file: tuple[Any, ...], block_info: Any = None) -> Any:
     (start, stop), _ = block_info[None]["array-location"]
-    return np.array(np.memmap(filename, dtype, "r", offset, shape)[start:stop])
+    return np.array(np.memmap(*file)[start:stop])

@@ -44,6 +44,10 @@ def like(X: Tensor, values: NDArray[Any]) -> Tensor:
     return torch.as_tensor(_writable(values), device=X.device)
 
 
+def matching(X: Tensor, values: Array) -> Tensor:
+    return like(X, values).to(X.dtype)
+
+
 def take_rows(X: Tensor, rows: Any) -> Tensor:
     if not (isinstance(rows, slice) and (rows.step or 1) > 0):
         # torch knows no negative steps, and takes uint8 for a mask
@@ -75,17 +79,8 @@ def add_cross_product(A: Tensor, B: Tensor, total: Tensor) -> None:
         total.addmm_(A[rows].double().T, B[rows].double())
 
 
-def cross_product(A: Tensor, B: Tensor) -> Array:
-    total = zeros(A, A.shape[1], B.shape[1])
-    add_cross_product(A, B, total)
-    return to_numpy(total)
-
-
-def column_sums(X: Tensor, weights: Array | None = None) -> Array:
-    if weights is None:
-        return to_numpy(X.sum(dim=0, dtype=torch.float64))
-    sums: Array = cross_product(like(X, weights[:, None]), X)[0]
-    return sums
+def column_sums(X: Tensor) -> Array:
+    return to_numpy(X.sum(dim=0, dtype=torch.float64))
 
 
 def squared_norms(X: Tensor, axis: int = 1) -> Array:
@@ -97,19 +92,6 @@ def column_ranges(X: Tensor) -> tuple[Array, Array]:
     if not len(X):
         return np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
     return to_numpy(X.amin(dim=0)), to_numpy(X.amax(dim=0))
-
-
-def shift(X: Tensor, offset: Array, *, overwrite: bool = False) -> Tensor:
-    moved = like(X, offset).to(X.dtype)
-    return X.sub_(moved) if overwrite else X - moved
-
-
-def scale_rows(X: Tensor, factors: Array) -> Tensor:
-    return X * like(X, factors[:, None]).to(X.dtype)
-
-
-def divide_columns(X: Tensor, divisors: Array) -> Tensor:
-    return X / like(X, divisors).to(X.dtype)
 
 
 def fill_missing(X: Tensor, seen: Mask, value: float = 0.0) -> Tensor:
@@ -136,10 +118,6 @@ def class_sums(X: Tensor, weights: Array, classes: Indices, n_classes: int) -> A
     return to_numpy(sums)
 
 
-def residuals(X: Tensor, means: Array, classes: Indices) -> Tensor:
-    return X - like(X, means).to(X.dtype)[like(X, classes)]
-
-
 def neighbour_sums(X: Tensor, ids: Tensor, weights: Array) -> Tensor:
     factors, found = _edge_weights(ids, weights), ids.clamp(min=0)
     sums = torch.zeros(len(ids), X.shape[1], dtype=torch.float64, device=X.device)
@@ -151,10 +129,6 @@ def neighbour_sums(X: Tensor, ids: Tensor, weights: Array) -> Tensor:
 def _edge_weights(ids: Tensor, weights: Array) -> Tensor:
     """Weights of all edges, (c, p), 0 where there is none."""
     return torch.where(ids >= 0, like(ids, weights), 0.0)
-
-
-def outgoing(ids: Tensor, weights: Array) -> Array:
-    return to_numpy(_edge_weights(ids, weights).sum(dim=1))
 
 
 def incoming(ids: Tensor, weights: Array, n_nodes: int, factors: Array | None = None) -> Array:
@@ -172,26 +146,9 @@ def row_factor(X: Tensor) -> Array:
     return to_numpy(factor)
 
 
-def nan_rows(X: Tensor) -> tuple[Mask, Mask]:
-    nan = X.isnan()
-    return to_numpy(nan.all(dim=1)), to_numpy(nan.any(dim=1))
-
-
-def mask_of(X: Tensor, *others: Tensor) -> Mask:
-    return np.column_stack([to_numpy(~Z[:, 0].isnan()) for Z in (X, *others)])
-
-
-def frobenius_norm(X: Tensor) -> float:
-    return float(torch.linalg.vector_norm(X, dtype=torch.float64))
-
-
 def rounding_errors(X: Tensor) -> Array:
     eps = 0.0 if X.dtype == torch.float64 else torch.finfo(X.dtype).eps
     return 4.0 * eps * np.sqrt(squared_norms(X, axis=0))
-
-
-def empty_rows(X: Tensor, width: int) -> Tensor:
-    return torch.empty(len(X), width, dtype=torch.float64, device=X.device)
 
 
 def solve_rows(X: Tensor, L: Tensor) -> Tensor:
@@ -212,28 +169,21 @@ def unit_rows(X: Tensor) -> Tensor:
     return units
 
 
-def kernel_values(
-    X: Tensor,
-    Y: Array,
-    kernel: str | Callable[..., float],
-    gamma: float | None,
-    degree: float,
-    coef0: float,
-    others: Mapping[str, Any],
-) -> Tensor:
-    A, B = X.double(), like(X, Y).double()
-    width, name = 1.0 / Y.shape[1] if gamma is None else gamma, None if others else kernel
+def kernel_values(X: Tensor, Y: Array, kernel: str | Callable[..., float], params: Mapping[str, Any]) -> Tensor:
+    A, B, gamma = X.double(), like(X, Y).double(), params.get("gamma", 1.0 / Y.shape[1])
+    # Kernels with parameters of their own are left to scikit-learn.
+    name = kernel if params.keys() <= {"gamma", "degree", "coef0"} else None
     if name == "rbf":
         squared = torch.addmm((A * A).sum(dim=1, keepdim=True), A, B.T, alpha=-2.0).add_((B * B).sum(dim=1))
-        return squared.clamp_(min=0.0).mul_(-width).exp_()
+        return squared.clamp_(min=0.0).mul_(-gamma).exp_()
     if name == "laplacian":
-        return torch.cdist(A, B, p=1.0).mul_(-width).exp_()
+        return torch.cdist(A, B, p=1.0).mul_(-gamma).exp_()
     if name == "cosine":
         return unit_rows(A) @ unit_rows(B).T
     if name == "linear":
         return A @ B.T
     if name in ("poly", "polynomial"):
-        return (A @ B.T).mul_(width).add_(coef0).pow_(degree)
+        return (A @ B.T).mul_(gamma).add_(params["coef0"]).pow_(params["degree"])
     if name == "sigmoid":
-        return (A @ B.T).mul_(width).add_(coef0).tanh_()
-    return like(X, engines.kernel_values(to_numpy(X), Y, kernel, gamma, degree, coef0, others))
+        return (A @ B.T).mul_(gamma).add_(params["coef0"]).tanh_()
+    return like(X, engines.kernel_values(to_numpy(X), Y, kernel, params))

@@ -28,7 +28,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf
 
 from crossview._types import Array, Indices, Rows
-from crossview.engines import frobenius_norm, product, rounding_errors, row_factor, to_numpy
+from crossview.engines import product, rounding_errors, row_factor, squared_norms, to_numpy
 
 _WELL_CONDITIONED = 1e-12  # reciprocal condition of a correlation matrix, far above rounding error
 
@@ -257,7 +257,7 @@ def deviations(R: Rows, images: Array, v: int = 0) -> Array:
     several views, can be added.
     """
     rest = to_numpy(product(R, images)) - (np.arange(images.shape[1]) == v)
-    return np.vstack([rest.T @ rest, np.full(images.shape[1], frobenius_norm(R) ** 2)])
+    return np.vstack([rest.T @ rest, np.full(images.shape[1], squared_norms(R).sum())])
 
 
 def constant_directions(images: Array, deviations: Array, m: int) -> list[Array]:

@@ -13,14 +13,16 @@ import scipy.linalg
 
 from crossview import engines
 from crossview._types import Array, Indices, Mask, Rows
-from crossview.engines import column_sums, cross_product, product, residuals, scale_rows, shift, squared_norms
+from crossview.engines import column_sums, cross_product, like, product, residuals, scale_rows, shift, squared_norms
 
 
 def view_sums(arrays: Sequence[Rows], weights: Array) -> list[Array]:
     """Weighted sum of the samples of each view, (D_v,), and last the total weights of the views, (n,)."""
-    equal = [(w[w > 0] == 1.0).all() for w in weights.T]  # rows of weight 0 are 0
-    columns = zip(arrays, weights.T, equal, strict=True)
-    return [*(column_sums(X, None if one else w) for X, w, one in columns), weights.sum(axis=0)]
+    sums = []
+    for X, w in zip(arrays, weights.T, strict=True):
+        all_equal = (w[w > 0] == 1.0).all()  # rows of weight 0 are 0
+        sums.append(column_sums(X) if all_equal else cross_product(like(X, w[:, None]), X)[0])
+    return [*sums, weights.sum(axis=0)]
 
 
 def deviations(arrays: Sequence[Rows], mean: Array) -> list[Array]:

@@ -11,7 +11,7 @@ from crossview._schema import VIEWS, Schema, Sizes, register
 from crossview._transformer import map_view, unwrap
 from crossview._types import Rows
 from crossview.embeddings._base import Embedding
-from crossview.engines import empty_rows, unit_rows
+from crossview.engines import unit_rows, zeros
 from crossview.views import ViewInput, Views
 
 __all__ = ["Committee", "is_fitted_embedding"]
@@ -104,7 +104,7 @@ class Committee(Embedding):
         return self
 
     def _map(self, X: Rows, v: int) -> Rows:
-        latents, end = empty_rows(X, self._n_outputs(v)), 0
+        latents, end = zeros(X, len(X), self._n_outputs(v)), 0
         for member in self.members_:
             latent = map_view(member, X, v)
             start, end = end, end + latent.shape[1]

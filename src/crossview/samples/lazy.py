@@ -12,13 +12,13 @@ from dask.base import compute
 from dask.delayed import Delayed, delayed
 
 from crossview._types import Array, Indices, Mask, Rows
-from crossview.engines import column_sums, fill_missing
-from crossview.engines.dask import Blocks, keep, sum_of
+from crossview.engines import column_sums, fill_missing, mask_of
+from crossview.engines.dask import Blocks, keep, row_blocks, sum_of
 from crossview.kernels import KernelMap
 from crossview.linalg.norm import CoupledNorm, deviations, unit_images
 from crossview.linalg.scatter import Patches, patch_scatter
 from crossview.neighbours.classes import Nearest, Points, nearest_by_class
-from crossview.samples.memory import Samples, null_directions
+from crossview.samples import Samples, in_memory, null_directions
 from crossview.views import Views
 
 
@@ -35,8 +35,10 @@ class LazySamples(Samples):
     weights: Array = field(init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, blocks: Blocks, views: Views) -> LazySamples:
-        """The samples of views, in blocks."""
+    def of(cls, views: Views, classes: Any, weigh: Callable[[Mask], Array] | None) -> LazySamples:
+        """See `crossview.samples.samples_of`."""
+        parts = [] if classes is None else [classes]
+        blocks = row_blocks([*views.arrays, *parts]).map(_used, len(views.arrays), weigh)
         counts = np.array(blocks.compute(_counts))
         numbered = blocks.map_each(_numbered, _starts(counts[:, 0]))
         n_codes, widths = int(counts[:, -1].max()), views.n_features
@@ -193,6 +195,13 @@ def fetch(wanted: Iterable[tuple[LazySamples, Indices]]) -> list[Samples]:
 def _unless_empty(rows: Samples, statistic: Callable[..., Any], *args: object) -> Any:
     """None for a block without samples: BLAS refuses matrices without rows."""
     return statistic(rows, *args) if len(rows) else None
+
+
+def _used(rows: Sequence[Any], n: int, weigh: Callable[[Mask], Array] | None) -> Samples:
+    """The samples of n views, followed by their classes if there are any, without those that no view has."""
+    used = mask_of(*rows[:n]).any(axis=1)
+    present = rows if used.all() else [X[used] for X in rows]
+    return in_memory(present[:n], present[n] if len(rows) > n else None, weigh)
 
 
 def _counts(rows: Samples) -> list[int]:
