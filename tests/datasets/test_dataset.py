@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import crossview as cv
-from crossview.datasets import Dataset, shared_rows, warn_about_shared_rows
+from crossview.datasets import Dataset, shared_rows
 
 
 def dataset(arrays, **options):
@@ -59,13 +59,3 @@ def test_nothing_is_shared_without_a_common_view():
     one, other = dataset({"a": np.eye(3), "b": np.eye(3)}), dataset({"c": np.eye(3)})
     assert shared_rows(one, other).tolist() == []
     assert shared_rows(one, dataset({"a": np.eye(4)})).tolist() == []
-
-
-def test_a_warning_counts_them_and_names_one():
-    train, test = dataset({"a": np.eye(4)}), dataset({"a": np.eye(4)[1:] * [[1], [2], [1]]})
-    with pytest.warns(UserWarning, match=r"2 of 3 test samples are also in the training data, .* row 0: accuracy"):
-        warn_about_shared_rows(train, test)
-    named = Dataset(test.views, test.y, ["0"], ids=np.array(["u/1", "v/1", "w/1"]))
-    with pytest.warns(UserWarning, match=r"for example 'u/1': accuracy will be too high; remove what is in both"):
-        warn_about_shared_rows(train, named)
-    warn_about_shared_rows(train, dataset({"a": 5 * np.eye(4)}))

@@ -68,29 +68,19 @@ def test_kernels(cls, kernel, n_landmarks, tmp_path):
 def test_linear_methods_behind_a_kernel(kernel, model, tmp_path):
     pipeline = make_pipeline(cv.ViewScaler(), cv.ViewKernel(kernel), clone(model)).fit(ARRAYS, Y)
     assert_same_latents(pipeline, ARRAYS, tmp_path)
-    twice = make_pipeline(cv.ViewKernel(), cv.ViewPCA(3), clone(model)).fit(ARRAYS, Y)
-    with pytest.raises(ValueError, match="right before the embedding"):
-        export_onnx(twice, 0, tmp_path / "0.onnx")
 
 
-@pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian"])
-def test_kernels_of_uncentred_features(center, kernel, tmp_path):
-    model = cv.KMvHE(2, kernel=kernel, center=center, gamma=[0.3, 0.5]).fit(ARRAYS, Y)
+def test_kernels_of_uncentred_features(kernel, tmp_path):
+    model = cv.KMvHE(2, kernel=kernel, center=False, gamma=[0.3, 0.5]).fit(ARRAYS, Y)
     assert_same_latents(model, ARRAYS, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        Kernel("sigmoid", 0.3, coef0=-0.2),
-        Kernel("sigmoid", coef0=0.5),
-        Kernel("poly", 0.7, degree=3, coef0=-0.1),
-        Kernel("laplacian"),
-        Kernel("rbf", 2.0, origin=np.arange(4.0)),
-    ],
-    ids=repr,
-)
+UNFITTED = [Kernel("sigmoid", 0.3, coef0=-0.2), Kernel("sigmoid", coef0=0.5), Kernel("rbf", 2.0, origin=np.arange(4.0))]
+UNFITTED += [Kernel("poly", 0.7, degree=3, coef0=-0.1), Kernel("laplacian")]
+
+
+@pytest.mark.parametrize("kernel", UNFITTED, ids=repr)
 def test_kernels_that_no_map_could_be_fitted_to(kernel, tmp_path):
     model = cv.KCCA(2).fit(ARRAYS)
     model.kernels_[1] = kernel
@@ -107,26 +97,20 @@ def test_a_sample_without_length(tmp_path):
     np.testing.assert_allclose(run(tmp_path / "0.onnx", nought), model.transform_view(nought, 0), atol=1e-6)
 
 
+EMBEDDINGS = [cv.MvHE(2), cv.KMvHE(2), cv.KCCA(2, kernel="linear"), cv.MvDA(2)]
+
+
 @pytest.mark.parametrize("pooled", [True, False])
-@pytest.mark.parametrize("embedding", [cv.MvHE(2), cv.KMvHE(2), cv.KCCA(2, kernel="linear"), cv.MvDA(2)], ids=repr)
+@pytest.mark.parametrize("embedding", EMBEDDINGS, ids=repr)
 def test_pipelines(pooled, embedding, tmp_path):
-    for steps in (
-        [cv.ViewScaler(pooled=pooled)],
-        [cv.ViewPCA(3, pooled=pooled)],
-        [cv.ViewScaler(pooled=pooled), cv.ViewPCA(3, pooled=pooled)],
-        [cv.ViewPCA(4, pooled=pooled), cv.ViewScaler(pooled=pooled)],
-        [cv.ViewScaler(pooled=pooled), "passthrough", cv.ViewScaler(pooled=pooled)],
-    ):
+    scaler, pca = cv.ViewScaler(pooled=pooled), cv.ViewPCA(4, pooled=pooled)
+    for steps in ([scaler], [pca], [scaler, pca], [pca, scaler], [scaler, "passthrough", clone(scaler)]):
         assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
-
-
-@pytest.mark.parametrize("pooled", [True, False])
-@pytest.mark.parametrize("embedding", [cv.MvHE(2), cv.KMvHE(2), cv.MvDA(2)], ids=repr)
-def test_features_far_from_zero(pooled, embedding, tmp_path):
+    # In single precision, features far from zero have few digits left.
     rng = np.random.default_rng(0)
     arrays = [X * rng.uniform(0.01, 10.0, 6) + far for X, far in zip(SAME_SIZES, (3e4, -1e4), strict=True)]
     arrays = [X.astype(np.float32).astype(np.float64) for X in arrays]
-    for steps in ([], [cv.ViewScaler(pooled=pooled)], [cv.ViewScaler(pooled=pooled), cv.ViewPCA(4, pooled=pooled)]):
+    for steps in ([], [scaler], [scaler, pca]) if embedding.__class__ is not cv.KCCA else ():
         assert_same_latents(make_pipeline(*steps, clone(embedding)).fit(arrays, Y), arrays, tmp_path)
 
 
@@ -140,8 +124,7 @@ def test_digits_with_many_components(tmp_path):
 def test_committee(kernel, tmp_path):
     members = [cv.MvDA(2), make_pipeline(cv.ViewScaler("view"), cv.ViewPCA(4, pooled=False), cv.MvHE(3))]
     members += [make_pipeline(cv.ViewScaler(), cv.KMvHE(4))] if kernel else []
-    committee = cv.Committee(members).fit(SAME_SIZES, Y)
-    assert_same_latents(committee, SAME_SIZES, tmp_path)
+    assert_same_latents(cv.Committee(members).fit(SAME_SIZES, Y), SAME_SIZES, tmp_path)
 
 
 def test_pipelines_in_pipelines_and_committees_in_searches_and_matchers(tmp_path):
@@ -206,24 +189,24 @@ def test_metadata_suffice_to_decide(tmp_path):
 
 def test_what_cannot_be_exported(tmp_path):
     path = tmp_path / "model.onnx"
-    K = [X @ X.T for X in ARRAYS]
-    with pytest.raises(ValueError, match="precomputed kernel takes kernel values"):
-        export_onnx(cv.KMvHE(2, kernel="precomputed").fit(K, Y), 0, path)
-    with pytest.raises(ValueError, match="a function for its kernel"):
-        export_onnx(cv.KCCA(2, kernel=lambda x, z: float(x @ z)).fit(ARRAYS), 0, path)
-    with pytest.raises(ValueError, match="the kernel 'chi2' cannot be exported"):
-        export_onnx(cv.KCCA(2, kernel="chi2", gamma=1.0).fit([np.abs(X) for X in ARRAYS]), 0, path)
-    with pytest.raises(ValueError, match="no embedding to export"):
-        export_onnx(cv.ViewScaler(pooled=False).fit(ARRAYS), 0, path)
-    with pytest.raises(ValueError, match="PCA cannot be exported as a step before the embedding"):
-        export_onnx(make_pipeline(cv.PCA(3), cv.MvHE(2)).fit(SAME_SIZES, Y), 0, path)
+    precomputed = cv.KMvHE(2, kernel="precomputed").fit([X @ X.T for X in ARRAYS], Y)
+    twice = make_pipeline(cv.ViewKernel(), cv.ViewPCA(3), cv.MvDA(2)).fit(ARRAYS, Y)
+    for model, message in (
+        (precomputed, "the kernel 'precomputed' cannot be exported: fit it with"),
+        (cv.KCCA(2, kernel=lambda x, z: float(x @ z)).fit(ARRAYS), "the kernel <function .* cannot be exported"),
+        (cv.KCCA(2, kernel="chi2", gamma=1.0).fit([np.abs(X) for X in ARRAYS]), "the kernel 'chi2' cannot be exported"),
+        (cv.ViewScaler(pooled=False).fit(ARRAYS), "no embedding to export"),
+        (make_pipeline("passthrough"), "no embedding to export"),
+        (make_pipeline(cv.PCA(3), cv.MvHE(2)).fit(SAME_SIZES, Y), "PCA cannot be exported as step 1"),
+        (twice, "ViewKernel cannot be exported as step 1: .* right before the embedding"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            export_onnx(model, 0, path)
     alone = cv.MvHE(2)
     search, committee = cv.EmbeddingSearchCV(alone, {}), cv.Committee([alone])
     for model in (alone, make_pipeline(cv.ViewScaler(), alone), search, committee, cv.CrossViewClassifier(alone)):
         with pytest.raises(NotFittedError):
             export_onnx(model, 0, path)
-    with pytest.raises(ValueError, match="no embedding to export"):
-        export_onnx(make_pipeline("passthrough"), 0, path)
     assert not list(tmp_path.iterdir())
 
 
@@ -234,21 +217,6 @@ def test_a_map_of_its_own_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="Other has its own map"):
         export_onnx(Other(2).fit(ARRAYS, Y), 0, tmp_path / "model.onnx")
-
-
-def test_an_older_file_stays_until_the_new_one_is_complete(tmp_path, monkeypatch):
-    model, path = cv.MvHE(2).fit(ARRAYS, Y), tmp_path / "model.onnx"
-    export_onnx(model, 0, path)
-    before = path.read_bytes()
-
-    def fail(*arguments):
-        raise OSError("no space left")
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(OSError, match="no space left"):
-        export_onnx(model, 1, path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_without_onnx():

@@ -1,7 +1,6 @@
 """The command that compares methods on some data: `compare`."""
 
 import shlex
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -216,10 +215,13 @@ def _check_given(context: typer.Context, train_data: str | None, test_data: str 
 
 def _shared_rows(train: Dataset, test: Dataset) -> str:
     """A remark if samples of the test data are also in the training data."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        cv.datasets.warn_about_shared_rows(train, test)
-    return " ".join(str(one.message) for one in caught)
+    rows = cv.datasets.shared_rows(train, test)
+    if not len(rows):
+        return ""
+    example = f"row {rows[0]}" if test.ids is None else repr(str(test.ids[rows[0]]))
+    both = f"{len(rows)} of {counted(len(test.y), 'test sample')} {'is' if len(rows) == 1 else 'are'}"
+    fix = "accuracy will be too high; remove what is in both"
+    return f"{both} also in the training data, for example {example}: {fix}."
 
 
 def _check_folds(split: Split, search: Search, y: NDArray[np.generic]) -> None:

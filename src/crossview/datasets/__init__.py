@@ -1,7 +1,7 @@
 """Data sets: included ones, synthetic ones, and loaders for your files."""
 
 from crossview.datasets.arrays import load_arrays
-from crossview.datasets.dataset import Dataset, shared_rows, warn_about_shared_rows
+from crossview.datasets.dataset import Dataset, shared_rows
 from crossview.datasets.folders import load_folder
 from crossview.datasets.included import load_descriptors, load_digits, make_captions, make_manifolds
 from crossview.datasets.turntable import make_turntable
@@ -16,5 +16,4 @@ __all__ = [
     "make_manifolds",
     "make_turntable",
     "shared_rows",
-    "warn_about_shared_rows",
 ]

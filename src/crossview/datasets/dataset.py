@@ -225,30 +225,6 @@ def shared_rows(train: Dataset, test: Dataset) -> Indices:
     return np.flatnonzero(found)
 
 
-def warn_about_shared_rows(train: Dataset, test: Dataset) -> None:
-    """Warn if samples of the test data are also in the training data, as `shared_rows` finds them.
-
-    Parameters
-    ----------
-    train, test : Dataset
-        Samples in any order.
-
-    Examples
-    --------
-    >>> from crossview.datasets import load_descriptors, load_digits, warn_about_shared_rows
-    >>> warn_about_shared_rows(load_digits(), load_descriptors())  # they have no view in common
-    """
-    rows = shared_rows(train, test)
-    if len(rows):
-        example = f"row {rows[0]}" if test.ids is None else repr(str(test.ids[rows[0]]))
-        verb = "is" if len(rows) == 1 else "are"
-        warnings.warn(
-            f"{len(rows)} of {counted(len(test.y), 'test sample')} {verb} also in the training data, for example "
-            f"{example}: accuracy will be too high; remove what is in both.",
-            stacklevel=2,
-        )
-
-
 def _digests(views: Views, names: Sequence[str]) -> NDArray[np.bytes_]:
     """Of every sample, the digest of its row in each view as hexadecimal digits; empty where it is missing."""
     digests = np.zeros((len(views), len(names)), dtype="S32")

@@ -25,8 +25,7 @@ from crossview.datasets.images import OnError, Size, check_size, is_image, read_
 
 __all__ = ["is_sample", "load_folder", "load_samples"]
 
-Place: TypeAlias = tuple[str, tuple[str, str]]
-"""View; class (empty if unknown) and name without its ending."""
+Place: TypeAlias = tuple[str, tuple[str, str]]  # view; class, empty if unknown, and name without its ending
 
 _HELP = (
     "Arrange images as <view>/<class>/<sample>.png (or another image format, or .npy with a vector of features): those "
@@ -56,8 +55,8 @@ def load_folder(
     ----------
     root : str or Path
         The folder, or a zip archive, that contains ``<view>/<class>/<sample>.png``, or ``.npy`` with one vector. Files
-        of the same class whose names differ only in the ending are one sample; where a view lacks a sample, its row is
-        NaN. Hidden files and files with other endings are ignored.
+        of the same class and name are one sample; where a view lacks a sample, its row is NaN. Hidden files and files
+        with other endings are ignored.
     size : int or (int, int), optional
         Height and width to which images are resized, with antialiasing. By default all must have the same size.
     views : sequence of str, optional
@@ -95,7 +94,12 @@ def load_folder(
         if pair_by is not None:
             chosen = _by_key(chosen, pair_by, root)
         if labelled:
-            _check_pairs(chosen, names, pair_by is not None)
+            classes = [{label for name, (label, _) in chosen if name == view} for view in names]
+            what, pattern = "File names must match", r"(\d+)$"
+            if not set.intersection(*classes):
+                what, pattern = "Names of class folders and of files must match", r"(?P<class>\d+)/.*?(\d+)$"
+            fix = f"{what}: rename them, or give a pattern for what they share: --pair-by '{pattern}' (pair_by=…)."
+            check_pairs(names, {place: str(file) for place, file in chosen.items()}, "/", fix, pair_by is not None)
         data = _read(chosen, names, root, wanted)
     if labelled:
         warn_of_single_samples(data)
@@ -136,12 +140,15 @@ def _by_place(
             parts = [names[1:] for names in parts]
     if view is not None and max(map(len, parts)) < 3 and all(names[0] != view for names in parts):
         parts = [(view, *names) for names in parts]
-    for names, file in zip(parts, samples, strict=True):
+    for file, names in zip(samples, parts, strict=True):
         if len(names) != 3 and (labelled or len(names) != 2):
             raise ValueError(f"{root} has a file in the wrong place, {file}. {_HELP}")
     # A folder next to samples of the view that is given is no class.
     mixed = {len(names) for names in parts if names[0] == view} == {2, 3}
-    places = [_place(names, mixed) for names in parts]
+    places: list[Place] = []
+    for name, *classes, file_name in parts:
+        stem = PurePosixPath(file_name).stem
+        places.append((name, ("", "/".join((*classes, stem))) if mixed or not classes else (classes[0], stem)))
     if view is not None:  # nothing is paired by names, which may differ in their endings only
         counts = Counter(places)
         for k, (name, (label, stem)) in enumerate(places):
@@ -151,13 +158,6 @@ def _by_place(
         zip(places, samples, strict=True),
         lambda _, one, other: f"{root} has {one} and {other}, which are the same sample: rename or remove one.",
     )
-
-
-def _place(parts: tuple[str, ...], mixed: bool) -> Place:
-    """The place of a file; where depths are mixed, its class is unknown, and its folder is part of the name."""
-    view, *classes, file = parts
-    name = PurePosixPath(file).stem
-    return view, ("", "/".join((*classes, name))) if mixed or not classes else (classes[0], name)
 
 
 def _of_views(found: Mapping[Place, File], names: Collection[str], root: str | Path) -> dict[Place, File]:
@@ -179,16 +179,6 @@ def _by_key(found: Mapping[Place, File], pattern: str, root: str | Path) -> dict
             f"{root}: pair_by finds {place[1][1]!r} in {one} and {other}: write a pattern that tells them apart."
         ),
     )
-
-
-def _check_pairs(found: Mapping[Place, File], names: Sequence[str], by_pattern: bool) -> None:
-    """Refuse or report files without a counterpart in another view."""
-    classes = [{label for name, (label, _) in found if name == view} for view in names]
-    what, pattern = "File names must match", r"(\d+)$"
-    if len(names) > 1 and not set.intersection(*classes):
-        what, pattern = "Names of class folders and of files must match", r"(?P<class>\d+)/.*?(\d+)$"
-    fix = f"{what}: rename them, or give a pattern for what they share, such as --pair-by '{pattern}' (pair_by=…)."
-    check_pairs(names, {place: str(file) for place, file in found.items()}, "/", fix, by_pattern)
 
 
 def _read(

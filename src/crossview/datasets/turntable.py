@@ -36,19 +36,17 @@ def make_turntable(
 
     Parameters
     ----------
-    n_objects : int
-        Number of objects. An object does not depend on how many there are.
+    n_objects, size : int
+        Number of objects; height and width of an image.
     views : mapping of str to sequence of float, optional
         Angles in degrees from which every view sees an object, equally many: the k-th images of all views are one
         sample. By default ``V1`` (0° to 15°), ``V2`` (40° to 55°) and ``V3`` (105° to 120°), in steps of 5°.
-    size : int
-        Height and width of an image.
     light : sequence of 3 float, or mapping of str to sequence of 3 float
         Direction of the lamp, of all views or of each: to the right, up, and from the object towards the camera.
     noise : float
         Standard deviation of the noise on the grey values.
     random_state : int, RandomState or None
-        Seed; None for other data every time.
+        Seed; None for other data every time. An object does not depend on how many there are.
 
     Returns
     -------
@@ -95,12 +93,11 @@ def _check_angles(views: Mapping[str, Sequence[float]]) -> dict[str, Array]:
     if not isinstance(views, Mapping) or not views:
         raise ValueError(f"views must map the names of views to angles, for example {_ANGLES!r}, got {views!r}.")
     angles = {view: np.atleast_1d(np.asarray(degrees, dtype=np.float64)) for view, degrees in views.items()}
+    size = next(iter(angles.values())).size
     for view, degrees in angles.items():
-        if degrees.ndim != 1 or not degrees.size or not np.isfinite(degrees).all():
-            raise ValueError(f"the angles of view {view!r} must be a sequence of numbers, got {views[view]!r}.")
-    if len({len(degrees) for degrees in angles.values()}) > 1:
-        counts = ", ".join(f"{view!r} has {len(degrees)}" for view, degrees in angles.items())
-        raise ValueError(f"views need equal numbers of angles, as the k-th of all are one sample: {counts}.")
+        if degrees.shape != (size,) or not size or not np.isfinite(degrees).all():
+            need = "finite numbers, equally many in all views, as the k-th of all are one sample"
+            raise ValueError(f"the angles of view {view!r} must be {need}, got {views!r}.")
     return angles
 
 
@@ -109,12 +106,11 @@ def _check_lamps(
 ) -> dict[str, Array]:
     """Direction of the lamp in every view, of unit length."""
     given = light if isinstance(light, Mapping) else dict.fromkeys(angles, light)
-    if set(given) != set(angles):
-        raise ValueError(f"light must have a direction for each of {', '.join(map(repr, angles))}, got {given!r}.")
-    lamps = {view: np.asarray(given[view], dtype=np.float64) for view in angles}
-    for view, lamp in lamps.items():
-        if lamp.shape != (3,) or not np.isfinite(lamp).all() or not lamp.any():
-            raise ValueError(f"light must be three numbers that are not all 0, got {given[view]!r} for view {view!r}.")
+    lamps = {view: np.asarray(direction, dtype=np.float64) for view, direction in given.items()}
+    good = all(lamp.shape == (3,) and np.isfinite(lamp).all() and lamp.any() for lamp in lamps.values())
+    if set(lamps) != set(angles) or not good:
+        need = f"three numbers that are not all 0, for all views or for each of {', '.join(map(repr, angles))}"
+        raise ValueError(f"light must be {need}, got {light!r}.")
     return {view: lamp / np.linalg.norm(lamp) for view, lamp in lamps.items()}
 
 
@@ -169,18 +165,12 @@ def _directions(random: np.random.Generator, n: int) -> Array:
     return drawn
 
 
-def _camera(angle: float) -> Array:
-    """Rotation of an object that is turned by an angle and looked down upon: rows are right, up and towards us."""
+def render(solid: Solid, angle: float, lamp: Array, size: int) -> Array:
+    """Grey values, (size, size) with a background of 0, of an object turned by degrees; the lamp has unit length."""
     turn, tilt = np.deg2rad(angle), np.deg2rad(_ELEVATION)
     turned = np.array([[np.cos(turn), 0, np.sin(turn)], [0, 1, 0], [-np.sin(turn), 0, np.cos(turn)]])
     tilted = np.array([[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]])
-    rotation: Array = tilted @ turned
-    return rotation
-
-
-def render(solid: Solid, angle: float, lamp: Array, size: int) -> Array:
-    """Grey values, (size, size) with a background of 0, of an object turned by degrees; the lamp has unit length."""
-    camera = _camera(angle)
+    camera = tilted @ turned  # rows are right, up and towards us
     facing = np.flatnonzero(solid.normals @ camera[2] > 0.0)
     right, up, depth = camera @ solid.points[facing].T
     fine, scale = 2 * size, _MARGIN * size

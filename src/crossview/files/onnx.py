@@ -50,22 +50,16 @@ def export_onnx(model: Any, view: int | str, path: PathLike) -> None:
     ----------
     model : estimator
         A fitted embedding, a pipeline of `ViewScaler`, `ViewPCA` and an embedding, a committee of these, a search for
-        one, or a matcher.
+        one, or a matcher. Its kernel must not be precomputed or a function.
     view : int or str
         The view, by index or name.
     path : str or path
         The file. An older one of that name stays until the new one is complete.
 
-    Raises
-    ------
-    ValueError
-        If the model has a kernel that is precomputed, a function, or has no counterpart in ONNX.
-
     Notes
     -----
     Linear maps, and all steps before them, become one subtraction and one product in single precision. Kernel values
-    are computed in double precision: their coefficients can be so large that single precision leaves nothing of the
-    sum.
+    are computed in double precision: their coefficients can be so large that single precision leaves nothing.
 
     Examples
     --------
@@ -128,12 +122,11 @@ def _members(model: Any) -> list[list[Any]]:
     *before, last = steps
     embeddings = map(unwrap, last.members_) if isinstance(last, Committee) else [[last]]
     members = [[*before, *embedding] for embedding in embeddings]
-    for step in (step for member in members for step in member[:-1]):
-        if type(step) not in (ViewScaler, ViewPCA, ViewKernel):
-            what = f"{type(step).__name__} cannot be exported as a step before the embedding"
-            raise ValueError(f"{what}: ViewScaler, ViewPCA and ViewKernel can.")
-    if any(isinstance(step, ViewKernel) for member in members for step in member[:-2]):
-        raise ValueError("ViewKernel can only be exported right before the embedding: make it the last step before it.")
+    for member in members:
+        for k, step in enumerate(member[:-1], start=2):
+            if type(step) not in (ViewScaler, ViewPCA, ViewKernel) or (type(step) is ViewKernel and k < len(member)):
+                fix = "ViewScaler and ViewPCA can, and ViewKernel right before the embedding"
+                raise ValueError(f"{type(step).__name__} cannot be exported as step {k - 1}: {fix}.")
     return members
 
 
@@ -243,18 +236,15 @@ class _Graph:
     def kernel(self, x: str, kernel: Kernel, landmarks: Array) -> str:
         """Kernel values of samples against landmarks."""
         if kernel.kernel not in _KERNELS:
-            named = f"the kernel {kernel.kernel!r}" if isinstance(kernel.kernel, str) else "a function for its kernel"
-            what = "a precomputed kernel takes kernel values, not samples, and" if kernel.precomputed else named
             fix = f"fit it with one of the kernels {', '.join(map(repr, _KERNELS))}"
-            raise ValueError(f"a model with {what} cannot be exported: {fix}.")
+            raise ValueError(f"a model with the kernel {kernel.kernel!r} cannot be exported: {fix}.")
         gamma = 1.0 / landmarks.shape[1] if kernel.gamma is None else kernel.gamma
         if kernel.origin is not None:
             x, landmarks = self.node("Sub", x, kernel.origin), landmarks - kernel.origin
         match kernel.kernel:
             case "rbf":
-                squares = self.node(
-                    "Add", self.sum(self.node("Mul", x, x)), np.einsum("ij,ij->i", landmarks, landmarks)
-                )
+                lengths = np.einsum("ij,ij->i", landmarks, landmarks)
+                squares = self.node("Add", self.sum(self.node("Mul", x, x)), lengths)
                 products = self.node("MatMul", x, 2.0 * landmarks.T)
                 distances = self.node("Max", self.node("Sub", squares, products), 0.0)
                 return self.node("Exp", self.node("Mul", distances, -gamma))
@@ -282,17 +272,8 @@ class _Graph:
             raise ValueError("the graph would be larger than the 2 GiB that ONNX allows: fit with fewer n_landmarks.")
         helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
         self.nodes.append(helper.make_node("Cast", [output], ["latent"], to=kind))
-        graph = helper.make_graph(
-            self.nodes,
-            "crossview",
-            [helper.make_tensor_value_info("X", kind, ["batch", n_inputs])],
-            [helper.make_tensor_value_info("latent", kind, ["batch", n_outputs])],
-            self.constants,
-        )
-        return helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid("", _OPSET)],
-            ir_version=_IR_VERSION,
-            producer_name="crossview",
-            producer_version=__version__,
-        )
+        X = helper.make_tensor_value_info("X", kind, ["batch", n_inputs])
+        latent = helper.make_tensor_value_info("latent", kind, ["batch", n_outputs])
+        graph = helper.make_graph(self.nodes, "crossview", [X], [latent], self.constants)
+        imports = [helper.make_opsetid("", _OPSET)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION, producer_name="crossview")
