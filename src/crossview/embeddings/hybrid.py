@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg.blas import daxpy
 from sklearn.utils.random import sample_without_replacement
 
 from crossview._schema import Schema, number
@@ -283,35 +285,28 @@ class _Terms:
     """The terms of the scatter of MvHE, which make any other weighting cheap.
 
     The objective is a sum, and so is its scatter, ``λ0 S_J + λ1 (S_U⁺ - β S_U⁻) + λ2 (S_V⁺ - β S_V⁻)``. The last four
-    terms are cumulative in the numbers of neighbours; they are computed for all numbers given. The patches of the data
-    must be as large.
+    terms are sums over the ranks of the neighbours, kept in parts: the first ranks, those up to the next number, and so
+    on. The patches of the data must be as large as the largest numbers.
     """
 
     def __init__(self, data: Samples, within: Iterable[int], between: Iterable[int]) -> None:
         self.paired = data.patch_scatter(0, 0, paired=1.0)
-        self.within = self._cumulative(within, lambda ranks, **weights: data.patch_scatter(ranks, 0, **weights))
-        self.between = self._cumulative(between, lambda ranks, **weights: data.patch_scatter(0, ranks, **weights))
-
-    def _cumulative(self, counts: Iterable[int], scatter: Callable[..., Array]) -> dict[int, tuple[Array, Array]]:
-        """S_U and S_V for each number of neighbours of one kind, from the scatter of those of some ranks."""
-        found, done = {}, 0
-        intra = inter = np.zeros_like(self.paired)
-        for count in sorted(counts):
-            if count > done:
-                ranks = slice(done, count)
-                intra, inter = intra + scatter(ranks, intra=1.0), inter + scatter(ranks, inter=1.0)
-            found[count], done = (intra, inter), count
-        return found
+        self.parts = [
+            (name, stop, kind, data.patch_scatter(*ranks, **{kind: 1.0}))
+            for name, numbers in (("n_within", within), ("n_between", between))
+            for start, stop in pairwise([0, *sorted({*numbers} - {0})])
+            for ranks in [(slice(start, stop), 0) if name == "n_within" else (0, slice(start, stop))]
+            for kind in ("intra", "inter")
+        ]
 
     def scatter(self, model: MvHE) -> Array:
         """Scatter matrix of the objective with the weights of a model."""
         S = model.lambda_paired * self.paired
-        terms = (self.within[model.n_within], 1.0), (self.between[model.n_between], -model.beta)
-        for (intra, inter), factor in terms:
-            if model.lambda_intra and factor:
-                S += model.lambda_intra * factor * intra
-            if model.lambda_inter and factor:
-                S += model.lambda_inter * factor * inter
+        flat = S.ravel()
+        for name, stop, kind, part in self.parts:
+            weight = getattr(model, f"lambda_{kind}") * (1.0 if name == "n_within" else -model.beta)
+            if weight and stop <= getattr(model, name):
+                daxpy(part.ravel(), flat, a=weight)  # in place, in one pass over memory
         return S
 
 
