@@ -59,7 +59,7 @@ def test_tables_page_and_json(model, data, tmp_path):
     assert "90 test samples of 18 classes, matched in 2 directions" in printed.stdout
     assert "random matches would score 4.5 %" in printed.stdout
     assert "95 % confidence intervals from 100 bootstrap draws of samples" in printed.stdout
-    assert "Too few searches for strangers: a rate of 0.01 needs 300 or more" in printed.stdout
+    assert "or searches for strangers: a rate r needs 3 / r or more" in printed.stdout
     folder = tmp_path / "crossview-evaluate" / "a"
     assert "report: crossview-evaluate/a/report.html" in printed.stdout
     for name in ("accuracy", "ranks", "verification", "identification"):

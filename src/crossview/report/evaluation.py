@@ -1,9 +1,8 @@
 """The report of an evaluation of one model on test samples."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil, log10
-from typing import TypeAlias
 
 import numpy as np
 
@@ -15,11 +14,10 @@ from crossview.report.comparison import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.ranking import AT_CHANCE, no_better
 
-Values: TypeAlias = Callable[[Scores], Mapping[str, Estimate | None]]
-
 _RANKS = (1, 5, 10)
 _MOST_RANKS = 20  # of a curve
 _STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a decade, where curves are drawn
+_TOO_FEW = f"Too few pairs of two classes, or searches for strangers: a rate r needs {LEAST_ERRORS} / r or more."
 _FMR = "The false match rate (FMR) is the share of pairs of two classes that match."
 _FPIR_FNIR = (
     "The false positive identification rate (FPIR) is the share of searches for strangers, whose class is not in the "
@@ -28,14 +26,13 @@ _FPIR_FNIR = (
 )
 _OPEN_SET = (
     f"A search returns the nearest class if it is within a threshold. {_FPIR_FNIR} A lower threshold trades false "
-    "positives for false negatives.\n\n"
-    "Every probe is searched in the gallery as it is, and once more without the samples of its class, as a stranger."
+    "positives for false negatives. Every probe is searched in the gallery as it is, and once more without the samples "
+    "of its class, as a stranger."
 )
 _VERIFICATION = (
-    "Verification compares one probe with one gallery sample and asks whether they are of the same class. The false "
-    "match rate is the share of pairs of two classes within a threshold, the true match rate that of pairs of one "
-    "class. At the equal error rate, the share of pairs of one class that are missed is that of pairs of two classes "
-    "that match. Two views that look each other up compare the same pairs, and their curves coincide."
+    "Verification asks whether a probe and a gallery sample are of the same class. The false match rate is the share "
+    "of pairs of two classes within a threshold, the true match rate that of pairs of one class. At the equal error "
+    "rate, as large a share of the former match as of the latter do not."
 )
 
 
@@ -111,71 +108,63 @@ def evaluation_tables(evaluation: Evaluation) -> list[ResultTable]:
 
     If all probes are strangers, there is only the last.
     """
-    at_threshold = _threshold_table(evaluation)
     if evaluation.mean.accuracy is None:
-        return at_threshold
-    several = _several_per_class(evaluation)
-    has_counterparts = several and evaluation.mean.accuracy_with_counterparts is not None
-    caption = (
+        return _threshold_table(evaluation)
+    accuracy = (
         "Accuracy is the share of probes whose nearest gallery sample is of their class. Mean average precision also "
         "counts the ranks of the other samples of the class. "
     )
-    if several:
-        caption += "One enrolled sample per class: the accuracy in galleries of one random sample per class. "
-    if has_counterparts:
-        caption += (
-            "The gallery leaves out the probe's own counterpart, the same sample in the other view, if its class has "
-            "another. With own counterpart: the accuracy if it stays, as in the paper. "
-        )
-
-    def accuracy(scores: Scores) -> dict[str, Estimate | None]:
-        return {
-            "accuracy": scores.accuracy,
-            **({"one enrolled sample per class": scores.one_shot_accuracy} if several else {}),
-            "mean average precision": scores.average_precision,
-            **({"with own counterpart": scores.accuracy_with_counterparts} if has_counterparts else {}),
-        }
-
-    def ranks(scores: Scores) -> dict[str, Estimate | None]:
-        # Up to the number of classes, everything is found.
-        shown = [rank for rank in _RANKS if rank == 1 or rank < len(evaluation.mean.cmc)]
-        return {f"rank {rank}": scores.cmc[min(rank, len(scores.cmc)) - 1] for rank in shown}
-
-    def pairs(scores: Scores) -> dict[str, Estimate | None]:
-        found = {f"true match rate at FMR {rate:.10g}": value for rate, value in scores.true_match_rates.items()}
-        return {"equal error rate": scores.equal_error_rate, **found}
-
-    def searches(scores: Scores) -> dict[str, Estimate | None]:
-        return {f"FNIR at FPIR {rate:.10g}": value for rate, value in scores.false_negative_rates.items()}
-
-    rates = list(evaluation.mean.true_match_rates)
-    needed = [f"a rate of {rate:.10g} needs {ceil(LEAST_ERRORS / rate - 1e-9)} or more." for rate in rates]
-    no_pairs = ["There are no pairs of two classes.", *(f"Too few pairs of two classes: {text}" for text in needed)]
-    no_searches = [f"Too few searches for strangers: {text}" for text in needed]
+    if _several_per_class(evaluation):
+        accuracy += "One enrolled sample per class: the accuracy in galleries of one random sample per class. "
+        if evaluation.mean.accuracy_with_counterparts is not None:
+            accuracy += (
+                "The gallery leaves out the probe's own counterpart, the same sample in the other view, if its class "
+                "has another. With own counterpart: the accuracy if it stays, as in the paper. "
+            )
     ranked = "The share of probes whose class is among the nearest classes, up to the rank. "
     failed = "The share of searches for enrolled classes that fail, by that of strangers who match. "
-
-    def table(key: str, title: str, values: Values, caption: str, missing: list[str] | None = None) -> ResultTable:
-        """A column per value and a row per direction; `missing` says why a value of a column is."""
-        found = [(_name(one), one.scores, one.n_probes) for one in evaluation.directions]
-        if len(found) > 1:
-            found.append(("mean", evaluation.mean, evaluation.n_samples))
-        columns = list(values(evaluation.mean))
-        rows = {}
-        for row, scores, n in found:
-            rows[row] = list(map(_entry, values(scores).values(), missing or [""] * len(columns)))
-            if values is accuracy and _at_chance(scores, n):
-                rows[row][0] = replace(rows[row][0], note=AT_CHANCE)
-        caption += "A row is a direction: probes of one view in a gallery of another."
-        return ResultTable(key, title, columns, rows, caption, row_head="direction", best="")
-
-    return [
-        table("accuracy", "Accuracy by direction", accuracy, caption),
-        table("ranks", "Matches by rank", ranks, ranked),
-        table("verification", "Verification by direction", pairs, f"{_FMR} ", no_pairs),
-        table("identification", "Open-set identification", searches, failed, no_searches),
-        *at_threshold,
+    tables = [
+        ("accuracy", "Accuracy by direction", accuracy),
+        ("ranks", "Matches by rank", ranked),
+        ("verification", "Verification by direction", f"{_FMR} "),
+        ("identification", "Open-set identification", failed),
     ]
+    return [*(_table(evaluation, *table) for table in tables), *_threshold_table(evaluation)]
+
+
+def _table(evaluation: Evaluation, key: str, title: str, caption: str) -> ResultTable:
+    """A table with a row per direction, and one of their means."""
+    found = [(_name(one), one.scores, one.n_probes) for one in evaluation.directions]
+    if len(found) > 1:
+        found.append(("mean", evaluation.mean, evaluation.n_samples))
+    rows = {}
+    for row, scores, n in found:
+        values = _values(evaluation, scores)[key]
+        rows[row] = [_entry(value, _TOO_FEW) for value in values.values()]
+        if key == "accuracy" and _at_chance(scores, n):
+            rows[row][0] = replace(rows[row][0], note=AT_CHANCE)
+    caption += "A row is a direction: probes of one view in a gallery of another."
+    return ResultTable(key, title, list(values), rows, caption, row_head="direction", best="")
+
+
+def _values(evaluation: Evaluation, scores: Scores) -> dict[str, dict[str, Estimate | None]]:
+    """Scores by table and column; an evaluation has the same columns for all directions."""
+    accuracy = {"accuracy": scores.accuracy}
+    several = _several_per_class(evaluation)
+    if several:
+        accuracy["one enrolled sample per class"] = scores.one_shot_accuracy
+    accuracy["mean average precision"] = scores.average_precision
+    if several and evaluation.mean.accuracy_with_counterparts is not None:
+        accuracy["with own counterpart"] = scores.accuracy_with_counterparts
+    # Up to the number of classes, everything is found.
+    shown = [rank for rank in _RANKS if rank == 1 or rank < len(evaluation.mean.cmc)]
+    true = {f"true match rate at FMR {rate:.10g}": value for rate, value in scores.true_match_rates.items()}
+    return {
+        "accuracy": accuracy,
+        "ranks": {f"rank {rank}": scores.cmc[min(rank, len(scores.cmc)) - 1] for rank in shown},
+        "verification": {"equal error rate": scores.equal_error_rate, **true},
+        "identification": {f"FNIR at FPIR {r:.10g}": value for r, value in scores.false_negative_rates.items()},
+    }
 
 
 def _at_chance(scores: Scores, n: int) -> bool:

@@ -168,11 +168,8 @@ def x_ticks(item: Curves) -> list[float]:
     is_whole = all(x.is_integer() for x in places)
     if is_whole and high - low <= _FEW_STEPS:
         return [low + k for k in range(int(high - low) + 1)]
-    found = [float(tick) for tick in _round_ticks(6).tick_values(low, high)]
-    if not is_whole:
-        return [tick for tick in found if low <= tick <= high] or [low]
-    room = (found[1] - found[0]) / 2
-    return [low, *(tick for tick in found if low + room <= tick <= high)]
+    inside = [float(tick) for tick in _round_ticks(6).tick_values(low, high) if low <= tick <= high]
+    return [low, *(tick for tick in inside if tick > low + 0.05 * (high - low))] if is_whole else inside or [low]
 
 
 def _embeddings(item: Embeddings) -> Figure:
