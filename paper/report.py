@@ -11,12 +11,11 @@ from crossview.report.comparison import (
     first_places,
     map_test_samples,
     matches,
-    ranked_rows,
 )
 from crossview.report.document import Item, Report, Section
-from crossview.report.ranking import Results, records
+from crossview.report.ranking import Results, known_scores, records
 from paper.protocols import Experiment
-from paper.results import entries, items
+from paper.results import items
 
 Load = Callable[[str, Mapping[str, Any]], Dataset]
 
@@ -57,15 +56,14 @@ def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
 
 def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
     """Matches of the best method in the first split of the first column."""
-    first = first_places(panel, results)
-    if not first:
+    best = next(iter(known_scores(panel, results)), None)
+    if best is None:
         return []
-    best = ranked_rows(entries(panel, results, lambda r: r["score"]), first)[0]
-    cell = first[best].cell
-    data = load(cell.data, dict(cell.options))
+    place = first_places(panel, results)[best]
+    data = load(place.cell.data, dict(place.cell.options))
     if data.image_shape is None:
         return []
-    shown = {best: map_test_samples(first[best], results, data)}
+    shown = {best: map_test_samples(place, results, data)}
     caption = f"Test samples of the first split of {panel.columns[0]}, matched by its best method."
     return [matches(f"{panel.key}-matches", "Match browser", shown, data, caption)]
 

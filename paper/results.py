@@ -9,7 +9,7 @@ import numpy as np
 
 from crossview.experiments.plans import Panel
 from crossview.report.comparison import Value, cmc_curves, entry, pair_accuracy
-from crossview.report.document import Bars, Curve, Curves, Entry, Item, ResultTable
+from crossview.report.document import Curve, Curves, Entry, Item, ResultTable
 from crossview.report.ranking import Results, finished, records
 from paper.protocols import AS_PRINTED, published
 
@@ -58,7 +58,6 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
         shown.append(ResultTable(key, f"{title}: Euclidean distance, as in the paper", columns, rows, _MEAN_CAPTION))
         key, title = f"{key}-chosen", f"{title}: the distance chosen with the parameters, Euclidean or cosine"
     shown.append(ResultTable(key, title, columns, chosen, _MEAN_CAPTION))
-    shown.append(Bars(f"{panel.key}-bars", f"{title}, as bars", columns, chosen))
     if any("by_pca" in result for result in done):
         alone = replace(panel, places=tuple(place for place in panel.places if not place.part))
         key, title = f"{panel.key}-traversed", f"{panel.title}: PCA dimension by test accuracy"
@@ -106,7 +105,6 @@ def _pairs(panel: Panel, results: Results) -> list[Item]:
     caption = "Gallery-probe. Rank-1 accuracy, ± standard deviation over repeats."
     return [
         ResultTable(panel.key, panel.title, list(columns), rows, caption),
-        Bars(f"{panel.key}-bars", panel.title, list(columns), rows),
         *cmc_curves(panel, results),
     ]
 

@@ -9,7 +9,7 @@ from crossview.experiments import Search, Split, run_cell
 from crossview.experiments.plans import comparison
 from crossview.report import ResultTable
 from crossview.report.comparison import comparison_tables
-from crossview.report.document import Bars, MatchBrowser
+from crossview.report.document import MatchBrowser
 from crossview.report.tables import measured
 from paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
 from paper.report import reproduction_report
@@ -38,8 +38,7 @@ def tables_of(panel, results):
 def test_entries_are_means_and_deviations_beside_what_was_published():
     panel = one_panel("table-6", methods=("MvHE",))
     results = recorded(panel, lambda p: result(0.8 + 0.1 * p.cell.repeat, euclidean=result(0.7)))
-    euclidean, chosen, bars, *curves = items(panel, results)
-    assert isinstance(bars, Bars)
+    euclidean, chosen, *curves = items(panel, results)
     assert [len(c.curves) for c in curves] == [1] * 4
     entry = chosen.rows["MvHE"][0]
     assert (entry.mean, entry.sd) == (pytest.approx(85.0), pytest.approx(5.0))

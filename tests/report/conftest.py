@@ -32,7 +32,6 @@ def hostile() -> Report:
     image = np.zeros((2, 3, 4), dtype=np.uint8)
     items = [
         ResultTable("a", bad, [end, "$x_1$"], {bad: [entry, Entry(note=end)], end: [entry, entry]}, end, bad, end),
-        doc.Bars("b", end, [bad], {end: [entry], bad: [entry]}, bad),
         doc.Curves("c", bad, {bad: doc.Curve([1, 2], [1, 2], [1, 1]), end: doc.Curve([1], [3])}, end, bad, end),
         doc.Embeddings("e", end, {bad: np.eye(2)}, [bad, end], [end, bad], [bad, end], bad),
         doc.MatchBrowser("f", bad, image, [bad, end], {end: [(0, [(1, 0.5)])]}, end),
@@ -47,8 +46,6 @@ def empty() -> list[doc.Item]:
     return [
         ResultTable("a", "t", [], {}),
         ResultTable("b", "t", ["c"], {"m": [Entry()]}),
-        doc.Bars("c", "t", ["g"], {"m": [Entry()]}),
-        doc.Bars("d", "t", [], {}),
         doc.Curves("e", "t", {}, "x"),
         doc.Curves("f", "t", {"m": doc.Curve([3], [float("nan")])}, "x", log_x=True),
         doc.Embeddings("i", "t", {"m": np.zeros((0, 2))}, [], [], []),
@@ -64,7 +61,6 @@ def sample_report() -> Report:
     rows = _rows(rng)
     caption = "Gallery at 0–35°, probes at 180–215°. Classes of the test are unseen in training."
     table = ResultTable("accuracy", "Rank-1 accuracy by method and case", CASES, rows, caption)
-    bars = doc.Bars("accuracy-bars", "Rank-1 accuracy, drawn", CASES, rows, "The same figures as above.")
     return Report(
         title="Cross-view recognition on COIL-100",
         summary=(
@@ -73,7 +69,7 @@ def sample_report() -> Report:
         ),
         command="crossview experiment coil-100 --methods all --cases 1 2 3 4 --repeats 10 --seed 7 --out runs/coil-100",
         sections=[
-            Section("Rank-1 accuracy", [table, bars], "KMvHE is the best in every case.\n\nMost differ little."),
+            Section("Rank-1 accuracy", [table], "KMvHE is the best in every case.\n\nMost differ little."),
             Section("Match curves", [_curves(rng), _dimensions(rng)], "How soon the right object is found."),
             Section("Common spaces", [_embeddings(rng), _matches(rng)]),
             Section("How it was run", [_times(rng), _facts()]),

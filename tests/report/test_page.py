@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from crossview.report import Entry, Report, ResultTable, Section, write_report
-from crossview.report import document as doc
-from crossview.report.drawing import DARK, palette
+from crossview.report.figures import DARK, palette
 from crossview.report.page import render
 
 
@@ -95,15 +94,14 @@ def test_hostile_texts_stay_texts(hostile):
     assert not [tag for tag, _ in parsed.elements if tag in ("img", "iframe", "object")]
     shown = [data for tag, data in parsed.texts if "alert(1)" in data and tag != "script"]
     assert len(shown) > 10
-    assert sum("alert" in data for tag, data in parsed.texts if tag == "script") > 3  # data, escaped
+    assert sum("alert" in data for tag, data in parsed.texts if tag == "script") == 3  # data, escaped
 
 
 def test_svgs_say_in_words_what_they_show(html):
     drawings = re.findall(r'<svg [^>]*role="img"[^>]*>.*?</desc>', html, re.DOTALL)
-    assert len(drawings) == 4 + 2 + 15
+    assert len(drawings) == 2 + 15
     for drawing in drawings:
         assert re.search(r"<title [^>]+>[^<]+</title><desc [^>]+>[^<]+</desc>", drawing)
-    assert "highest: KMvHE" in html
     assert "nan" not in text_of(html).split()
 
 
@@ -152,32 +150,15 @@ def test_a_page_may_have_nothing_to_show(empty):
     assert {item.key for item in empty} <= ids
 
 
-@pytest.mark.parametrize(
-    ("items", "message"),
-    [
-        ([doc.Facts("a b", "t", {})], "letters, digits and hyphens"),
-        ([doc.Facts("../x", "t", {})], "letters, digits and hyphens"),
-        ([doc.Facts("main", "t", {})], "not main, tip or said"),
-        ([doc.Facts("a", "t", {}), doc.Facts("A", "t", {})], "is used twice"),
-        ([ResultTable("a", "t", ["x", "y"], {"m": [Entry()]})], "1 entries for 'm', but 2 columns"),
-        ([doc.Curves("a", "t", {"m": doc.Curve([0, 1], [1, 2])}, "x", log_x=True)], "has no logarithm"),
-    ],
-)
-def test_bad_reports_are_refused_before_anything_is_written(items, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        write_report(Report("t", "s", [Section("s", items)]), tmp_path / "new", static=False)
-    assert not (tmp_path / "new").exists()
-
-
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
 def test_what_is_missing_is_named_before_anything_is_written(missing, tmp_path):
     code = f"""
 import sys
 from dataclasses import replace
 sys.modules[{missing!r}] = None
-from crossview.report import Entry, Report, Section, write_report
-from crossview.report.document import Bars
-report = Report('t', 's', [Section('s', [Bars('b', 't', ['g'], {{'m': [Entry(1.0)]}})])])
+from crossview.report import Report, Section, write_report
+from crossview.report.document import Curve, Curves
+report = Report('t', 's', [Section('s', [Curves('c', 't', {{'m': Curve([1], [2])}}, 'x')])])
 for static in (True, False):
     try:
         print(write_report(report, {str(tmp_path / "new")!r}, static=static).name)
@@ -194,7 +175,7 @@ def test_a_folder_has_the_page_the_tables_and_the_figures(hostile, tmp_path):
     path = write_report(hostile, tmp_path / "a" / "b")
     assert path == tmp_path / "a" / "b" / "report.html"
     files = {str(file.relative_to(path.parent)) for file in path.parent.rglob("*.*")}
-    figures = {f"figures/{key}.{kind}" for key in "bce" for kind in ("svg", "pdf")}
+    figures = {f"figures/{key}.{kind}" for key in "ce" for kind in ("svg", "pdf")}
     assert files == {"report.html", "tables/a.tex", "tables/a.md", "tables/a.csv"} | figures
     write_report(Report("new", "s"), path.parent)
     assert "<title>new</title>" in path.read_text(encoding="utf-8")

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from crossview.report import Entry, ResultTable
-from crossview.report.drawing import clip
-from crossview.report.figures import tick_text
+from crossview.report.figures import clip, tick_text
 from crossview.report.tables import (
     best_two,
     decimals,

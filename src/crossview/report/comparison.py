@@ -22,7 +22,6 @@ from crossview.model_selection.committee import Committee
 from crossview.model_selection.tuning import standard_pipeline
 from crossview.neighbours.distances import distances_in_chunks, nearest
 from crossview.report.document import (
-    Bars,
     Curve,
     Curves,
     Embeddings,
@@ -39,8 +38,8 @@ from crossview.report.ranking import (
     Results,
     at_chance,
     comparison_summary,
-    failures,
     finished,
+    known_scores,
     not_applicable,
     rank,
     recommend,
@@ -67,29 +66,22 @@ def comparison_report(
     summary = comparison_summary(panel, results, remark, data.description)
     recommended = recommend(panel, results, tune)
     environment = environment_section([place.cell for place in panel.places], data)
-    title = f"Comparison on {panel.columns[0]}"
-    if not first:
-        reasons = Facts("reasons", "Why no method could be run", failures(panel, results))
-        return Report(
-            f"{title}: no method could be run", summary, [Section("No result", [reasons]), environment], command
-        )
     found = {row: records(panel, results, row)[0].result or {} for row in first}
     where = "" if panel.places[0].cell.split.n_repeats == 1 else " of the first split"
-    table, *others = comparison_tables(panel, results)
-    accuracy = {row: entries[:1] for row, entries in table.rows.items()}
-    bars = Bars("accuracy-bars", "Accuracy of every method", table.columns[:1], accuracy)
+    tables = comparison_tables(panel, results)
     caption = (
         f"Test samples{where}, of up to eight classes: the first two principal components of each method's common "
-        "space. It has more dimensions, so classes that overlap here may still be matched well."
+        "space. It has more dimensions, so classes that overlap here may still be matched well. The axes of each panel "
+        "are stretched to fill it."
     )
     plane = embeddings("embeddings", "Embeddings in the plane", found, panel.places[0].cell, data, caption)
     sections = [
-        Section("Accuracy", [table, bars, *others]),
+        Section("Accuracy", tables),
         Section("How soon a match is found", cmc_curves(panel, results)),
         Section("Common spaces", [plane]),
     ]
-    if data.image_shape is not None:
-        best = ranked_rows(table.rows, first)[:_BROWSED]
+    best = list(known_scores(panel, results))[:_BROWSED]
+    if data.image_shape is not None and best:
         caption = (
             f"Some test samples{where}, by the best methods: {listed(best)}. Below every match is its distance, by the "
             "chosen metric."
@@ -107,7 +99,8 @@ def comparison_report(
     }
     parameters = Facts("chosen", f"Chosen on the training samples{where}", chosen)
     sections += [Section("Time", [times]), Section("Parameters", [parameters]), environment]
-    return Report(title, summary, sections, command, recommended.command if recommended else "")
+    next_command = recommended.command if recommended else ""
+    return Report(f"Comparison on {panel.columns[0]}", summary, sections, command, next_command)
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
@@ -181,12 +174,6 @@ def first_places(panel: Panel, results: Results) -> dict[str, Place]:
         if place.column == panel.places[0].column:
             places.setdefault(place.row, place)
     return {row: place for row, place in places.items() if results[place.cell].result is not None}
-
-
-def ranked_rows(accuracy: Mapping[str, Sequence[Entry]], among: Mapping[str, Any]) -> list[str]:
-    """Rows from the best to the worst."""
-    means = {row: found[0].mean for row, found in accuracy.items() if row in among and found[0].mean is not None}
-    return sorted(means, key=lambda row: -(means[row] or 0.0))
 
 
 def entry(records: Sequence[Record], value: Value, printed: Mapping[str, float | None], scale: float = 100.0) -> Entry:

@@ -71,15 +71,6 @@ class ResultTable(_Item):
 
 
 @dataclass(frozen=True)
-class Bars(_Item):
-    """Accuracy in per cent, as a group of bars with error bars for every column, with a bar for every row."""
-
-    columns: Sequence[str]
-    rows: Mapping[str, Sequence[Entry]]
-    caption: str = ""
-
-
-@dataclass(frozen=True)
 class Curve:
     """Points of a curve, in order of x; ``sd`` is drawn as a band around it."""
 
@@ -132,7 +123,7 @@ class Facts(_Item):
     caption: str = ""
 
 
-Item: TypeAlias = ResultTable | Bars | Curves | Embeddings | MatchBrowser | Facts
+Item: TypeAlias = ResultTable | Curves | Embeddings | MatchBrowser | Facts
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,124 @@
-"""The figures of a report: bars, curves and common spaces."""
+"""The figures of a report: as SVG in the page, and in files; and their colours.
+
+matplotlib draws them. A page may use neither inline styles nor an id twice, and it has dark colours, too. So what
+matplotlib writes is rewritten for it: styles become attributes, ids get a prefix, and a colour becomes
+``light-dark(…)``. Altair was tried instead: it needs inline styles and 0.9 MB of script, and its points cannot be
+reached by keyboard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from math import isfinite
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from sklearn.preprocessing import minmax_scale
 
 from crossview._text import counted
+from crossview.embeddings.methods import METHODS
+from crossview.experiments.plans import method_of
 from crossview.plot import draw_curve, draw_points
-from crossview.report.document import Bars, Curves, Embeddings
-from crossview.report.drawing import INK, SOFT, Figure, Look, Panel, clip, series_look
-from crossview.report.tables import decimals, finite, measured, number, published, spread
+from crossview.report.document import Curves, Embeddings, Item, Report
+from crossview.report.tables import decimals, finite, number, spread
 
+INK, SOFT, GRID = "#1c222b", "#56606e", "#e7eaee"
+# Made in the space OKLCH, in which equal steps look equal. Neighbours differ in lightness as well as in hue, for those
+# who cannot tell some hues apart.
+_PAIRS = """
+1762b6-70acf8 d26707-ffa367 038660-71c5a2 982b98-df81dc a18222-d4ba70 b51d29-fd7d78 1f93b8-75c9e9 5d35ad-a68df7
+4b7f28-91bf77 6e401e-bf9274 d25186-ff92bc 04585c-70a8ab 777777-b4b4b4 1d3983-7493d9 475017-97a171
+"""
+SERIES = {f"#{light}": f"#{dark}" for light, dark in (pair.split("-") for pair in _PAIRS.split())}
+DARK = {INK: "#e3e7ed", SOFT: "#9ea8b6", GRID: "#272d36", **SERIES}
+"""The colour on a dark page, by that on a light one."""
+
+_MARKERS = "oXs^DvP"
+_DASHES = ("-", (0, (3.5, 1.5)), (0, (1.2, 1.2)), (0, (4.5, 1.5, 1.2, 1.5)))
+_COMMITTEE = 13  # from the marker and dash of a method to those of its committee
 _MOST_MARKERS = 14
 _FEW_STEPS = 10  # between whole numbers that all have room for a tick
-_VALUES = "accuracy, %"  # of bars
+_LEGEND_ROWS = 22
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML does not allow
+_STYLE = {
+    **{"figure.dpi": 72, "font.size": 11, "axes.labelsize": 11, "pdf.fonttype": 42, "lines.linewidth": 2},
+    **{"svg.fonttype": "none", "svg.hashsalt": "crossview", "text.parse_math": False, "axes.titleweight": "bold"},
+    **{"text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT},
+    **{"axes.spines.top": False, "axes.spines.right": False, "grid.color": GRID, "axes.axisbelow": True},
+    **{"axes.facecolor": "none", "axes.labelpad": 8, "xtick.major.pad": 6, "ytick.major.pad": 6},
+    **{"figure.constrained_layout.w_pad": 0.06, "figure.constrained_layout.h_pad": 0.06},
+}
+_NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+Look = dict[str, Any]
+"""How a line or its points are drawn, as matplotlib's properties."""
 
 
-def figure_of(item: Bars | Curves | Embeddings, looks: Mapping[str, Look]) -> Figure:
-    """The drawings of an item; its bars or curves look as `looks` says."""
-    if isinstance(item, Bars):
-        return _bars(item, looks)
+def series_look(k: int) -> Look:
+    """The colour and marker with number k; they recur after 15 and 7."""
+    return {"color": list(SERIES)[k % len(SERIES)], "marker": _MARKERS[k % len(_MARKERS)]}
+
+
+def palette(report: Report) -> dict[str, Look]:
+    """How the curves of a report look, by name.
+
+    Methods look the same in every report, other names come in their order. A committee has the colour of its method.
+    """
+    names = dict.fromkeys(name for item in report.items if isinstance(item, Curves) for name in item.curves)
+    known = {name: k for k, name in enumerate(METHODS)}
+    methods = {name: known.get(method_of(name)) for name in names}
+    unused = (k for k in count() if k not in methods.values())
+    looks = {}
+    for name, method in methods.items():
+        k = next(unused) if method is None else method
+        variant = k if method is None or name in known else k + _COMMITTEE
+        dash = _DASHES[variant % len(_DASHES)]
+        looks[name] = series_look(variant) | {"color": series_look(k)["color"], "linestyle": dash}
+    return looks
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart of a figure: how to draw it, and what it shows, for screen readers.
+
+    ``points`` are the series that the page's script goes through: their names, and the x, y and text of their points.
+    """
+
+    head: str
+    draw: Callable[[Any], None]  # on matplotlib axes
+    description: str
+    points: Sequence[tuple[str, Sequence[tuple[float, float, str]]]] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The panels of an item of a report (in files, ``columns`` in a row), and what belongs to all of them."""
+
+    item: Item
+    kind: str
+    panels: Sequence[Panel]
+    size: tuple[float, float]  # of a panel, in pixels
+    columns: int
+    legends: Mapping[str, Mapping[str, Look]]  # name → look, by what is named
+    table: Sequence[Sequence[str]] = ()  # the values in rows, the first of which is the head
+    data: Any = None  # more data for the page's script
+
+
+def clip(text: str, length: int) -> str:
+    """Text cut to a number of characters, without those that cannot be drawn."""
+    text = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if len(text) <= length else text[: max(length - 1, 1)] + "…"
+
+
+def figure_of(item: Curves | Embeddings, looks: Mapping[str, Look]) -> Figure:
+    """The drawings of an item; its curves look as `looks` says."""
     return _curves(item, looks) if isinstance(item, Curves) else _embeddings(item)
 
 
@@ -31,10 +126,6 @@ def _extent(values: Iterable[Any]) -> tuple[float, float]:
     """Least and largest of the finite values; 0 and 1 if there are none."""
     known = [float(value) for value in values if finite(value)]
     return (min(known), max(known)) if known else (0.0, 1.0)
-
-
-def _range(values: Iterable[float], digits: int) -> str:
-    return "from {} to {}".format(*(number(end, digits) for end in _extent(values)))
 
 
 def _round_ticks(about: int) -> Any:
@@ -48,59 +139,8 @@ def tick_text(value: float, _: Any = None) -> str:
     return f"{value:.10g}".replace("-", "−") if 1e-4 <= abs(value) < 1e6 or not value else f"{value:.3g}"
 
 
-def _bars(item: Bars, looks: Mapping[str, Look]) -> Figure:
-    """A panel of horizontal bars for each column, each bar next to its name and value."""
-    entries = [entry for row in item.rows.values() for entry in row]
-    digits = decimals(entry.mean for entry in entries)
-    ends = [(entry.mean or 0.0) + sign * (entry.spread or 0.0) for entry in entries for sign in (-1, 1)]
-    low, high = _extent([0.0, *ends, *(entry.published for entry in entries)])
-
-    def panel(column: int) -> Panel:
-        found = {name: row[column] for name, row in item.rows.items()}
-        means = {name: entry.mean for name, entry in found.items() if finite(entry.mean)}
-
-        def draw(ax: Any) -> None:
-            for k, (name, entry) in enumerate(found.items()):
-                gid = f"data-series={k}"
-                if finite(entry.mean):
-                    ax.barh(k, entry.mean, 0.66, color=looks[name]["color"], alpha=0.75, gid=gid)
-                    if finite(entry.spread):
-                        ends = [entry.mean - entry.spread, entry.mean + entry.spread]
-                        ax.plot(ends, [k, k], color=INK, linewidth=1.2, marker="|", markersize=7, gid=gid)
-                if finite(entry.published):
-                    ax.plot(entry.published, k, "D", mec=INK, mfc="none", mew=1.3, markersize=5, gid=gid)
-                text = number(entry.mean, digits) if finite(entry.mean) else measured(entry, digits)
-                ax.annotate(text, (1, k), (46, 0), ax.get_yaxis_transform(), "offset points", ha="right", va="center")
-            ax.set(xlim=(1.05 * low, 1.05 * high), ylim=(len(found) - 0.4, -0.6), xlabel=_VALUES)
-            ax.set_yticks(range(len(found)), [clip(name, 16) for name in found], color=INK)
-            ax.tick_params(length=0)
-            ax.xaxis.set_major_locator(_round_ticks(5))
-            ax.xaxis.set_major_formatter(tick_text)
-            ax.spines[:].set_visible(False)
-            ax.grid(axis="x")
-
-        top = f", highest: {max(means, key=lambda name: means[name])}" if means else ""
-        description = f"{counted(len(found), 'bar')} of {_VALUES}, {_range(means.values(), digits)}{top}."
-        points = []
-        for k, (name, entry) in enumerate(found.items()):
-            text = "\n".join(filter(None, (measured(entry, digits), published(entry, digits), entry.note)))
-            points.append((name, [(means.get(name, 0.0), k, text)]))
-        return Panel(item.columns[column], draw, description, points)
-
-    kind = "deviation" if any(finite(entry.sd) for entry in entries) else "error"
-    explanation = "Bar: measured"
-    explanation += f"; whisker: one standard {kind} each way" * any(finite(entry.spread) for entry in entries)
-    explanation += "; diamond: published" * any(finite(entry.published) for entry in entries)
-    panels = [panel(column) for column in range(len(item.columns))]
-    return Figure(item, "bars", panels, (420, 20 * len(item.rows) + 48), columns=2, explanation=f"{explanation}.")
-
-
 def _curves(item: Curves, looks: Mapping[str, Look]) -> Figure:
     """Lines with bands and markers, and a legend that shows and hides them."""
-    for axis, is_log in (("x", item.log_x), ("y", item.log_y)):
-        if is_log and (low := min(_finite_values(item, axis), default=1.0)) <= 0:
-            found = f"curves {item.key!r} have {axis} = {low:g}, which has no logarithm"
-            raise ValueError(f"{found}: use log_{axis}=False.")
     values = _finite_values(item, "y")
     digits = decimals(values)
     texts: dict[float, dict[str, str]] = {}
@@ -122,15 +162,15 @@ def _curves(item: Curves, looks: Mapping[str, Look]) -> Figure:
     for name, curve in item.curves.items():
         known = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(y)]
         points.append((name, [(x, y, f"{item.x_label} {tick_text(x)}: {texts[x][name]}") for x, y in known]))
-    description = (
-        f"{counted(len(item.curves), 'curve')} of {item.y_label} against {item.x_label}, {_range(values, digits)}."
-    )
+    ends = " to ".join(number(end, digits) for end in _extent(values))
+    description = f"{counted(len(item.curves), 'curve')} of {item.y_label} against {item.x_label}, from {ends}."
     rows = [[tick_text(x), *(texts[x].get(name, "") for name in item.curves)] for x in sorted(texts)]
     return Figure(
         item,
         "curves",
         [Panel("", draw, description, points)],
         (640, 400),
+        columns=1,
         legends={"curves": {name: looks[name] for name in item.curves}},
         table=[[item.x_label, *item.curves], *rows],
     )
@@ -204,6 +244,136 @@ def _embeddings(item: Embeddings) -> Figure:
         (240, 240),
         columns=4,
         legends=legends,
-        explanation="The axes of each panel are stretched to fill it.",
         data={"labels": labels, "views": views, "names": [item.names[k] for rows in groups.values() for k in rows]},
     )
+
+
+def figure_files(figure: Figure) -> dict[str, bytes]:
+    """All panels of a figure with the legend to their right, as SVG and PDF, by suffix."""
+    n, (width, height) = len(figure.panels), figure.size
+    columns = max(min(figure.columns, n), 1)
+    rows = max(-(-n // columns), 1)
+    looks = {name: look for names in figure.legends.values() for name, look in names.items()}
+    legend_columns = -(-len(looks) // _LEGEND_ROWS)
+    with _styled() as new_figure:
+        drawn = new_figure(
+            columns * width + 190 * legend_columns, max(rows * height, 17 * min(len(looks), _LEGEND_ROWS))
+        )
+        axes = drawn.subplots(rows, columns, squeeze=False).ravel()
+        for panel, ax in zip(figure.panels, axes, strict=False):
+            panel.draw(ax)
+            ax.set_title(clip(panel.head, int(width / 7)))
+        for ax in axes[n:]:
+            ax.remove()
+        if looks:
+            handles = [_key(look) for look in looks.values()]
+            where: Look = {"loc": "outside right upper", "ncols": legend_columns, "frameon": False}
+            legend = drawn.legend(handles, [""] * len(looks), **where)
+            for text, name in zip(legend.get_texts(), looks, strict=True):
+                text.set_text(clip(name, 24))  # given above, a name that starts with an underscore would be left out
+        return {kind: _saved(drawn, kind, "white") for kind in _NO_DATE}
+
+
+def page_svg(figure: Figure, k: int) -> tuple[str, list[dict[str, Any]]]:
+    """The k-th panel as SVG to be part of a page, and its points in the coordinates of this SVG."""
+    panel, name = figure.panels[k], f"{figure.item.key}.{k}"
+    title = ", ".join(filter(None, [figure.item.title, panel.head]))
+    with _styled() as new_figure:
+        drawn = new_figure(*figure.size)
+        panel.draw(drawn.subplots())
+        root = _adapted(drawn, figure.kind, name)
+        rows = []
+        for series, points in panel.points:
+            places = drawn.axes[0].transData.transform([point[:2] for point in points]).tolist() if points else []
+            pixels = [(round(x, 1), round(figure.size[1] - y, 1)) for x, y in places]
+            rows.append({"n": series, "p": [(*at, point[2]) for at, point in zip(pixels, points, strict=True)]})
+    root.attrib |= {"role": "img", "aria-labelledby": f"{name}.title {name}.words"}
+    for tag, key, text in (("desc", "words", panel.description), ("title", "title", title)):
+        element = ElementTree.Element(tag, {"id": f"{name}.{key}"})
+        element.text = clip(text, 1000)
+        root.insert(0, element)
+    return ElementTree.tostring(root, encoding="unicode"), rows
+
+
+def key_svg(name: str, look: Look) -> str:
+    """A line with a marker, or a marker alone, as it is in a legend of a page."""
+    with _styled() as new_figure:
+        drawn, line = new_figure(28 if "linestyle" in look else 14, 14), _key({"markersize": 5, **look})
+        line.set(xdata=[0.02, 0.5, 0.98], ydata=[0.5, 0.5, 0.5], markevery=[1])
+        drawn.add_artist(line)
+        root = _adapted(drawn, "key", name)
+    root.attrib |= {"aria-hidden": "true"}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _key(look: Look) -> Any:
+    """The line of a legend, which is only a marker if the look has no line."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **({"linestyle": "none", "markersize": 8} | look if "linestyle" not in look else look))
+
+
+def _adapted(drawn: Any, kind: str, name: str) -> Any:
+    """What matplotlib writes as SVG, rewritten for a page: see the head of this module."""
+    root: Any = ElementTree.fromstring(_saved(drawn, "svg", "none"))
+    for parent in root.iter():
+        parent.tag = parent.tag.rpartition("}")[2]
+        parent.text = parent.text if parent.tag == "text" else None
+        for child in list(parent):
+            child.tail = None
+            if child.tag.rpartition("}")[2] in ("metadata", "style"):
+                parent.remove(child)
+        attributes = {key.rpartition("}")[2]: value for key, value in parent.attrib.items()}
+        attributes |= dict(re.findall(r"([\w-]+): ?([^;]+)", attributes.pop("style", "")))
+        attributes.pop("font-family", None)
+        if font := re.search(r"([\d.]+px)", attributes.pop("font", "")):  # before matplotlib 3.9
+            attributes["font-size"] = font[1]
+        given = attributes.pop("id", "")
+        if given.startswith("data-"):
+            attributes |= dict(pair.split("=") for pair in given.split())
+        elif given and parent.tag != "g":  # groups have ids that nothing refers to
+            attributes["id"] = f"{name}.{given}"
+        if "href" in attributes:
+            attributes["href"] = attributes["href"].replace("#", f"#{name}.", 1)
+        parent.attrib = {key: _value(value, name) for key, value in attributes.items()}
+    for group in root.iter("g"):
+        _share(group)
+    root.attrib = {"viewBox": root.attrib["viewBox"], "class": f"chart {kind}"}
+    return root
+
+
+def _value(value: str, name: str) -> str:
+    if value.lower() in DARK:
+        return f"light-dark({value.lower()}, {DARK[value.lower()]})"
+    value = value.replace("url(#", f"url(#{name}.")
+    return re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", value)
+
+
+def _share(group: Any) -> None:
+    """Move what all marks of a group have in common to the group: thousands of them are most of a page."""
+    marks = list(group)
+    if len(marks) > 1 and all(mark.tag == "use" for mark in marks):
+        for key in [key for key in marks[0].attrib if key not in ("href", "x", "y")]:
+            if len({mark.get(key) for mark in marks}) == 1:
+                group.set(key, marks[0].get(key))
+                for mark in marks:
+                    del mark.attrib[key]
+
+
+@contextlib.contextmanager
+def _styled() -> Iterator[Callable[[float, float], Any]]:
+    """A function that makes a figure of a size in pixels, within matplotlib's settings for reports."""
+    try:
+        import matplotlib.figure
+        import matplotlib.style
+    except ImportError as error:
+        raise ImportError("figures of reports need matplotlib: pip install 'crossview[cli]'.") from error
+    with warnings.catch_warnings(), matplotlib.style.context(["default", _STYLE]):
+        warnings.simplefilter("ignore")  # of characters that its font lacks, and of panels too small for their names
+        yield lambda width, height: matplotlib.figure.Figure((width / 72, height / 72), layout="constrained")
+
+
+def _saved(figure: Any, kind: str, ground: str) -> bytes:
+    stream = io.BytesIO()
+    figure.savefig(stream, format=kind, metadata=_NO_DATE[kind], facecolor=ground)
+    return stream.getvalue()

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossview._store import write_atomically
-from crossview.report.document import Bars, Facts, Item, MatchBrowser, Report, ResultTable
-from crossview.report.drawing import DARK, Look, figure_files, key_svg, page_svg, palette
-from crossview.report.figures import figure_of
+from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultTable
+from crossview.report.figures import DARK, Look, figure_files, figure_of, key_svg, page_svg, palette
 from crossview.report.tables import FORMATS, best_two, decimals, finite, measured, number, published
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ def write_report(report: Report, folder: str | os.PathLike[str], static: bool = 
 
 def render(report: Report) -> str:
     """A report as a page; a policy in its head keeps it from loading or sending anything."""
-    _check(report)
     looks = palette(report)
     assets = files("crossview.report") / "assets"
     values = {
@@ -63,22 +61,6 @@ def render(report: Report) -> str:
         "formats": FORMATS,
     }
     return _environment().get_template("page.html").render(values)
-
-
-def _check(report: Report) -> None:
-    """Reject keys that cannot be used in links and file names, and rows with too few or too many entries."""
-    keys: set[str] = set()
-    for item in report.items:
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", item.key) or item.key in ("main", "tip", "said"):
-            raise ValueError(f"the key {item.key!r} must be letters, digits and hyphens, and not main, tip or said.")
-        if item.key.casefold() in keys:
-            raise ValueError(f"the key {item.key!r} is used twice: give every item of a report a different key.")
-        keys.add(item.key.casefold())
-        if isinstance(item, ResultTable | Bars):
-            for name, entries in item.rows.items():
-                if len(entries) != len(item.columns):
-                    found = f"{item.key!r} has {len(entries)} entries for {name!r}, but {len(item.columns)} columns"
-                    raise ValueError(f"{found}: use Entry() where nothing was measured.")
 
 
 def _block(item: Item, looks: Mapping[str, Look]) -> tuple[str, dict[str, Any]]:

@@ -107,8 +107,8 @@
     return [...known, ...rows.filter((row) => value(row) === undefined)];
   }
 
-  // Charts: the nearest point says what it is. How much distances across and down count, and how far the pointer reaches:
-  const reaches = { bars: [0, 1, 20], curves: [1, 1, 40], scatter: [1, 1, 14] };
+  // Charts: the nearest point says what it is. How far the pointer reaches:
+  const reaches = { curves: 40, scatter: 14 };
   function rowsOfScatter(svg, { labels, views, names }) {
     let next = 0;
     return all("[data-c]", svg).map((group) => ({
@@ -121,32 +121,22 @@
   }
   function explore(box, kind, rows, groups) {
     const svg = box.querySelector("svg");
-    const figure = box.closest("figure");
     const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-    const [across, down, reach] = reaches[kind];
-    const ring = kind === "bars" ? null : drawn("circle", { class: "ring", r: 6 });
+    const ring = drawn("circle", { class: "ring", r: 6 });
     let at = null;
     const seen = (row) => rows[row].p.length > 0 && !groups(row)?.matches(".off, .dim");
-    const link = (row) => {
-      if (ring) return;
-      for (const bar of all("[data-series]", figure)) bar.classList.toggle("dim", row !== null && Number(bar.dataset.series) !== row);
-    };
     const hide = () => {
-      ring?.remove();
-      link(null);
+      ring.remove();
       hideTip();
       at = null;
     };
     const show = (row, point, aloud) => {
       const [x, y, text] = rows[row].p[point];
       const words = `${rows[row].n}\n${text}`;
-      if (ring) {
-        ring.setAttribute("cx", x);
-        ring.setAttribute("cy", y);
-        svg.append(ring);
-      }
+      ring.setAttribute("cx", x);
+      ring.setAttribute("cy", y);
+      svg.append(ring);
       at = [row, point];
-      link(row);
       showTip(words, () => {
         const frame = svg.getBoundingClientRect();
         return [frame.left + (x * frame.width) / width, frame.top + (y * frame.height) / height];
@@ -157,13 +147,12 @@
       const frame = svg.getBoundingClientRect();
       const px = ((event.clientX - frame.left) * width) / frame.width;
       const py = ((event.clientY - frame.top) * height) / frame.height;
-      let best = reach;
+      let best = reaches[kind];
       let found = null;
-      link(null);
       rows.forEach((row, r) => {
         if (!seen(r)) return;
         row.p.forEach(([x, y], k) => {
-          const distance = Math.hypot(across * (x - px), down * (y - py));
+          const distance = Math.hypot(x - px, y - py);
           if (distance < best) [best, found] = [distance, [r, k]];
         });
       });
@@ -171,12 +160,10 @@
       else hide();
     };
     const step = (by, isDown) => {
-      link(null);
       const open = rows.map((_, r) => r).filter(seen);
       if (!open.length) return;
       if (!at || !open.includes(at[0])) return show(open[0], 0, true);
-      const single = open.every((r) => rows[r].p.length === 1);
-      if (!isDown && !single) return show(at[0], clamp(at[1] + by, 0, rows[at[0]].p.length - 1), true);
+      if (!isDown) return show(at[0], clamp(at[1] + by, 0, rows[at[0]].p.length - 1), true);
       const row = open[clamp(open.indexOf(at[0]) + by, 0, open.length - 1)];
       show(row, Math.min(at[1], rows[row].p.length - 1), true);
     };
