@@ -10,10 +10,9 @@ import typer
 from typer.core import TyperCommand
 
 import crossview as cv
-from crossview.cli import options as opt
+from crossview.cli import common as opt
 from crossview.cli import reports
-from crossview.cli.app import err, told_in_lines
-from crossview.cli.computing import compute_cells, print_outcome
+from crossview.cli.common import err, told_in_lines
 from crossview.experiments import Cell, Record
 from crossview.report import ResultTable
 from paper.protocols import EXPERIMENTS, QUICK, Effort, plan
@@ -94,7 +93,8 @@ def reproduce(
     if not any(experiment.cells for experiment in experiments):
         hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
         raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
-    output = reports.output_folder(output or Path("build/paper"))
+    output = output or Path("build/paper")
+    reports.check_folder(output)
     store, pages = output / "results.db", output / ("all" if "all" in names else "+".join(wanted))
     if reports.holds_report(pages) and not store.exists():
         raise ValueError(f"{pages} holds files that are no results of crossview: choose another --output.")
@@ -103,12 +103,12 @@ def reproduce(
         cells = [cell for e in experiments for cell in e.cells if cell.task.endswith("time") == alone]
         # Times are measured here, while nothing else runs.
         on = (1, None) if alone else (n_jobs, scheduler)
-        results |= compute_cells(cells, load, store, *on, retry, run_paper_cell)
+        results |= reports.compute_cells(cells, load, store, *on, retry, run_paper_cell)
     command = shlex.join(["python", "-m", "paper", *reports.given_words(context)])
     report = reproduction_report(experiments, results, load, command)
-    page = reports.write_page(report, pages, static)
-    tables = [item for section in report.sections for item in section.items if isinstance(item, ResultTable)]
-    print_outcome(tables, results, page, as_json)
+    reports.write_page(report, pages, static)
+    tables = [item for item in report.items if isinstance(item, ResultTable)]
+    reports.print_outcome(tables, results, reports.outcome_facts(tables, results, pages), [], as_json)
 
 
 if __name__ == "__main__":

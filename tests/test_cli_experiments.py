@@ -19,12 +19,9 @@ from methods import make
 
 import crossview as cv
 from crossview._progress import _State
-from crossview.cli.app import out
-from crossview.cli.computing import Watch
-from crossview.cli.reports import console_tables
+from crossview.cli.reports import Watch
 from crossview.datasets.registry import open_dataset
 from crossview.experiments import Cell, Store
-from crossview.report import Entry, ResultTable
 from crossview.report.comparison import comparison_report
 
 ARRAYS, Y = make(m=96, sizes=(8, 8), n_classes=24)
@@ -277,41 +274,24 @@ def test_what_cannot_be_a_comparison_is_refused_in_a_line(arguments, message, pa
     assert not list(parts.glob("out/report*"))
 
 
-def test_a_second_run_adds_its_methods_but_replaces_no_other_report(data, tmp_path):
+def test_a_second_run_computes_what_is_new_and_replaces_no_report_on_other_data(data, tmp_path):
     where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:])
     run(*where, "--methods", "PCA")
-    found = json.loads(run(*where, "--methods", "MvDA", "--json").stdout)
-    assert list(dict.fromkeys(entry["row"] for entry in found["entries"])) == ["PCA", "MvDA"]
-    assert "Computed by an earlier run: PCA." in found["summary"]
-    page = re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())
-    assert "--methods PCA" in page
-    assert "--methods MvDA" in page
-    alone = json.loads(run(*where, "--methods", "MvDA", "--json", "--overwrite").stdout)
-    assert {entry["row"] for entry in alone["entries"]} == {"MvDA"}
-    assert len(stored(tmp_path / "out" / "results.db")) == 4
+    found = json.loads(run(*where, "--methods", "MvDA,PCA", "--json").stdout)
+    assert {entry["row"] for entry in found["entries"]} == {"PCA", "MvDA"}
+    records = stored(tmp_path / "out" / "results.db")
+    assert len(records) == 4
+    run(*where, "--methods", "PCA,MvDA")
+    assert stored(tmp_path / "out" / "results.db") == records
+    run(*where, "--methods", "PCA", "--seed", 1)
+    assert len(stored(tmp_path / "out" / "results.db")) == 6
     before = (tmp_path / "out" / "report.html").read_bytes()
-    result = run(*where, "--methods", "PCA", "--n-iter", 3, "--seed", 1, status=1)
-    assert "holds a comparison on data.npz with other settings (seed: 0, now 1; n_iter: 2, now 3)" in result.stderr
-    assert "choose another --output, or pass --overwrite to replace the report" in result.stderr
-    assert (tmp_path / "out" / "report.html").read_bytes() == before
-    run(*where, "--methods", "PCA", "--n-iter", 3, "--overwrite")
-    assert (tmp_path / "out" / "report.html").read_bytes() != before
-    (tmp_path / "out" / "comparison.json").write_text("[" * 100_000)
+    np.savez(data, photo=ARRAYS[0], sketch=ARRAYS[1], y=Y[::-1])
     told = run(*where, "--methods", "PCA", status=1).stderr
-    assert "comparison.json is damaged, or belongs to another version of crossview" in told
-    assert len(told.splitlines()) == 1
-    (tmp_path / "out" / "comparison.json").unlink()
-    assert "holds another report" in run(*where, "--methods", "PCA", status=1).stderr
-
-
-@pytest.mark.parametrize("name", ["report.html", "tables"])
-def test_files_of_others_are_not_replaced(name, data, tmp_path):
-    path = tmp_path / "out" / name / ("mine.csv" if name == "tables" else "")
-    path.parent.mkdir(parents=True)
-    path.write_text("mine")
-    where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA")
-    assert "out holds another report: choose another --output" in run(*where, status=1).stderr
-    assert path.read_text() == "mine"
+    assert "out holds another report, or one on other data or another model: choose another --output" in told
+    assert (tmp_path / "out" / "report.html").read_bytes() == before
+    run(*where, "--methods", "PCA", "--overwrite")
+    assert (tmp_path / "out" / "report.html").read_bytes() != before
 
 
 @pytest.mark.parametrize("name", ["...npz", ".npz", "a.npz", "..a.b.npz"])
@@ -325,19 +305,6 @@ def test_the_default_folder_is_a_new_one(name, data, tmp_path, monkeypatch):
     assert (folder / "report.html").exists()
 
 
-@pytest.mark.parametrize("answer", ["y", "n"])
-def test_a_terminal_is_asked(data, tmp_path, monkeypatch, answer):
-    where = ("compare", data, "-o", tmp_path / "out", *SMALL[2:], "--methods", "PCA")
-    run(*where)
-    asked = []
-    monkeypatch.setattr("crossview.cli.reports._is_attended", lambda: True)
-    monkeypatch.setattr("typer.confirm", lambda text, err: asked.append(text) or answer == "y")
-    run(*where, "--seed", 1, status=0 if answer == "y" else 1)
-    assert asked[0].endswith("(seed: 0, now 1). Replace the report?")
-    run(*where, "--seed", 2, "--json", status=1)  # the output of a program is not for questions
-    assert len(asked) == 1
-
-
 def test_the_default_of_train_is_told(tmp_path):
     few = ("--methods", "PCA", "--repeats", 1, "--n-iter", 1, "--pca", 8, "--jobs", 1, "--no-static")
     result = run("compare", "digits", "-o", tmp_path / "out", *few)
@@ -348,28 +315,12 @@ def test_the_default_of_train_is_told(tmp_path):
     assert "in 1 random split." in " ".join(result.stdout.split())
 
 
-def test_directions_of_many_views_are_printed(capsys):
-    rows = {"PCA": range(12), "MvDA": range(20, 32), "CCA": [None] * 12}
-    names = [f"{p} in {g}" for g in "abcd" for p in "abcd" if p != g]
-    entries = {
-        row: [Entry(mean=value, note="not applicable" * (value is None)) for value in r] for row, r in rows.items()
-    }
-    for table in console_tables([ResultTable("t", "Directions", names, entries)], ["MvDA"], "abcd"):
-        out.print(table)
-    lines = [re.findall(r"[\w./]+", line) for line in capsys.readouterr().out.splitlines()]
-    assert ["PCA", "0.0", "b", "in", "a", "11.0", "c", "in", "d"] in lines
-    assert ["CCA", "n/a"] in lines
-    assert ["MvDA", "gallery", "in", "rows", "probe", "in", "columns"] in lines
-    assert ["a", "20.0", "21.0", "22.0"] in lines
-    assert ["d", "29.0", "30.0", "31.0"] in lines
-
-
 def test_a_method_that_is_not_applicable_is_shown_and_does_not_stop_the_rest(tmp_path):
     path = tmp_path / "singles.npz"
     np.savez(path, a=ARRAYS[0], b=ARRAYS[1], y=np.arange(len(Y)))  # no class twice in a view, as MULDA needs
     result = run("compare", path, "-o", tmp_path / "out", *SMALL[2:], "--methods", "MULDA,MvDA")
     assert "n/a" in result.stdout
-    assert "Not applicable: MULDA: each class has at most one sample" in result.stdout
+    assert "Not applicable: MULDA: each class has at most one sample" in result.stderr
     assert "failed" not in result.stderr
     assert "MvDA" in result.stdout
     run("compare", path, "-o", tmp_path / "none", *SMALL[2:], "--methods", "MULDA", status=1)

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
@@ -16,7 +17,7 @@ from methods import make
 from PIL import Image
 
 import crossview as cv
-from crossview.cli.files import locked
+from crossview.cli.data import locked
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 VIEWS = cv.Views(ARRAYS, names=["photo", "sketch"])
@@ -78,13 +79,10 @@ def test_enrol_appends_and_keeps_identities(model, tmp_path):
 
 def test_samples_without_ids_are_numbered(model, tmp_path):
     part = write_data(tmp_path / "part.npz", slice(0, 3))
-    assert "warning" not in run("enroll", model, part, "--view", "photo").stderr
-    assert "warning" not in run("enroll", model, part, "--view", "sketch", "-o", tmp_path / "other.model").stderr
+    run("enroll", model, part, "--view", "photo")
     more = write_data(tmp_path / "more.npz", slice(1, 5))
-    told = run("enroll", model, more, "--view", "photo").stderr
-    assert "warning: 2 of the 4 samples are equal to enrolled ones: pass --replace to empty the gallery first" in told
+    run("enroll", model, more, "--view", "photo")
     assert cv.load(model).gallery_ids_.tolist() == list("0123456")
-    assert "warning" not in run("enroll", model, part, "--view", "photo", "--replace").stderr
 
 
 def test_labels_are_of_the_kind_of_the_gallery(model, tmp_path):
@@ -117,8 +115,8 @@ def test_calibration_sets_the_threshold_and_says_what_is_accepted(enrolled, data
     assert facts["accepted"] == accepted
     told = run("calibrate", enrolled, data, "--view", "sketch", "--max-fpir", 0.1).stderr
     assert "for a false positive identification rate of 10.00%, from 90 probes of 18 classes" in told.replace("\n", " ")
-    assert f"; accepted {accepted:.1%} of 90 probes of enrolled classes: " in told
-    assert "run crossview calibrate again" in run("enroll", enrolled, data, "--view", "sketch").stderr
+    assert f"; accepted {round(90 * accepted)} of 90 probes of enrolled classes: " in told
+    assert "not calibrated" in run("enroll", enrolled, data, "--view", "sketch").stderr
     assert cv.load(enrolled).threshold_ is None
 
 
@@ -127,7 +125,6 @@ def test_calibration_with_strangers_only(enrolled, tmp_path):
     strangers = write_data(tmp_path / "strangers.npz", y=Y + 100)
     facts = json.loads(run("calibrate", enrolled, strangers, "--view", "sketch", "--json").stdout)
     assert (facts["accepted"], facts["temperature"], facts["probes_of_gallery"]) == (None, None, 0)
-    assert "accepted" not in run("calibrate", enrolled, strangers, "--view", "sketch").stderr
 
 
 def test_matches_are_the_nearest(enrolled, data, tmp_path):
@@ -145,11 +142,11 @@ def test_matches_are_the_nearest(enrolled, data, tmp_path):
         assert row["match_label"] == str(Y[int(row["match"])])
     printed = run(*arguments)
     assert printed.stdout == (tmp_path / "m.csv").read_text()
-    right = np.mean([row["probe_label"] == row["match_label"] for row in rows if row["rank"] == "1"])
-    assert f"90 probes; first match right for {right:.1%} of 90\n" in printed.stderr
+    right = sum(row["probe_label"] == row["match_label"] for row in rows if row["rank"] == "1")
+    assert printed.stderr == f"90 probes; first match right for {right} of 90 of enrolled classes\n"
     facts = json.loads(run(*arguments, "--json").stdout)
     assert [str(row["match"]) for row in facts["matches"]] == [row["match"] for row in rows]
-    assert (facts["probes"], facts["first_match_right"], facts["threshold"]) == (90, round(90 * right), None)
+    assert (facts["probes"], facts["first_match_right"], facts["threshold"]) == (90, right, None)
     assert facts["accepted_right"] is facts["accepted_wrong"] is facts["rejected"] is None
     facts = json.loads(run(*arguments, "-o", tmp_path / "m.parquet", "--json").stdout)
     assert "matches" not in facts
@@ -192,13 +189,12 @@ def test_decisions_and_strangers(model, tmp_path):
     assert 0 < np.sum(predicted[strange] == -1) < strange.sum()
     assert result.stderr.strip().split("; ") == [
         "90 probes",
-        f"{known.sum()} of enrolled classes: {right} accepted and right, {wrong} accepted and wrong, "
-        f"{rejected} rejected (first match right for {first_right / known.sum():.1%})",
-        f"{strange.sum()} of classes that are not in the gallery, {np.sum(predicted[strange] == -1)} of them rejected",
-        "18 without a label",
+        f"first match right for {first_right} of {known.sum()} of enrolled classes, {right} accepted and right, "
+        f"{wrong} accepted and wrong, {rejected} rejected",
+        f"{strange.sum()} of other classes, {np.sum(predicted[strange] == -1)} rejected",
     ]
     facts = json.loads(run("match", model, probes, "--view", "sketch", "--json").stdout)
-    assert (facts["of_gallery"], facts["strangers"], facts["unlabelled"]) == (known.sum(), strange.sum(), 18)
+    assert (facts["of_gallery"], facts["strangers"]) == (known.sum(), strange.sum())
     assert (facts["first_match_right"], facts["accepted_right"], facts["accepted_wrong"]) == (first_right, right, wrong)
     assert (facts["rejected"], facts["strangers_rejected"]) == (rejected, np.sum(predicted[strange] == -1))
 
@@ -327,7 +323,8 @@ def test_damaged_probes_are_named_and_left_out(tmp_path):
         result = run("match", model, *probes, "--view", "photo", "-k", 1, status=1)
         assert f"warning: {folder}: {message} it." in result.stderr
         assert result.stderr.endswith("2 probes\n")
-        assert [(row["probe"], row["match"]) for row in read(result.stdout)] == [("a", "0"), ("c", "2")]
+        found = [(Path(row["probe"]).stem, row["match"]) for row in read(result.stdout)]
+        assert found == [("a", "0"), ("c", "2")]
     before = model.read_bytes()
     for command in (
         ("match", model, folder / "b.png", "--view", "photo"),  # nothing is left
@@ -344,19 +341,16 @@ def test_probes_from_several_files(enrolled, tmp_path):
     a = write_data(tmp_path / "a.npz", slice(0, 3), id=["x", "y", "z"])
     b = write_data(tmp_path / "b.npz", slice(3, 4), y=np.array([f"c{label}" for label in Y]), id=["w"])
     c = write_data(tmp_path / "c.npz", slice(4, 6), y=None, id=["x", "v"])
-    found = read(run("match", enrolled, a, b, "--view", "sketch", "-k", 1).stdout)
-    alone = [row for path in (a, b) for row in read(run("match", enrolled, path, "--view", "sketch", "-k", 1).stdout)]
+    match = ("match", enrolled, "--view", "sketch", "-k", 1)
+    found = read(run(*match, b, a, c).stdout)
+    alone = [row for path in (b, a, c) for row in read(run(*match, path).stdout)]
     for row, expected in zip(found, alone, strict=True):
-        assert float(row.pop("distance")) == pytest.approx(float(expected.pop("distance")), abs=1e-9)
-        assert row == expected
-    assert [row["probe"] for row in found] == ["x", "y", "z", "w"]
-    found = read(run("match", enrolled, b, a, c, "--view", "sketch", "-k", 1).stdout)
+        assert float(row["distance"]) == pytest.approx(float(expected["distance"]), abs=1e-9)
+        assert (row["match"], row["probe_label"]) == (expected["match"], expected.get("probe_label", ""))
     names = [str(b), f"{a}/x", f"{a}/y", f"{a}/z", f"{c}/x", f"{c}/v"]  # the ids alone are not unique
     assert [row["probe"] for row in found] == names
-    assert [row["probe_label"] for row in found[4:]] == ["", ""]
     d = write_data(tmp_path / "d.npz", slice(3, 4), y=Y.astype(np.uint64))
-    found = read(run("match", enrolled, a, d, "--view", "sketch", "-k", 1).stdout)
-    assert [row["probe_label"] for row in found] == Y[:4].astype(str).tolist()
+    assert [row["probe_label"] for row in read(run(*match, a, d).stdout)] == Y[:4].astype(str).tolist()
 
 
 def enrol_apart(model, tmp_path, n):
@@ -401,7 +395,7 @@ def test_commands_that_change_a_model_wait_for_each_other(command, enrolled, dat
 
 def test_a_lock_goes_with_its_process(enrolled, data):
     """However it ends; a file that is left behind locks nobody out."""
-    code = "import os, sys; from crossview.cli.files import locked; locked(sys.argv[1]).__enter__(); os._exit(1)"
+    code = "import os, sys; from crossview.cli.data import locked; locked(sys.argv[1]).__enter__(); os._exit(1)"
     subprocess.run([sys.executable, "-c", code, enrolled], check=False)
     run("enroll", enrolled, data, "--view", "sketch")
     assert [path.name for path in enrolled.parent.iterdir() if "lock" in path.name] == []

@@ -36,7 +36,7 @@ def test_what_cannot_be_reproduced_is_told_in_a_line(arguments, message, tmp_pat
 
 
 def test_files_of_others_are_not_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "compute_cells", lambda *args: pytest.fail("began"))
+    monkeypatch.setattr("crossview.cli.reports.compute_cells", lambda *args: pytest.fail("began"))
     (tmp_path / "table-5").mkdir()
     (tmp_path / "table-5" / "report.html").write_text("mine")
     told = reproduce("table-5", "-o", tmp_path, "--quick", status=1).stderr

@@ -1,6 +1,6 @@
 """The command line: ``crossview --help``."""
 
-from crossview.cli import comparison, evaluation, matching, models
-from crossview.cli.app import app
+from crossview.cli import comparison, matching, models
+from crossview.cli.common import app
 
-__all__ = ["app", "comparison", "evaluation", "matching", "models"]
+__all__ = ["app", "comparison", "matching", "models"]

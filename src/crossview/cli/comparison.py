@@ -1,9 +1,9 @@
-"""The command that compares methods on some data: `compare`."""
+"""Commands that measure, and write reports: `compare` methods, and `evaluate` a model."""
 
 import shlex
-from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -13,31 +13,28 @@ import crossview as cv
 from crossview._progress import progress
 from crossview._text import counted
 from crossview._validation import warn_of_kernel_matrices
-from crossview.cli import options as opt
-from crossview.cli import reports
-from crossview.cli.app import app, err, warn
-from crossview.cli.computing import compute_cells, print_outcome, reasons
-from crossview.cli.data import DataOptions, check_views_and_classes
+from crossview.cli import common, reports
+from crossview.cli.data import data_options, labels_like_gallery, load_fitted, open_for, open_labelled, open_view
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Search, Split, fingerprint
 from crossview.experiments.loading import TEST_DATA, Loader, concatenated
-from crossview.experiments.plans import Comparison, Panel
+from crossview.experiments.plans import Panel, comparison
 from crossview.experiments.tasks import not_applicable_record
 from crossview.model_selection.splits import folds, matching_folds
 from crossview.model_selection.tuning import FACTOR, REFINE
 from crossview.report.comparison import committee_note, comparison_report, comparison_tables
+from crossview.report.evaluation import evaluation_notes, evaluation_report, evaluation_summary, evaluation_tables
 from crossview.report.ranking import RAW, comparison_facts, comparison_summary
-from crossview.report.tables import listed
 
 _COMPARED = (RAW, *cv.METHODS)  # by default
 _CLASSES_TO_SPLIT = 20  # from which on a split is one of classes, by default
 _TRAIN_SAMPLES = 20  # per class, by default
 
 
-@app.command()
+@common.app.command()
 def compare(
     context: typer.Context,
-    data: opt.Data = "digits",
+    data: common.Data = "digits",
     train_data: Annotated[
         str | None,
         typer.Option(metavar="DATA", help="Train on these data, and test on those of --test-data, instead of splits."),
@@ -45,7 +42,7 @@ def compare(
     test_data: Annotated[
         str | None, typer.Option(metavar="DATA", help="Test data, with the same views as --train-data.")
     ] = None,
-    output: Annotated[Path | None, opt.report_option("crossview-compare/DATA")] = None,
+    output: Annotated[Path | None, common.report_option("crossview-compare/DATA")] = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -56,12 +53,12 @@ def compare(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
     split: Annotated[
-        opt.Unit,
+        common.Unit,
         typer.Option(
             help="Test on classes that were not trained on (classes), or on further samples of the same classes "
             "(samples). By default classes if there are 20 or more.",
         ),
-    ] = opt.Unit.auto,
+    ] = common.Unit.auto,
     train: Annotated[
         float | None,
         typer.Option(
@@ -86,34 +83,29 @@ def compare(
         ),
     ] = None,
     n_iter: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = 32,
-    n_members: opt.Members = 8,
+    n_members: common.Members = 8,
     committees: Annotated[
         str, typer.Option(metavar="A,B,…", help="Methods also shown as committees; 'all' for all.")
     ] = "MvHE,KMvHE",
-    scoring: opt.Scoring = opt.ScoringName.accuracy,
+    scoring: common.Scoring = common.ScoringName.accuracy,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
-    n_jobs: opt.Jobs = opt.CORES,
-    scheduler: opt.Scheduler = None,
-    retry: opt.Retry = False,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="Replace the report in the folder, whatever it shows; stored results are kept."
-        ),
-    ] = False,
-    static: opt.Static = True,
-    size: opt.Size = None,
-    pair_by: opt.PairBy = None,
-    as_json: opt.Json = False,
+    n_jobs: common.Jobs = common.CORES,
+    scheduler: common.Scheduler = None,
+    retry: common.Retry = False,
+    overwrite: common.Overwrite = False,
+    static: common.Static = True,
+    size: common.Size = None,
+    pair_by: common.PairBy = None,
+    as_json: common.Json = False,
 ) -> None:
     """Tune all methods on a data set, compare them with doing nothing, recommend one, and write a report.
 
     Splits DATA at random, or trains on --train-data and tests on --test-data. The recommended method is the best in
-    validation; test scores do not count. If interrupted, run the same command again to resume. Methods computed later
-    with the same settings are added to the report.
+    validation; test scores do not count. If interrupted, run the same command again to resume. Results are stored, and
+    a later run with other methods or settings computes only what is new.
     """
-    chosen = opt.method_names(methods, "--methods", default=_COMPARED)
-    together = chosen if committees.lower() == "all" else opt.method_names(committees, "--committees")
+    chosen = common.method_names(methods, "--methods", default=_COMPARED)
+    together = chosen if committees.lower() == "all" else common.method_names(committees, "--committees")
     search = Search(
         _dimensions(pca),
         _scalings(scaling),
@@ -123,58 +115,110 @@ def compare(
         factor=FACTOR if n_iter else 1.0,
         refine=REFINE if n_iter else 0,
     )
-    how = DataOptions(size, pair_by)
     if train_data is None and test_data is None:
-        name, options, loaded = data, how.of(data), _open(how, data)
+        name, options, loaded = data, data_options(data, size, pair_by), open_labelled(data, size, pair_by)
         planned, remark = _random_splits(np.asarray(loaded.y), split.value, train, repeats, seed)
     else:
         name, test_data = _check_given(context, train_data, test_data)
-        parts = _open(how, name), _open(how, test_data)
-        options, loaded = {**how.of(name), TEST_DATA: test_data}, concatenated(*parts, name, test_data)
+        parts = open_labelled(name, size, pair_by), open_labelled(test_data, size, pair_by)
+        options = {**data_options(name, size, pair_by), TEST_DATA: test_data}
+        loaded = concatenated(*parts, name, test_data)
         planned, remark = Split("given", len(parts[0].y), 1, seed), _shared_rows(*parts)
     y = np.asarray(loaded.y)
     _check_folds(planned, search, y)
     warn_of_kernel_matrices(loaded.views)
     if remark and planned.kind != "classes":
-        warn(remark)
-    wanted = Comparison(
-        data=name,
-        options=options,
-        contents=fingerprint(loaded),
-        split=planned,
-        search=search,
-        methods=tuple(chosen),
-        committees=tuple(method for method in together if method in chosen),
-        commands=(reports.command_line(context),),
-    )
+        common.warn(remark)
     default = Path("crossview-compare") / "-".join(reports.folder_name(one) for one in (name, test_data) if one)
-    output = output or default
+    output, subject = output or default, {"data_sha256": fingerprint(loaded)}
     reports.check_folder(output)
-    shown = wanted if overwrite else _with_earlier(wanted, output, as_json)
-    panel = shown.panel
-    results = _not_applicable(panel, loaded, chosen)
-    reports.output_folder(output)
+    reports.check_replaceable(output / "comparison.json", subject, overwrite)
+    panel = comparison(name, options, chosen, planned, search, [method for method in together if method in chosen])
+    results = _not_applicable(panel, loaded)
     cells, load = [place.cell for place in panel.places if place.cell not in results], Loader()
     load(name, dict(panel.places[0].cell.options), loaded)
-    results |= compute_cells(cells, load, output / "results.db", n_jobs, scheduler, retry)
-    earlier = [method for method in shown.methods if method not in chosen]
-    added = f"Computed by an earlier run: {listed(earlier)}." if earlier else ""
-    remark = " ".join(filter(None, [remark, added]))
+    results |= reports.compute_cells(cells, load, output / "results.db", n_jobs, scheduler, retry)
     words = reports.given_words(context, ("size", "pair_by", "n_iter", "scoring", "seed"))  # which tune also has
     tune = shlex.join(["crossview", "tune", name, *_folds_option(planned, y), *words])
     with progress("Preparing the report", 1, unit="reports"):  # fits the methods whose matches it shows
-        report = comparison_report(panel, results, loaded, "\n".join(shown.commands), remark, tune)
-    shown.save(output)  # first, so that what a killed command leaves is known for its own
-    page = reports.write_page(report, output, static)
-    summary, facts = comparison_summary(panel, results, remark), comparison_facts(panel, results, tune)
-    tables, note = comparison_tables(panel, results), committee_note(panel)
-    print_outcome(tables, results, page, as_json, summary, facts, note)
+        report = comparison_report(panel, results, loaded, reports.command_line(context), remark, tune)
+    tables, summary = comparison_tables(panel, results), comparison_summary(panel, results, remark)
+    facts = subject | reports.outcome_facts(tables, results, output) | {"summary": summary}
+    facts |= comparison_facts(panel, results, tune)
+    reports.write_page(report, output, static, "comparison.json", facts)
+    lines = [committee_note(panel), summary]
+    if recommended := facts["recommended"]:
+        lines += ["To make this model, run:", recommended["command"]]
+    reports.print_outcome(tables, results, facts, lines, as_json)
 
 
-def _open(how: DataOptions, name: str) -> Dataset:
-    data = how.open(name)
-    check_views_and_classes(data, name)
-    return data
+@common.app.command()
+def evaluate(
+    context: typer.Context,
+    model: common.Model,
+    data: common.Data,
+    view: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VIEW",
+            help="Look up the samples of this view in the model's own gallery. By default, every view of DATA is "
+            "looked up in every other.",
+        ),
+    ] = None,
+    output: Annotated[Path | None, common.report_option("crossview-evaluate/MODEL")] = None,
+    bootstrap: Annotated[int, typer.Option(min=100, help="Draws for the confidence intervals.")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    resample: Annotated[
+        common.Unit,
+        typer.Option(help="What the bootstrap draws. By default classes if there are 20 or more, otherwise samples."),
+    ] = common.Unit.auto,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
+    overwrite: common.Overwrite = False,
+    static: common.Static = True,
+    size: common.Size = None,
+    pair_by: common.PairBy = None,
+    as_json: common.Json = False,
+) -> None:
+    """Measure how good a saved model is on labelled test data, and write a report.
+
+    Use data that the model was not trained on. Samples without a label are left out.
+    """
+    output = output or Path("crossview-evaluate") / reports.folder_name(model)
+    reports.check_folder(output)
+    fitted = load_fitted(model)
+    if view is None:
+        loaded = open_for(fitted, data, size, pair_by)
+    elif size or pair_by:
+        raise ValueError("--view takes samples one by one, in the model's size: leave out --size and --pair-by.")
+    elif not hasattr(fitted, "gallery_"):
+        raise ValueError("the model has no gallery: run crossview enroll first, or leave out --view.")
+    else:
+        loaded = open_view(fitted, data, view)
+    digest = sha256(model.read_bytes()).hexdigest()
+    subject = {"model_sha256": digest, "data_sha256": fingerprint(loaded), "view": view}
+    reports.check_replaceable(output / "evaluation.json", subject, overwrite)
+    options: dict[str, Any] = {
+        "n_bootstrap": bootstrap,
+        "confidence": confidence,
+        "resample": resample.value,
+        "random_state": seed,
+    }
+    if view is None:
+        found = cv.evaluate(fitted, loaded.views, loaded.y, **options)
+    else:
+        found = cv.evaluate_probes(fitted, loaded.views[view], labels_like_gallery(loaded.y, fitted), view, **options)
+    about = {"model": f"{model.name}, SHA-256 {digest}", "data": f"{data}: {loaded.views!r}"}
+    report, summary = (
+        evaluation_report(found, loaded, model.name, about, reports.command_line(context)),
+        evaluation_summary(found),
+    )
+    facts = {"model": model.name, "data": data, **subject, "report": str(output / "report.html"), "summary": summary}
+    facts |= found.to_dict()
+    page = reports.write_page(report, output, static, "evaluation.json", facts)
+    if as_json:
+        common.print_facts(facts, "", as_json)
+    else:
+        reports.print_results(evaluation_tables(found), [*dict.fromkeys(evaluation_notes(found)), summary], page)
 
 
 def _random_splits(
@@ -243,41 +287,24 @@ def _folds_option(split: Split, y: NDArray[np.generic]) -> list[str]:
     return [] if default == kind else ["--cv", kind]
 
 
-def _with_earlier(wanted: Comparison, folder: Path, as_json: bool) -> Comparison:
-    """A comparison with the methods that the folder's report shows, unless that has other settings."""
-    earlier = Comparison.load(folder)
-    changed = [] if earlier is None else earlier.differences(wanted)
-    if earlier is not None and not changed:
-        return wanted.with_methods_of(earlier)
-    if earlier is not None:
-        what = f"a comparison on {earlier.panel.columns[0]} with other settings ({'; '.join(changed)})"
-        reports.confirm_replacing(folder, what, as_json)
-    elif reports.holds_report(folder):
-        reports.confirm_replacing(folder, "another report", as_json)
-    return wanted
-
-
-def _not_applicable(panel: Panel, data: Dataset, chosen: Sequence[str]) -> dict[Cell, Record]:
-    """Records of the cells whose methods cannot be applied to the data; an error if none of the chosen ones can."""
+def _not_applicable(panel: Panel, data: Dataset) -> dict[Cell, Record]:
+    """Records of the cells whose methods cannot be applied to the data; an error if none can."""
     n_train = len(panel.places[0].cell.split.rows(np.asarray(data.y), 0)[0])
     found = {place.cell: not_applicable_record(place.cell, data.views, n_train) for place in panel.places}
     known = {cell: record for cell, record in found.items() if record is not None}
-    told = reasons(record for cell, record in known.items() if cell.method in chosen)
-    if {cell.method for cell in known}.issuperset(chosen):
-        raise ValueError(f"no method can be applied to these data. {' '.join(told)}")
-    for reason in told:
-        err.print(f"Not applicable: {reason}", markup=False, soft_wrap=True)
+    if len(known) == len(found):
+        raise ValueError(f"no method can be applied to these data. {' '.join(reports.reasons(known.values()))}")
     return known
 
 
 def _dimensions(given: str | None) -> tuple[int | None, ...] | None:
     if given is None:
         return None
-    return tuple(None if part == "none" else opt.numbers(part, "--pca")[0] for part in opt.parts(given.lower()))
+    return tuple(None if part == "none" else common.numbers(part, "--pca")[0] for part in common.parts(given.lower()))
 
 
 def _scalings(given: str) -> tuple[str | None, ...]:
-    found = dict.fromkeys(opt.parts(given.lower()))
+    found = dict.fromkeys(common.parts(given.lower()))
     if unknown := [part for part in found if part not in ("feature", "view", "none")]:
         raise ValueError(f"--scaling must be feature, view or none, or several of them, got {unknown[0]!r}.")
     return tuple(None if part == "none" else part for part in found)

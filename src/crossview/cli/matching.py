@@ -6,19 +6,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 import crossview as cv
 from crossview._store import write_atomically
 from crossview._text import counted
 from crossview._transformer import unwrap
-from crossview._types import Array
-from crossview.cli import options as opt
-from crossview.cli.app import app, out, print_facts, printable, warn
-from crossview.cli.data import DataOptions, load_fitted
-from crossview.cli.files import csv_text, locked, write_rows
+from crossview.cli import common
+from crossview.cli.data import (
+    check_not_input,
+    csv_text,
+    labels_like_gallery,
+    load_fitted,
+    locked,
+    open_all,
+    open_view,
+    write_rows,
+)
 from crossview.datasets import Dataset
-from crossview.datasets.dataset import as_labels
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
 from crossview.views import index_of_view
 
@@ -33,55 +37,53 @@ SamplesArgument = Annotated[
     ),
 ]
 ViewOption = Annotated[str, typer.Option(help="The view that the samples are seen from.")]
-UpdateOption = Annotated[Path | None, opt.file_option("Where to write the model; by default MODEL.")]
+UpdateOption = Annotated[Path | None, common.file_option("Where to write the model; by default MODEL.")]
 
 
-@app.command()
+@common.app.command()
 def enroll(
-    model: opt.Model,
+    model: common.Model,
     data: SamplesArgument,
     view: ViewOption,
     replace: Annotated[bool, typer.Option("--replace", help="Empty the gallery first.")] = False,
     output: UpdateOption = None,
-    as_json: opt.Json = False,
+    as_json: common.Json = False,
 ) -> None:
     """Add samples to the gallery of a model, in which `match` looks probes up.
 
     Samples keep their identities: the ids of tables, class/name of images, and otherwise running numbers. Classes need
     not be among those that the model was trained on; labels are optional.
     """
-    opt.check_not_input(output, data)
+    check_not_input(output, data)
     path = output or model
     with locked(path):
         matcher = _load_matcher(model, view)
-        calibrated = getattr(matcher, "threshold_", None) is not None
-        enrolled = _enroll(matcher, data, view, DataOptions(), replace)
+        enrolled = _enroll(matcher, data, view, replace)
         cv.save(matcher, path)
     facts = {"output": str(path), "enrolled": enrolled, **describe_gallery(matcher)}
-    total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}"
-    hint = " The gallery has changed: run crossview calibrate again." if calibrated else ""
-    print_facts(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}.{hint}", as_json)
+    total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}, not calibrated"
+    common.print_facts(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}", as_json)
 
 
-@app.command()
+@common.app.command()
 def calibrate(
-    model: opt.Model,
+    model: common.Model,
     data: SamplesArgument,
     view: ViewOption,
     max_fpir: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of strangers that may be accepted.")] = 0.01,
     output: UpdateOption = None,
-    as_json: opt.Json = False,
+    as_json: common.Json = False,
 ) -> None:
     """Set the distance beyond which `match` calls a probe unknown.
 
     DATA are labelled samples that the model was not trained on, of enrolled classes or others.
     """
-    opt.check_not_input(output, data)
+    check_not_input(output, data)
     path = output or model
     with locked(path):
         matcher = _load_matcher(model, view)
         _check_gallery(matcher)
-        loaded = DataOptions().open_view(matcher, data, view)
+        loaded = open_view(matcher, data, view)
         known = loaded.y.astype(str) != ""
         X, y = loaded.views[known], labels_like_gallery(loaded.y[known], matcher)
         if not len(y):
@@ -89,8 +91,9 @@ def calibrate(
         matcher.calibrate(X, y, view, max_fpir).set_params(probe_view=view)
         _warn_of_same_view(matcher, view)
         cv.save(matcher, path)
-    threshold, of_gallery = float(matcher.threshold_ or 0.0), np.isin(y, matcher.classes_)
-    accepted = matcher.kneighbors(X, view, 1)[0][of_gallery, 0] <= threshold
+    threshold = float(matcher.threshold_ or 0.0)
+    nearest = matcher.kneighbors(X, view, 1)[0][np.isin(y, matcher.classes_), 0]
+    accepted = int((nearest <= threshold).sum())
     facts = {
         "output": str(path),
         "threshold": threshold,
@@ -98,19 +101,18 @@ def calibrate(
         "max_fpir": max_fpir,
         "probes": len(y),
         "classes": len(np.unique(y)),
-        "probes_of_gallery": len(accepted),
-        "accepted": float(accepted.mean()) if len(accepted) else None,
+        "probes_of_gallery": len(nearest),
+        "accepted": accepted / len(nearest) if len(nearest) else None,
     }
+    told = f"threshold {threshold:.6g} for a false positive identification rate of {max_fpir:.2%}"
     probes = f"{counted(len(y), 'probe')} of {counted(len(np.unique(y)), 'class')}"
-    told = f"threshold {threshold:.6g} for a false positive identification rate of {max_fpir:.2%}, from {probes}"
-    if len(accepted):
-        told += f"; accepted {accepted.mean():.1%} of {counted(len(accepted), 'probe')} of enrolled classes"
-    print_facts(facts, f"{told}: {path}", as_json)
+    of_gallery = f"accepted {accepted} of {counted(len(nearest), 'probe')} of enrolled classes"
+    common.print_facts(facts, f"{told}, from {probes}; {of_gallery}: {path}", as_json)
 
 
-@app.command()
+@common.app.command()
 def match(
-    model: opt.Model,
+    model: common.Model,
     probes: Annotated[
         list[str], typer.Argument(metavar="PROBES…", help="Samples to look up, each as DATA in `enroll`.")
     ],
@@ -121,9 +123,9 @@ def match(
     gallery_view: Annotated[str | None, typer.Option(metavar="VIEW", help="The view of --gallery.")] = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Matches per probe; by default 5.")] = None,
     output: Annotated[
-        Path | None, opt.file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
+        Path | None, common.file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
     ] = None,
-    as_json: opt.Json = False,
+    as_json: common.Json = False,
 ) -> None:
     """Look probes up in the gallery of a model.
 
@@ -134,41 +136,41 @@ def match(
     """
     if (gallery is None) != (gallery_view is None):
         raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
-    opt.check_not_input(output, model, gallery, *probes)
-    matcher, how = _load_matcher(model, view), DataOptions()
+    check_not_input(output, model, gallery, *probes)
+    matcher = _load_matcher(model, view)
     if gallery is not None and gallery_view is not None:
-        _enroll(matcher, gallery, gallery_view, how, replace=True)
+        _enroll(matcher, gallery, gallery_view, replace=True)
     _check_gallery(matcher)
     matcher._gallery.threshold.check(chosen_metric(matcher), view)
     size = len(matcher.gallery_)
     if k is not None and k > size:
         raise ValueError(f"-k {k} is more than the {counted(size, 'sample')} in the gallery: choose fewer.")
-    loaded, damaged = how.open_all(matcher, probes, view)
+    loaded, damaged = open_all(matcher, probes, view)
     for message in damaged:
-        warn(message)
+        common.warn(message)
     rows = _match_rows(matcher, loaded, view, min(k or _MATCHES, size))
     _warn_of_same_view(matcher, view)
     facts = _recognised(matcher, loaded, [row for row in rows if row["rank"] == 1])
     if output is not None:
         write_rows(rows, output)
     elif not as_json:
-        print(printable(csv_text(rows)) if out.is_terminal else csv_text(rows), end="")
+        print(common.printable(csv_text(rows)) if common.out.is_terminal else csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
-    print_facts({**facts, **written}, _told(facts), as_json)
+    common.print_facts({**facts, **written}, _told(facts), as_json)
     if damaged:
         raise typer.Exit(1)
 
 
-@app.command()
+@common.app.command()
 def export(
-    model: opt.Model,
+    model: common.Model,
     view: Annotated[str, typer.Option(help="The view whose map is written.")],
-    output: Annotated[Path, opt.file_option("An .onnx file.", ".onnx")],
+    output: Annotated[Path, common.file_option("An .onnx file.", ".onnx")],
     gallery: Annotated[
         Path | None,
-        opt.file_option("Write the gallery, too: an .npz file of plain arrays.", ".npz", names=("--gallery",)),
+        common.file_option("Write the gallery, too: an .npz file of plain arrays.", ".npz", names=("--gallery",)),
     ] = None,
-    as_json: opt.Json = False,
+    as_json: common.Json = False,
 ) -> None:
     """Write the map of one view as ONNX, and the gallery as arrays, for programs without crossview.
 
@@ -176,7 +178,7 @@ def export(
     """
     fitted = load_fitted(model)
     for path in (output, gallery):
-        opt.check_not_input(path, model)
+        check_not_input(path, model)
     if gallery is not None:
         _check_gallery(fitted)
     cv.export_onnx(fitted, view, output)
@@ -187,7 +189,7 @@ def export(
         told += f"; gallery: {gallery}"
         told += "" if threshold is not None else ", not calibrated: run crossview calibrate first to reject strangers"
     facts = {"output": str(output), "view": view, "gallery": None if gallery is None else str(gallery)}
-    print_facts({**facts, "distance": chosen_metric(fitted), "threshold": threshold}, told, as_json)
+    common.print_facts({**facts, "distance": chosen_metric(fitted), "threshold": threshold}, told, as_json)
 
 
 def describe_gallery(matcher: Any) -> dict[str, Any]:
@@ -204,7 +206,7 @@ def describe_gallery(matcher: Any) -> dict[str, Any]:
 
 def _warn_of_same_view(matcher: CrossViewClassifier, view: str) -> None:
     if (matcher.gallery_views_ == view).all():
-        warn(f"the gallery, too, is of view {view!r} only: samples of one view are compared. Check --view.")
+        common.warn(f"the gallery, too, is of view {view!r} only: samples of one view are compared. Check --view.")
 
 
 def _load_matcher(path: Path, view: str) -> CrossViewClassifier:
@@ -223,37 +225,13 @@ def _check_gallery(model: Any) -> None:
         raise ValueError("the gallery is empty: run crossview enroll first.")
 
 
-def _enroll(matcher: CrossViewClassifier, data: str, view: str, how: DataOptions, replace: bool) -> int:
+def _enroll(matcher: CrossViewClassifier, data: str, view: str, replace: bool) -> int:
     """Enrol samples, and return their number."""
-    loaded = how.open_view(matcher, data, view)
-    held = not replace and hasattr(matcher, "gallery_")
+    loaded = open_view(matcher, data, view)
     ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    y = labels_like_gallery(loaded.y, matcher) if held else loaded.y
-    earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
+    y = loaded.y if replace or not hasattr(matcher, "gallery_") else labels_like_gallery(loaded.y, matcher)
     matcher.enroll(loaded.views, y, view, ids=ids, replace=replace)
-    if earlier is not None and (n_equal := _count_equal(matcher.gallery_[-len(y) :], earlier)):
-        what = f"{n_equal} of the {counted(len(y), 'sample')} are equal to enrolled ones"
-        warn(f"{what}: pass --replace to empty the gallery first if they should not be there twice.")
     return len(y)
-
-
-def _count_equal(new: Array, held: Array) -> int:
-    """Number of new samples that are equal to enrolled ones, up to rounding."""
-    unit = 1e-9 * np.abs(held).max(initial=0.0) or 1.0
-    rows, known = ([hash(row.tobytes()) for row in np.round(X / unit) + 0.0] for X in (new, held))  # no -0
-    return int(np.isin(rows, known).sum())
-
-
-def labels_like_gallery(y: NDArray[Any], matcher: CrossViewClassifier) -> NDArray[Any]:
-    """Labels of the kind of the gallery's: class folders that are all called by numbers have numbers for labels."""
-    if matcher.classes_.dtype.kind == "U":
-        return y.astype(str)
-    if y.dtype.kind != "U":
-        return y
-    numbers = as_labels(y.tolist())
-    if numbers.dtype.kind == "U":
-        raise ValueError("the gallery's labels are numbers, but some of these are text or missing: use one kind.")
-    return numbers
 
 
 def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int) -> list[dict[str, Any]]:
@@ -280,42 +258,38 @@ def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int
 
 def _recognised(matcher: CrossViewClassifier, probes: Dataset, first: list[dict[str, Any]]) -> dict[str, Any]:
     """How many probes the first matches recognise; those without a label do not count."""
-    labels = probes.y.astype(str)
-    there = np.isin(labels, matcher.classes_.astype(str)) & (labels != "")
-    strangers = (labels != "") & ~there
-    accepted = np.array([row.get("decision", "accepted") == "accepted" for row in first])
+    labels, calibrated = probes.y.astype(str), matcher.threshold_ is not None
+    known = np.isin(labels, matcher.classes_.astype(str)) & (labels != "")
+    strangers = (labels != "") & ~known
+    accepted = np.array([row.get("decision") != "unknown" for row in first])
     right = np.array([str(row.get("match_label", "")) == label for row, label in zip(first, labels, strict=True)])
     decided = {
-        "accepted_right": int((accepted & right & there).sum()),
-        "accepted_wrong": int((accepted & ~right & there).sum()),
-        "rejected": int((~accepted & there).sum()),
-        "strangers_rejected": int((~accepted & strangers).sum()),
+        "accepted_right": accepted & right & known,
+        "accepted_wrong": accepted & ~right & known,
+        "rejected": ~accepted & known,
+        "strangers_rejected": ~accepted & strangers,
     }
     return {
         "probes": len(labels),
         "threshold": matcher.threshold_,
-        "of_gallery": int(there.sum()),
-        "first_match_right": int(right[there].sum()),
+        "of_gallery": int(known.sum()),
+        "first_match_right": int(right[known].sum()),
         "strangers": int(strangers.sum()),
-        "unlabelled": int((labels == "").sum()),
-        **(dict.fromkeys(decided) if matcher.threshold_ is None else decided),
+        **{name: int(which.sum()) if calibrated else None for name, which in decided.items()},
     }
 
 
 def _told(facts: dict[str, Any]) -> str:
     """What `match` says in the end."""
-    told, decided = [counted(facts["probes"], "probe")], facts["threshold"] is not None
+    told = counted(facts["probes"], "probe")
     if facts["of_gallery"]:
-        first = f"first match right for {facts['first_match_right'] / facts['of_gallery']:.1%}"
-        numbers = "{accepted_right} accepted and right, {accepted_wrong} accepted and wrong, {rejected} rejected"
-        of_gallery = "{of_gallery} of enrolled classes: " + numbers
-        told.append(f"{of_gallery.format(**facts)} ({first})" if decided else f"{first} of {facts['of_gallery']}")
+        told += "; first match right for {first_match_right} of {of_gallery} of enrolled classes"
+        told += ", {accepted_right} accepted and right, {accepted_wrong} accepted and wrong, {rejected} rejected" * (
+            facts["threshold"] is not None
+        )
     if facts["strangers"]:
-        told.append(f"{facts['strangers']} of classes that are not in the gallery")
-        told[-1] += f", {facts['strangers_rejected']} of them rejected" if decided else ""
-    if 0 < facts["unlabelled"] < facts["probes"]:
-        told.append(f"{facts['unlabelled']} without a label")
-    return "; ".join(told)
+        told += "; {strangers} of other classes" + ", {strangers_rejected} rejected" * (facts["threshold"] is not None)
+    return told.format(**facts)
 
 
 def _gallery_file(matcher: CrossViewClassifier) -> bytes:

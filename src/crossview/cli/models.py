@@ -15,53 +15,36 @@ from rich.table import Table
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview._store import delete_store
+from crossview._store import delete_store, write_atomically
 from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
-from crossview.cli import options as opt
-from crossview.cli.app import app, err, out, print_facts, print_json
-from crossview.cli.data import DataOptions, check_several_views, check_views_and_classes, describe_data, load_fitted
-from crossview.cli.files import locked, write_rows
+from crossview.cli import common
+from crossview.cli.data import check_not_input, describe_data, load_fitted, locked, open_for, open_labelled, write_rows
 from crossview.cli.matching import describe_gallery
-from crossview.cli.reports import confirm_replacing
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings.methods import ALL_METHODS
-from crossview.files import OF_SESSION, ModelFileError, write_atomically
+from crossview.files import OF_SESSION, ModelFileError
 from crossview.matching.classifier import chosen_metric
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
-_TITLES = {
-    "image_shape": "image size",
-    "folds_of": "folds of",
-    "accuracy": "accuracy in cross-validation",
-    "one_shot_accuracy": "accuracy in cross-validation, one enrolled sample per class",
-    "average_precision": "average precision in cross-validation",
-    "accuracy_with_counterparts": "accuracy in cross-validation, counterparts in the gallery",
-    "classes": "classes in the gallery",
-    "threshold_view": "threshold for view",
-}
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a model that has a gallery.")]
 
 
-@app.command()
-def datasets(as_json: opt.Json = False) -> None:
+@common.app.command()
+def datasets(as_json: common.Json = False) -> None:
     """List the data sets that can be loaded by name."""
-    found = {name: source.what for name, source in SOURCES.items()}
     if as_json:
-        print_json([{"name": name, "what": what} for name, what in found.items()])
+        common.print_facts([{"name": name, "what": source.what} for name, source in SOURCES.items()], "", as_json)
         return
-    table = Table("name", "description")
-    for name, what in found.items():
-        table.add_row(name, what)
-    out.print(table)
-    out.print("You can also load an .npz or .mat file, or a folder of tables, .npy files or images.")
+    for name, source in SOURCES.items():
+        common.out.tell(f"{name}: {source.what}")
+    common.out.tell("You can also load an .npz or .mat file, or a folder of tables, .npy files or images.")
 
 
-@app.command()
+@common.app.command()
 def fit(
-    data: opt.Data,
-    output: opt.Output,
-    method: opt.Method = "KMvHE",
+    data: common.Data,
+    output: common.Output,
+    method: common.Method = "KMvHE",
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the method.")
     ] = None,
@@ -69,62 +52,60 @@ def fit(
     pca: Annotated[
         int | None, typer.Option(min=1, help="Keep at most this many principal components of every view.")
     ] = None,
-    size: opt.Size = None,
-    pair_by: opt.PairBy = None,
-    overwrite: OverwriteOption = False,
-    as_json: opt.Json = False,
+    size: common.Size = None,
+    pair_by: common.PairBy = None,
+    overwrite: common.Overwrite = False,
+    as_json: common.Json = False,
 ) -> None:
     """Fit a method with given parameters and save the model."""
     model = ALL_METHODS[method]().set_params(**_parameters(parameter or []))
-    _check_replaceable(output, data, overwrite, as_json)
-    loaded = DataOptions(size, pair_by).open(data)
-    err.print(describe_data(loaded), markup=False, soft_wrap=True)
-    check_several_views(loaded, data)
+    _check_replaceable(output, data, overwrite)
+    loaded = open_labelled(data, size, pair_by, least_classes=1)
+    common.err.tell(describe_data(loaded))
     scaler = cv.ViewScaler(None if scaling == "none" else scaling.value)
     reducer = [] if pca is None and method == "RawFeatures" else [cv.ViewPCA(pca)]
     pipeline = make_pipeline(scaler, *reducer, model).fit(loaded.views, loaded.y)
     with locked(output):
         cv.save(pipeline, output)
     facts = {**_describe(pipeline), "output": str(output), "samples": len(loaded.views)}
-    print_facts(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
+    common.print_facts(facts, f"{method} fitted on {counted(len(loaded.views), 'sample')}: {output}", as_json)
 
 
-@app.command()
+@common.app.command()
 def tune(
-    data: opt.Data,
-    output: opt.Output,
-    method: opt.Method = "KMvHE",
+    data: common.Data,
+    output: common.Output,
+    method: common.Method = "KMvHE",
     n_iter: Annotated[int, typer.Option(min=0, help="Settings to try, drawn at random; 0 tries all.")] = 50,
     n_folds: Annotated[
         int, typer.Option(min=2, help="Number of folds; fewer if there are too few classes or samples.")
     ] = 3,
     folds_of: Annotated[
-        opt.Unit,
+        common.Unit,
         typer.Option(
             "--cv",
             help="What folds are made of: classes, to match classes that are not in DATA, or samples, to match further "
             "samples of the same classes. By default classes if there are at least four per fold.",
         ),
-    ] = opt.Unit.auto,
+    ] = common.Unit.auto,
     n_members: Annotated[
         int, typer.Option(min=1, help="Size of the committee of best settings; 1 for the best setting alone.")
     ] = 1,
-    scoring: opt.Scoring = opt.ScoringName.accuracy,
+    scoring: common.Scoring = common.ScoringName.accuracy,
     n_jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of folds and draws.")] = 0,
-    size: opt.Size = None,
-    pair_by: opt.PairBy = None,
-    overwrite: OverwriteOption = False,
-    as_json: opt.Json = False,
+    size: common.Size = None,
+    pair_by: common.PairBy = None,
+    overwrite: common.Overwrite = False,
+    as_json: common.Json = False,
 ) -> None:
     """Choose a method's parameters by cross-validation and save the best model.
 
     If interrupted, run the same command again to resume: scores are kept in FILE.progress until the model is saved.
     """
-    _check_replaceable(output, data, overwrite, as_json)
-    loaded = DataOptions(size, pair_by).open(data)
-    err.print(describe_data(loaded), markup=False, soft_wrap=True)
-    check_views_and_classes(loaded, data)
+    _check_replaceable(output, data, overwrite)
+    loaded = open_labelled(data, size, pair_by)
+    common.err.tell(describe_data(loaded))
     scores = output.with_name(f"{output.name}.progress")
     try:
         search = cv.tune(
@@ -141,50 +122,45 @@ def tune(
             resume=scores,
         )
     except KeyboardInterrupt:
-        kept = f"Stopped. Scores are kept in {scores}; run the same command again to resume."
-        err.print(kept, markup=False, soft_wrap=True)
+        common.err.tell(f"Stopped. Scores are kept in {scores}; run the same command again to resume.")
         raise typer.Exit(130) from None
     except ValueError as error:
         raise ValueError(re.sub(r"cv='(\w+)'", r"--cv \1", str(error))) from error
     with locked(output):
         cv.save(search, output)
     delete_store(scores)
-    if as_json:
-        found = {
-            "method": method,
-            "score": search.best_score_,
-            "folds_of": search.folds_of_,
-            "metric": search.best_metric_,
-            "parameters": search.best_params_,
-            "extended": search.extended_,
-            "members": [search.cv_results_["params"][row] for row in search.members_],
-        }
-        print_json(found)
-        return
-    beyond = f"Beyond the values listed: {settings_text(search.extended_)}\n" if search.extended_ else ""
+    facts = {
+        "method": method,
+        "score": search.best_score_,
+        "folds_of": search.folds_of_,
+        "metric": search.best_metric_,
+        "parameters": search.best_params_,
+        "extended": search.extended_,
+        "members": [search.cv_results_["params"][row] for row in search.members_],
+    }
     who = method if len(search.members_) == 1 else f"{method} × {len(search.members_)}"
-    out.print(
-        f"{who}: {scoring.value.replace('_', ' ')} {search.best_score_:.1%} in cross-validation over "
-        f"{search.n_splits_} folds of {search.folds_of_}, {search.best_metric_} distance. Best setting: "
-        f"{settings_text(search.best_params_)}\n"
-        f"{beyond}saved as {output}",
-        markup=False,
+    score = f"{scoring.value.replace('_', ' ')} {search.best_score_:.1%} in cross-validation"
+    beyond = f"\nBeyond the values listed: {settings_text(search.extended_)}" if search.extended_ else ""
+    told = (
+        f"{who}: {score} over {search.n_splits_} folds of {search.folds_of_}, {search.best_metric_} distance. "
+        f"Best setting: {settings_text(search.best_params_)}{beyond}\nsaved as {output}"
     )
+    common.print_facts(facts, told, as_json)
 
 
-@app.command()
+@common.app.command()
 def embed(
-    model: opt.Model,
-    data: opt.Data,
-    output: Annotated[Path, opt.file_option("An .npz, .csv or .parquet file.", ".npz", ".csv", ".parquet")],
-    size: opt.Size = None,
-    pair_by: opt.PairBy = None,
-    as_json: opt.Json = False,
+    model: common.Model,
+    data: common.Data,
+    output: Annotated[Path, common.file_option("An .npz, .csv or .parquet file.", ".npz", ".csv", ".parquet")],
+    size: common.Size = None,
+    pair_by: common.PairBy = None,
+    as_json: common.Json = False,
 ) -> None:
     """Map samples into the common space of a saved model. Labels are not needed."""
-    opt.check_not_input(output, model, data)
+    check_not_input(output, model, data)
     fitted = load_fitted(model)
-    loaded = DataOptions(size, pair_by).open_for(fitted, data)
+    loaded = open_for(fitted, data, size, pair_by)
     first = unwrap(fitted)[0]
     latents = {name: map_view(fitted, first._take(loaded.views, name), name) for name in loaded.view_names}
     labels = loaded.y if any(map(str, loaded.y)) else None  # they are empty where unknown
@@ -206,29 +182,27 @@ def embed(
         write_rows(rows, output)
     components = next(iter(latents.values())).shape[1]
     facts = {"output": str(output), "samples": len(loaded.y), "views": list(latents), "components": components}
-    print_facts(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
+    common.print_facts(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
 
 
-@app.command()
-def inspect(model: opt.Model, as_json: opt.Json = False) -> None:
+@common.app.command()
+def inspect(model: common.Model, as_json: common.Json = False) -> None:
     """Describe a saved model."""
     facts = _describe(load_fitted(model))
     if as_json:
-        print_json(facts)
+        common.print_facts(facts, "", as_json)
         return
     table = Table(show_header=False, box=None)
-    for name, value in facts.items():
-        if name == "parameters":
-            for step, parameters in zip(facts["steps"], value, strict=True):
-                table.add_row(step, escape(_sentence(parameters)))
-        elif value is not None:
-            table.add_row(_TITLES.get(name, name), escape(_sentence(value) or "empty"))
-    out.print(table)
+    steps = {step["name"]: step["parameters"] for step in facts.pop("steps")}
+    for name, value in (facts | steps).items():
+        if value is not None:
+            table.add_row(name.replace("_", " "), escape(_sentence(value)))
+    common.out.print(table)
 
 
-def _check_replaceable(path: Path, data: str, overwrite: bool, as_json: bool) -> None:
-    """Refuse to lose the data; ask before a gallery is lost, or fail if there is no one to answer."""
-    opt.check_not_input(path, data)
+def _check_replaceable(path: Path, data: str, overwrite: bool) -> None:
+    """Refuse to lose the data, and a gallery."""
+    check_not_input(path, data)
     if overwrite or not path.exists():
         return
     try:
@@ -236,30 +210,34 @@ def _check_replaceable(path: Path, data: str, overwrite: bool, as_json: bool) ->
     except ModelFileError:  # nothing that could be used any more
         return
     if size:
-        confirm_replacing(path, f"a gallery of {counted(size, 'sample')}", as_json, thing="model")
+        fix = "choose another --output, or pass --overwrite to replace the model"
+        raise ValueError(f"{path} holds a gallery of {counted(size, 'sample')}: {fix}.")
 
 
 def _describe(model: Any) -> dict[str, Any]:
     """Facts about a fitted model."""
     transformers = unwrap(model)
     first, last = transformers[0], transformers[-1]
-    steps = unwrap(last.members_[0]) if isinstance(last, cv.Committee) else transformers
+    committee = isinstance(last, cv.Committee)
     facts: dict[str, Any] = {
         "model": type(model).__name__,
-        "steps": [type(step).__name__ for step in steps],
-        "parameters": [
-            {name: value for name, value in step.get_params().items() if name not in OF_SESSION} for step in steps
+        "steps": [
+            {
+                "name": type(step).__name__,
+                "parameters": {name: one for name, one in step.get_params().items() if name not in OF_SESSION},
+            }
+            for step in (unwrap(last.members_[0]) if committee else transformers)
         ],
         "views": dict(zip(first.view_names_, first.n_features_, strict=True)),
         "image_shape": first.image_shape_,
         "components": getattr(last, "n_components_", None),
         "distance": chosen_metric(model),
+        "members": len(last.members_) if committee else None,
     }
-    if isinstance(last, cv.Committee):
-        facts["members"] = len(last.members_)
     search = getattr(model, "embedding_", model)
     if isinstance(search, cv.EmbeddingSearchCV):
-        facts |= {"folds_of": search.folds_of_, search.scoring: round(float(search.best_score_), 4)}
+        score = round(float(search.best_score_), 4)
+        facts |= {"folds_of": search.folds_of_, "scoring": search.scoring, "score_in_cross_validation": score}
     if isinstance(model, cv.CrossViewClassifier):
         facts |= describe_gallery(model)
     return facts
@@ -281,9 +259,5 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
 
 def _sentence(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}={one}" for name, one in value.items())
-    if isinstance(value, tuple):
-        return " × ".join(map(str, value))
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return " → ".join(value) if isinstance(value, list) else str(value)
+        return ", ".join(f"{name}={one}" for name, one in value.items()) or "empty"
+    return " × ".join(map(str, value)) if isinstance(value, tuple) else str(value)
