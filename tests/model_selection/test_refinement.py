@@ -1,6 +1,5 @@
 """Successive halving, refinement and fits to a part of the samples in `EmbeddingSearchCV`."""
 
-import itertools
 import warnings
 from collections import Counter
 
@@ -13,7 +12,6 @@ from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.model_selection.rounds import ScoreFile
 from crossview.model_selection.space import adjacent_values, part_of_fold
 
 ARRAYS, Y = make(m=90, sizes=(12, 12, 12), n_classes=18)
@@ -41,51 +39,39 @@ def fits(monkeypatch):
     return found
 
 
-class TestSteps:
-    @pytest.mark.parametrize(
-        ("values", "value", "expected"),
-        [
-            ([1, 3, 9], 3, [1, 9]),
-            ([9, 1, 3], 3, [1, 9]),  # lists need not be sorted
-            ([1, 3, 9], 9, [3, 27]),
-            ([2, 6, 18], 2, [6, 1]),  # 2 / 3, rounded
-            ([1, 3, 9], 1, [3]),  # there is no whole number below
-            ([1, 2, 3], 3, [2, 4]),  # 9 / 2, rounded
-            ([0, 2, 4], 4, [2]),  # zero has no ratio
-            ([0, 2, 4], 0, [2]),
-            ([5], 5, []),
-            ([0.1, 0.3, 1.0], 0.3, [0.1, 1.0]),
-            ([0.1, 0.3, 1.0], 0.1, [0.3, 0.033]),
-            ([0.1, 0.3, 1.0], 1.0, [0.3, 3.3]),
-            ([0.1, 0.3, 1.0], 3.3, [1.0, 11.0]),  # from beyond the list
-            ([0.1, 1.0], 100.0, [1.0, 1000.0]),  # steps do not grow
-            ([0.1, 1.0], 0.001, [0.1, 0.0001]),
-            ([3, 6], 24, [6, 48]),
-            ([3], 6, [3]),
-            ([0.1, 0.3], 0.2, [0.1, 0.3]),  # from between
-            ([-1.0, 0.1], 0.1, [-1.0]),
-            ([1, 10.0], 10.0, [1, 100.0]),
-            ([None, 20, 40], 20, [40, 10]),
-            ([None, 20, 40], 40, [20, 80, None]),
-            ([None, 20, 40], 80, [40, 160, None]),
-            ([None, 20, 40], None, [40]),
-            ([None, 0.1, 1.0], 0.1, [1.0, 0.01]),
-            ([None], None, []),
-            ([0.0, 4.0, np.inf], 4.0, [0.0, np.inf]),
-            ([0.0, 4.0, np.inf], np.inf, [4.0]),
-            ([1.0, 4.0, np.inf], 1.0, [4.0]),
-            (["feature", "view"], "view", ["feature"]),
-            (["a", "b", "c"], "b", ["a", "c"]),
-            ([True, False], True, [False]),
-            ([None, "auto"], "auto", [None]),
-        ],
-    )
-    def test_values_next_to_one(self, values, value, expected):
-        found = adjacent_values(values, value)
-        assert found == expected
-        assert [type(one) for one in found] == [type(one) for one in expected]
-        as_array = np.array(values) if all(type(v) in (int, float) for v in values) else values
-        assert adjacent_values(as_array, value) == expected
+@pytest.mark.parametrize(
+    ("values", "value", "expected"),
+    [
+        ([1, 3, 9], 3, [1, 9]),
+        ([9, 1, 3], 3, [1, 9]),  # lists need not be sorted
+        ([2, 6, 18], 2, [6, 1]),  # 2 / 3, rounded
+        ([1, 3, 9], 1, [3]),  # there is no whole number below
+        ([1, 2, 3], 3, [2, 4]),  # 9 / 2, rounded
+        ([0, 2, 4], 4, [2]),  # zero has no ratio
+        ([0.1, 0.3, 1.0], 0.3, [0.1, 1.0]),
+        ([0.1, 0.3, 1.0], 0.1, [0.3, 0.033]),
+        ([0.1, 0.3, 1.0], 3.3, [1.0, 11.0]),  # from beyond the list
+        ([0.1, 1.0], 100.0, [1.0, 1000.0]),  # steps do not grow
+        ([3], 6, [3]),
+        ([0.1, 0.3], 0.2, [0.1, 0.3]),  # from between
+        ([-1.0, 0.1], 0.1, [-1.0]),
+        ([1, 10.0], 10.0, [1, 100.0]),
+        ([None, 20, 40], 40, [20, 80, None]),
+        ([None, 20, 40], 80, [40, 160, None]),
+        ([None, 20, 40], None, [40]),
+        ([None], None, []),
+        ([0.0, 4.0, np.inf], 4.0, [0.0, np.inf]),
+        ([1.0, 4.0, np.inf], 1.0, [4.0]),
+        ([True, False], True, [False]),
+        ([None, "auto"], "auto", [None]),
+    ],
+)
+def test_values_next_to_one(values, value, expected):
+    found = adjacent_values(values, value)
+    assert found == expected
+    assert [type(one) for one in found] == [type(one) for one in expected]
+    as_array = np.array(values) if all(type(v) in (int, float) for v in values) else values
+    assert adjacent_values(as_array, value) == expected
 
 
 class TestHalving:
@@ -134,17 +120,13 @@ class TestRefinement:
         assert refined.best_estimator_.reg == 1.0
         # One step at a time from the three best, until their neighbours are known.
         assert sorted(set(refined.cv_results_["param_reg"])) == [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
+        for rounds, larger in ((1, [0.1]), (2, [0.1, 1.0])):
+            search = cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=3, refine=rounds, refit=False).fit(views, y)
+            assert [reg for reg in sorted(set(search.cv_results_["param_reg"])) if reg > 0.01] == larger
         every = {"reg": [0.001, 0.01, 0.1, 1.0, 10.0], "n_components": [4]}
         every = cv.EmbeddingSearchCV(cv.MvDA(), every, cv=3).fit(views, y)
         assert every.best_params_ == refined.best_params_
         assert every.best_score_ == refined.best_score_
-
-    def test_rounds_are_counted(self):
-        views, y = make_noisy()
-        for refine, expected in ((1, [0.1]), (2, [0.1, 1.0])):
-            grid = {"reg": [0.001, 0.01], "n_components": [4]}
-            search = cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=3, refine=refine).fit(views, y)
-            assert [reg for reg in sorted(set(search.cv_results_["param_reg"])) if reg > 0.01] == expected
 
     def test_a_round_tries_all_steps_from_the_best(self, fits):
         grid = {"reg": [0.01, 0.1, 1.0], "coupling": [0.0, 4.0], "center": [True, False], "n_components": [2, 4]}
@@ -219,13 +201,12 @@ class TestRefinement:
             search = cv.EmbeddingSearchCV(cv.MvDA(), grid, n_iter=5, cv=FOLDS, factor=2, refine=4).fit(VIEWS, Y)
             assert "reg" not in search.extended_ or isinstance(grid, list)
             assert search.best_score_ == np.nanmax(search.cv_results_["mean_test_score"])
-
-    def test_what_is_drawn_from_a_distribution_is_kept(self):
+        # What is drawn from a distribution is kept.
         grid = {"reg": [0.01, 0.1, 1.0], "whitening": uniform(0.1, 1.0)}
-        model = cv.MvDA(whitening=0.3)
-        search = cv.EmbeddingSearchCV(model, grid, n_iter=1, cv=FOLDS, refine=3, metrics=["cosine"]).fit(VIEWS, Y)
-        assert len(search.cv_results_["params"]) > 2
-        assert {one["whitening"] for one in search.cv_results_["params"]} == {0.3}
+        options = {"n_iter": 1, "cv": FOLDS, "refine": 3, "metrics": ["cosine"]}
+        tried = cv.EmbeddingSearchCV(cv.MvDA(whitening=0.3), grid, **options).fit(VIEWS, Y).cv_results_["params"]
+        assert len(tried) > 2
+        assert {one["whitening"] for one in tried} == {0.3}
 
     def test_steps_keep_a_whitening_beyond_the_list(self):
         views, y = make_noisy()
@@ -236,10 +217,6 @@ class TestRefinement:
         reg, whitening = search.best_params_["reg"], search.best_params_["whitening"]
         for other in adjacent_values(grid["reg"], reg):
             assert (other, whitening) in tried
-
-    def test_all_settings_fail(self):
-        with pytest.raises(ValueError, match="no setting can be fitted in every fold: reg must be"):
-            cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [-1.0, -2.0]}, cv=FOLDS, factor=2, refine=3).fit(VIEWS, Y)
 
 
 class TestPartOfTheSamples:
@@ -308,64 +285,6 @@ class TestPartOfTheSamples:
         assert [search.factor for search in searches] == [3, 1]
         assert [search.refine for search in searches] == [2, 0]
         assert cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, n_folds=3).max_samples is None
-
-
-class TestResume:
-    """A search that is halved and refined resumes to the same result, wherever it was stopped."""
-
-    def search(self, path=None, **options):
-        views, y = make_noisy()
-        grid = {"mvda__reg": [1e-4, 1e-3, 1e-2], "viewpca__n_components": [20, 40, None], "mvda__n_components": [2, 4]}
-        options = {"n_folds": 3, "factor": 1.1, "refine": 3, "n_members": 2} | options
-        return cv.tune("MvDA", views, y, grid, resume=path, **options)
-
-    def assert_same(self, a, b):
-        for name, column in a.cv_results_.items():
-            np.testing.assert_array_equal(column, b.cv_results_[name])
-        assert (a.best_params_, a.best_score_, a.members_) == (b.best_params_, b.best_score_, b.members_)
-        views, _ = make_noisy()
-        for X, Z in zip(a.transform(views), b.transform(views), strict=True):
-            np.testing.assert_array_equal(X, Z)
-
-    @pytest.mark.parametrize("n_jobs", [1, 2])
-    def test_a_stopped_search(self, monkeypatch, tmp_path, n_jobs):
-        calm = self.search()
-        assert calm.extended_
-        assert np.isnan(calm.cv_results_["mean_test_score"]).any()
-        append, count = ScoreFile.append, itertools.count()
-        monkeypatch.setattr(ScoreFile, "append", lambda *args: (next(count), append(*args))[1])
-        self.assert_same(calm, self.search(tmp_path / "undisturbed"))
-        n_scores = next(count)
-        n_given = 9 + 8 + 8
-        for after in {3, 15, n_given, n_given + 3, n_scores - 7, n_scores - 1}:
-            assert after < n_scores
-            path = tmp_path / f"{after}"
-            left = iter(range(after))
-
-            def stop(self, name, score, left=left):
-                if next(left, None) is None:
-                    raise KeyboardInterrupt
-                append(self, name, score)
-
-            monkeypatch.setattr(ScoreFile, "append", stop)
-            with pytest.raises(KeyboardInterrupt):
-                self.search(path)
-            monkeypatch.setattr(ScoreFile, "append", append)
-            self.assert_same(calm, self.search(path, n_jobs=n_jobs))
-
-    def test_another_course_starts_anew(self, tmp_path):
-        """Settings are kept by their numbers: those of another course are others."""
-        path = tmp_path / "scores"
-        self.search(path, n_members=1)
-        for change in (
-            {"factor": 3.0},
-            {"factor": 1.0},
-            {"refine": 0},
-            {"refine": 1},
-            {"max_samples": 40},
-            {"n_members": 5},
-        ):
-            self.assert_same(self.search(**{"n_members": 1} | change), self.search(path, **{"n_members": 1} | change))
 
 
 @pytest.mark.parametrize("method", ["MvDA", "KMvHE"])

@@ -1,8 +1,5 @@
 import os
-import pickle
-import re
 import warnings
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +18,6 @@ import crossview as cv
 from crossview.embeddings import hybrid
 from crossview.embeddings.methods import SEARCH_SPACES
 from crossview.exceptions import NotApplicableError
-from crossview.model_selection.rounds import ScoreFile
 from crossview.model_selection.tuning import search_space, standard_pipeline
 from paper.cmu_pie import load_cmu_pie
 
@@ -67,15 +63,12 @@ def assert_scores_of_grid_search(estimator, grid, views=VIEWS, metrics=("euclide
     ("model", "grid"),
     [
         (cv.MvDA(), {"reg": [0.01, 1.0], "n_components": [2, 3, 20]}),
-        (cv.MCCA(), {"reg": [0.1], "n_components": [2, 6, 20]}),
-        (cv.GMA(), {"mu": [0.1, 1.0], "n_components": [2, 6, 20]}),
         (cv.MULDA(), {"mu": [0.1, 1.0], "n_components": [2, 6]}),
         (cv.LDA(), {"coupling": [0.0, np.inf], "whitening": [None, 0.5], "n_components": [2, 6]}),
         (cv.MCCA(), {"coupling": [0.0, 4.0, np.inf], "whitening": [None, 0.5], "n_components": [2, 6]}),
         (cv.MvHE(), {"coupling": [0.0, 4.0, np.inf], "whitening": [None, 0.5], "n_components": [2, 4]}),
         (cv.PCA(), {"whitening": [None, 0.5], "n_components": [2, 4]}),
         (cv.MvDLA(), {"n_within": [3, 8], "n_components": [2, 6]}),
-        (cv.MvHE(), {"beta": [0.03, 0.3], "n_components": [2, 4]}),
         (cv.KMvHE(), {"gamma_scale": [0.3, 1.0], "n_components": [2, 4]}),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, dict) else "",
@@ -177,12 +170,19 @@ def test_precomputed_kernels_are_split_by_rows_and_columns(method):
     assert ready.best_estimator_.transform(kernels)[0].shape == (90, ready.best_params_["n_components"])
 
 
-def test_best_params_pass_through_set_params():
-    search = cv.tune("KMvHE", VIEWS, Y, n_iter=6, n_folds=3)
-    again = standard_pipeline("KMvHE").set_params(**search.best_params_).fit(VIEWS, Y)
-    for a, b in zip(again.transform(VIEWS).arrays, search.transform(VIEWS).arrays, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-8)
-    assert search.score(VIEWS, Y) == cv.metrics.mean_accuracy(again.transform(VIEWS), Y, search.best_metric_)
+@pytest.mark.filterwarnings(f"ignore:{ALL_KEPT}:UserWarning")
+def test_settings_pass_through_set_params():
+    """The best, and any others that are fitted together."""
+    search = cv.tune("MvHE", VIEWS, Y, n_iter=6, n_folds=3)
+    rows = [search.best_index_, 0, 5, 11]
+    for row, fitted in zip(rows, search.fit_rows(rows, VIEWS, Y), strict=True):
+        params = search.best_params_ if row == search.best_index_ else search.cv_results_["params"][row]
+        alone = standard_pipeline("MvHE").set_params(**params).fit(VIEWS, Y)
+        for a, b in zip(fitted.transform(ARRAYS), alone.transform(ARRAYS), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-8)
+    best = standard_pipeline("MvHE").set_params(**search.best_params_).fit(VIEWS, Y)
+    assert search.score(VIEWS, Y) == cv.metrics.mean_accuracy(best.transform(VIEWS), Y, search.best_metric_)
+    np.testing.assert_allclose(search.transform_view(ARRAYS[1], 1), best.transform(ARRAYS)[1], atol=1e-8)
 
 
 def test_results_are_ranked():
@@ -210,15 +210,12 @@ def test_a_wide_view_keeps_its_width_next_to_a_narrow_one():
     assert [W.shape for W in search.best_estimator_[-1].projections_] == [(30, 10), (3, 10)]
 
 
-def test_own_parameters_are_among_those_drawn():
+def test_draws():
     pipeline = make_pipeline(cv.ViewPCA(6), cv.MvDA(reg=0.7))
     search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [*np.logspace(-3, 2, 40), 0.7]}, n_iter=4, cv=FOLDS)
-    search.fit(VIEWS, Y)
-    assert len(search.cv_results_["params"]) == 8
-    assert search.cv_results_["params"][0]["mvda__reg"] == 0.7
-
-
-def test_distributions():
+    params = search.fit(VIEWS, Y).cv_results_["params"]
+    assert len(params) == 8
+    assert params[0]["mvda__reg"] == 0.7  # the estimator's own are among those drawn
     grid = {"reg": uniform(0.1, 1.0), "n_components": [2, 4]}
     with pytest.raises(ValueError, match="param_grid contains a distribution: set n_iter"):
         cv.EmbeddingSearchCV(cv.MvDA(), grid).fit(VIEWS, Y)
@@ -272,10 +269,16 @@ def test_mistakes(error, message, method, options):
         cv.EmbeddingSearchCV(estimator, grid, **options).fit(VIEWS, y, Y if "cv" in options else None)
 
 
-@pytest.mark.parametrize("method", ["MvDB", cv.MvDA])
-def test_unknown_methods(method):
-    with pytest.raises(ValueError, match=r"unknown method .*: use one of PCA, LDA"):
-        cv.tune(method, VIEWS, Y)
+@pytest.mark.parametrize("spelling", ["mvdavc", "MVDA-VC", "MvDA-VC"])
+def test_methods_by_name(spelling):
+    search = cv.tune(spelling, VIEWS, Y, {"mvdavc__reg": [0.1]}, n_folds=3, refit=False)
+    assert type(search.estimator[-1]) is cv.MvDAVC
+    assert search_space(spelling, [8]) == search_space("MvDA-VC", [8])
+    with pytest.raises(NotFittedError):  # there is no best estimator without a refit
+        search.transform(VIEWS)
+    for unknown in ("MvDB", cv.MvDA):
+        with pytest.raises(ValueError, match=r"unknown method .*: use one of PCA, LDA"):
+            cv.tune(unknown, VIEWS, Y)
 
 
 @pytest.mark.parametrize(
@@ -292,37 +295,11 @@ def test_failures_are_warned_of_where_fit_was_called(method, grid, message):
     assert caught[0].filename == __file__
 
 
-def test_without_a_refit_there_is_no_best_estimator():
-    search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3, refit=False)
-    assert search.best_params_["mvda__reg"] in (0.1, 1.0)
-    with pytest.raises(NotFittedError):
-        search.transform(VIEWS)
-
-
 def test_no_search_worse_than_none():
     data = cv.datasets.load_digits()
     search = cv.tune("MvHE", data.views[:300], data.y[:300])
     plain = cv.MvHE().fit(data.views[:300], data.y[:300])
     assert search.score(data.views[300:], data.y[300:]) > plain.score(data.views[300:], data.y[300:])
-
-
-@pytest.fixture
-def told(monkeypatch):
-    """What searches report as their progress; the total is the final one."""
-    calls = []
-
-    @contextmanager
-    def record(label, total, *, unit):
-        calls.append((label, total, unit))
-
-        def advance(steps=1, now=None, *, restored=0, more=0):
-            calls[0] = (label, calls[0][1] + more, unit)
-            calls.append((steps, now, restored))
-
-        yield advance
-
-    monkeypatch.setattr("crossview.model_selection.search.progress", record)
-    return calls
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -335,14 +312,6 @@ def test_progress_says_what_is_tried(told, n_jobs):
     now = list(dict.fromkeys(now for _, now, _ in calls if now))
     committee = [f"scoring the committee, fold {fold} of 3" for fold in (1, 2, 3)]
     assert now == ["center=True", "center=False", *committee, "fitting the best to all samples"]
-
-
-def test_progress_of_a_long_search_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr("crossview._progress._FIRST_LINE", 0.01)
-    monkeypatch.setattr("crossview._progress._INTERVAL", 0.01)
-    with cv.config_context(progress=True):
-        cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1, 1.0]}, n_folds=3)
-    assert re.search(r"Searching for MvDA: \d of [79] fits, 0:00 elapsed.*; now ", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -365,15 +334,6 @@ def test_folds_as_scikit_learn_takes_them_and_ours(given, kind, n_splits):
         assert search.best_score_ > least
 
 
-def test_one_view_alone():
-    search = cv.tune("MvDA", VIEWS, Y, {"mvda__reg": [0.1]}, n_folds=3)
-    np.testing.assert_allclose(search.transform_view(ARRAYS[1], 1), search.transform(VIEWS).arrays[1])
-    np.testing.assert_allclose(cv.transform_view(search.best_estimator_, ARRAYS[1], 1), search.transform(ARRAYS)[1])
-    with pytest.raises(TypeError, match="StandardScaler cannot map a single view"):
-        cv.transform_view(make_pipeline(StandardScaler(), cv.MvDA()), ARRAYS[0], 0)
-
-
-@pytest.mark.parametrize("method", ["MvDA", "MvHE"])
 @pytest.mark.parametrize(
     ("scoring", "wanted"),
     [
@@ -383,12 +343,11 @@ def test_one_view_alone():
         ("accuracy_with_counterparts", partial(cv.metrics.mean_accuracy, counterparts=True)),
     ],
 )
-def test_folds_are_scored_as_asked(method, scoring, wanted):
+def test_folds_are_scored_as_asked(scoring, wanted):
     data = cv.datasets.make_turntable(16, size=10, random_state=0)
-    name = method.lower()
-    grid = {f"{name}__n_components": [2, 4], f"{name}__{'reg' if method == 'MvDA' else 'beta'}": [0.1]}
+    grid = {"mvhe__n_components": [2, 4], "mvhe__beta": [0.1]}
     options = {"metrics": ["cosine"], "scoring": scoring, "n_folds": 3, "cv": "classes"}
-    search = cv.tune(method, data.views, data.y, grid, **options)
+    search = cv.tune("MvHE", data.views, data.y, grid, **options)
     splits = GroupKFold(3, shuffle=True, random_state=0).split(data.views, data.y, groups=data.y)
     for fold, (train, test) in enumerate(splits):
         for row, params in enumerate(search.cv_results_["params"]):
@@ -410,16 +369,6 @@ def test_angles_along_one_component_are_not_scored():
     assert search.best_metric_ == "euclidean"
     only = cv.EmbeddingSearchCV(cv.LDA(), {"n_components": [1, 2]}, metrics=["cosine"]).fit([X, X[:, ::-1]], y)
     assert np.isfinite(only.cv_results_["mean_test_score"]).all()
-
-
-@pytest.mark.filterwarnings(f"ignore:{ALL_KEPT}:UserWarning")
-def test_rows_are_fitted_as_they_would_be_one_by_one():
-    search = cv.tune("MvHE", VIEWS, Y, n_iter=6, n_folds=3)
-    rows = [0, 5, 11]
-    for row, fitted in zip(rows, search.fit_rows(rows, VIEWS, Y), strict=True):
-        alone = search.pipeline(search.cv_results_["params"][row]).fit(VIEWS, Y)
-        for a, b in zip(fitted.transform(ARRAYS), alone.transform(ARRAYS), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-8)
 
 
 @pytest.mark.skipif(
@@ -524,12 +473,10 @@ class TestCommittee:
             np.testing.assert_array_equal(a, b)
 
     def test_fewer_settings_than_members(self):
-        grid = FEW_LANDMARKS | {"kmvhe__random_state": [0, 2]}
-        search = cv.EmbeddingSearchCV(standard_pipeline("KMvHE"), grid, n_folds=3, n_members=8).fit(VIEWS, Y)
-        assert len(search.members_) == 2
-
-    def test_a_single_setting_is_the_best_row(self):
         """The best row may have another distance and number of components than the best for a committee."""
+        pipeline, seeds = standard_pipeline("KMvHE"), {"kmvhe__random_state": [0, 2]}
+        search = cv.EmbeddingSearchCV(pipeline, FEW_LANDMARKS | seeds, cv=FOLDS, n_members=8).fit(VIEWS, Y)
+        assert len(search.members_) == 2
         grid = {"n_components": [1, 2, 3, 8]}
         search = cv.EmbeddingSearchCV(cv.PCA(), grid, cv=FOLDS, n_members=8).fit(VIEWS, Y)
         results = search.cv_results_
@@ -537,160 +484,6 @@ class TestCommittee:
         assert cosine.argmax() != search.best_index_
         assert search.members_ == [search.best_index_]
         assert search.best_estimator_.n_components_ == search.best_params_["n_components"]
-
-
-GRID = {"viewpca__n_components": [4, 8], "mvhe__beta": [-1.0, 0.1, 0.3], "mvhe__n_components": [2, 4]}
-
-
-class TestResume:
-    scores = 6 + 4 + 4  # settings that cannot be fitted are not tried again on the other folds
-
-    def search(self, path, views=VIEWS, y=Y, grid=GRID, **options):
-        options = {"n_folds": 3, "n_members": 2, "refine": 0, "random_state": 0, "resume": path} | options
-        failed = f"2 of {self.scores} fits failed; the last: beta must be"
-        with pytest.warns(FitFailedWarning, match=failed) as caught:
-            search = cv.tune("MvHE", views, y, grid, **options)
-        assert len(caught) == 1
-        return search
-
-    def interrupt(self, monkeypatch, path, after, **options):
-        """Stop a search when it has kept some scores."""
-        append, count = ScoreFile.append, iter(range(after))
-
-        def stop(self, name, score):
-            if next(count, None) is None:
-                raise KeyboardInterrupt
-            append(self, name, score)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(ScoreFile, "append", stop)
-            with pytest.raises(KeyboardInterrupt):
-                self.search(path, **options)
-
-    def assert_same(self, a, b):
-        for name, column in a.cv_results_.items():
-            np.testing.assert_array_equal(column, b.cv_results_[name])
-        assert (a.best_params_, a.best_score_, a.members_) == (b.best_params_, b.best_score_, b.members_)
-        for X, Z in zip(a.transform(ARRAYS), b.transform(ARRAYS), strict=True):
-            np.testing.assert_array_equal(X, Z)
-
-    @pytest.mark.parametrize("after", [0, 1, 8, 13, 15])
-    def test_an_interrupted_search_ends_as_if_undisturbed(self, monkeypatch, told, tmp_path, after):
-        path = tmp_path / "scores"
-        with pytest.warns(FitFailedWarning):
-            calm = cv.tune("MvHE", VIEWS, Y, GRID, n_folds=3, n_members=2, refine=0)
-        self.interrupt(monkeypatch, path, after)
-        told.clear()
-        self.assert_same(calm, self.search(path))
-        assert sum(restored for _, _, restored in told[1:]) == min(after, self.scores)
-        assert sum(steps + restored for steps, _, restored in told[1:]) == told[0][1]
-        told.clear()
-        self.assert_same(calm, self.search(path, n_jobs=2))
-        assert sum(restored for _, _, restored in told[1:]) == self.scores
-
-    def test_workers_keep_scores(self, told, tmp_path):
-        calm = self.search(tmp_path / "scores", n_jobs=2)
-        told.clear()
-        self.assert_same(calm, self.search(tmp_path / "scores"))
-        assert sum(restored for _, _, restored in told[1:]) == self.scores
-
-    def restored(self, told):
-        found = sum(restored for _, _, restored in told[1:])
-        told.clear()
-        return found
-
-    def test_another_search_starts_anew(self, monkeypatch, told, tmp_path):
-        path = tmp_path / "scores"
-        self.search(path, n_members=1)
-        told.clear()
-        moved = cv.Views([X + (k == 2) * 1e-9 for k, X in enumerate(ARRAYS)])
-        others = Y.copy()
-        others[[0, 40]] = others[[40, 0]]
-        for change in (
-            {"views": moved},
-            {"views": cv.Views(ARRAYS, names=["a", "b", "c"])},
-            {"y": others},
-            {"random_state": 1},
-            {"cv": "samples"},
-            {"metrics": ["cosine"]},
-            {"scoring": "average_precision"},
-            {"grid": GRID | {"mvhe__beta": [-1.0, 0.1, 0.2]}},
-            {"grid": GRID | {"mvhe__n_components": [2, 5]}},
-        ):
-            self.search(path, n_members=1, **change)
-            assert self.restored(told) == 0, change
-        monkeypatch.setattr(cv.MvHE, "_revision", 99)
-        self.search(path, n_members=1)
-        assert self.restored(told) == 0
-        monkeypatch.undo()
-
-    def test_parameters_that_are_not_searched_for_matter(self, told, tmp_path):
-        for beta, expected in ((0.1, 0), (0.3, 0), (0.1, 6)):
-            search = cv.EmbeddingSearchCV(cv.MvHE(beta=beta), {"n_within": [1, 2]}, cv=FOLDS, resume=tmp_path / "s")
-            search.fit(VIEWS, Y)
-            assert self.restored(told) == expected
-
-    def test_a_damaged_file_gives_no_wrong_scores(self, told, tmp_path):
-        path = tmp_path / "scores"
-        calm = self.search(path)
-        content = path.read_bytes()
-        random = np.random.default_rng(0)
-        damaged = [content[:-7], content[:5000], content[:100], content[:10], b"", content + b"\0" * 500]
-        for _ in range(8):
-            flipped = bytearray(content)
-            flipped[random.integers(100, len(content))] ^= 1 << random.integers(8)
-            damaged.append(bytes(flipped))
-        damaged.append(re.sub(rb"0\.\d", b"0.9", content))
-        for found in damaged:
-            path.write_bytes(found)
-            told.clear()
-            self.assert_same(calm, self.search(path))
-            assert self.restored(told) <= self.scores
-            self.assert_same(calm, self.search(path))
-            assert self.restored(told) == self.scores  # what was appended to a damaged file is read
-
-    def test_other_files_are_left_alone(self, tmp_path):
-        path = tmp_path / "thesis"
-        for content in (b"my thesis\n", bytes(range(256)), b"0\n"):
-            path.write_bytes(content)
-            with pytest.raises(ValueError, match=r"thesis does not hold results of crossview: choose another name"):
-                cv.tune("MvDA", VIEWS, Y, n_iter=2, resume=path)
-            assert path.read_bytes() == content
-        with pytest.raises(FileNotFoundError, match=r"nowhere does not exist: create it first"):
-            cv.tune("MvDA", VIEWS, Y, n_iter=2, resume=tmp_path / "nowhere" / "scores")
-
-    def test_a_file_that_is_deleted_meanwhile_does_not_end_the_search(self, tmp_path):
-        with ScoreFile(tmp_path / "scores", "search") as file:
-            (tmp_path / "scores").unlink()
-            for one in (file, pickle.loads(pickle.dumps(file))):
-                one.append("a", np.ones(1))
-        assert not (tmp_path / "scores").exists()
-
-    def test_parameters_must_be_known_to_be_the_same(self, tmp_path):
-        for model in (cv.KMvHE(kernel=lambda x, z: x @ z), cv.KMvHE(random_state=np.random.RandomState(0))):
-            with pytest.raises(ValueError, match=r"resume cannot tell whether .* is the same as in the last run"):
-                cv.EmbeddingSearchCV(model, {"beta": [0.1]}, resume=tmp_path / "s").fit(VIEWS, Y)
-        assert not (tmp_path / "s").exists()
-
-    def test_errors_keep_their_kind(self, tmp_path):
-        for _ in range(2):
-            with pytest.raises(NotApplicableError, match=r"^CCA takes 2 views, got 3"):
-                cv.tune("CCA", VIEWS, Y, n_iter=2, n_folds=3, resume=tmp_path / "s")
-
-    def test_models_do_not_name_the_file(self, tmp_path):
-        search = self.search(tmp_path / "scores")
-        cv.save(search, tmp_path / "model")
-        assert b"scores" not in (tmp_path / "model").read_bytes().replace(b"split", b"")
-        assert cv.load(tmp_path / "model").resume is None
-
-    def test_scores_are_restored_to_the_last_bit(self, tmp_path):
-        scores = np.random.default_rng(0).random((3, 2)) / 3
-        scores[1, 1] = np.nan
-        with ScoreFile(tmp_path / "s", [1]) as file:
-            file.append("a", scores)
-        with ScoreFile(tmp_path / "s", [1]) as same, ScoreFile(tmp_path / "s", [1.0]) as other:
-            np.testing.assert_array_equal(same.known["a"], scores)
-            assert other.known == {}
 
 
 class TestKernelMatrices:
@@ -766,10 +559,3 @@ class TestLandmarks:
         assert len(FOLDS[0][0]) < 3 * n_landmarks <= len(Y)
         cv.EmbeddingSearchCV(cv.KMvHE(n_landmarks=n_landmarks, coupling=0), grid, cv=FOLDS).fit(VIEWS, Y)
         assert constraints == [0.05 if reg == "auto" else reg] * (len(FOLDS) + 1)
-
-
-@pytest.mark.parametrize("spelling", ["mvdavc", "MvDAVC", "MVDA-VC", "MvDA-VC"])
-def test_methods_by_any_spelling(spelling):
-    search = cv.tune(spelling, VIEWS, Y, {"mvdavc__reg": [0.1]}, n_folds=3)
-    assert type(search.best_estimator_[-1]) is cv.MvDAVC
-    assert search_space(spelling, [8]) == search_space("MvDA-VC", [8])
