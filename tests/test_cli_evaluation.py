@@ -205,7 +205,7 @@ def test_a_killed_command_is_resumed(model, data, monkeypatch):
         (
             {"y": Y, "photo": NOISY[0], "drawing": NOISY[1]},
             (),
-            "unknown view 'drawing': the model was fitted on",
+            "unknown view 'drawing': the views are 'photo', 'sketch'",
         ),
         ({"y": Y, "photo": NOISY[0], "sketch": NOISY[1][:, :5]}, (), "view 'sketch': X has 5 features"),
         ({"y": Y * 0, "photo": NOISY[0], "sketch": NOISY[1]}, (), "all samples belong to one class"),

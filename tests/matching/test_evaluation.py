@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 import crossview as cv
 from crossview import metrics
 from crossview._transformer import map_view
-from crossview.matching.evaluation import draw_weights, estimate
-from crossview.matching.identification import identify
+from crossview.matching.evaluation import estimate
+from crossview.matching.identification import draw_weights, identify
 from crossview.metrics.scoring import draw_galleries
 from crossview.neighbours.distances import distances_in_chunks
 
@@ -331,7 +331,7 @@ def apart(views):
         (None, [""] * 120, {}, "no sample has a label"),
         (None, np.zeros(120), {}, "all samples belong to one class"),
         (lambda v: {"back": v["back"]}, Y, {}, "two views or more, got one: 'back'"),
-        (lambda v: {"back": v["back"], "top": v["front"]}, Y, {}, "'top': the model was fitted on 'front', 'side', 'b"),
+        (lambda v: {"back": v["back"], "top": v["front"]}, Y, {}, "unknown view 'top': the views are 'front', "),
         (lambda v: [v["back"], v["front"]], Y, {}, "got 2 views, but the model was fitted on 3"),
         (lambda v: {"back": v["back"][:, :7], "front": v["front"]}, Y, {}, "X has 7 features, but ViewScaler is expec"),
         (apart, Y, {}, "no class has samples in two views"),

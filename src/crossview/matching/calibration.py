@@ -1,27 +1,85 @@
-"""Class probabilities from distances: a softmax whose temperature is estimated on samples that were held out."""
+"""What a matcher decides by: probes in the common space, a threshold, and class probabilities from distances.
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+Probabilities are a softmax whose temperature is estimated on samples that were held out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
-from crossview._transformer import map_view
-from crossview._types import Array, Indices, Labels
-from crossview.engines import to_numpy
+from crossview._transformer import map_view, unwrap
+from crossview._types import Array, Indices, Labels, Mask, Rows
+from crossview._validation import as_labels, check_same_kind, has_label
+from crossview.engines import nan_rows, to_numpy
 from crossview.metrics.scoring import hide, leave_out
 from crossview.model_selection.splits import folds, matching_folds
 from crossview.neighbours.distances import distances_in_chunks
-from crossview.views import Views
+from crossview.views import ViewInput, Views, index_of_view
 
+OneViewInput: TypeAlias = "ViewInput | ArrayLike"
+
+LEAST_ERRORS = 3
+"""Errors that a rate must allow: with fewer, it cannot be told from 0 (the "rule of 3" of ISO/IEC 19795-1)."""
+
+_CLEAR = 1e-9  # relative
+_ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29
 _MAX_PROBES = 2_000  # that a temperature is estimated on
 _MAX_DISTANCES = 20_000_000  # from probes to classes, likewise, unless there would be too few probes
 _MIN_PROBES = 20
 _RANGE = 12.0  # temperatures from e^-12 to e^12 times the typical distance are tried
+
+
+def latent_samples(model: Any, X: OneViewInput, view: int | str, *, missing: bool = False) -> Rows:
+    """Samples of a view in the common space, given alone or among all views; `missing` allows for rows of NaN."""
+    first = unwrap(model)[0]
+    names, v = first.view_names_, index_of_view(view, first.view_names_)
+    if isinstance(X, Views | Mapping):
+        given = X.names if isinstance(X, Views) else list(X)
+        if names[v] not in given:
+            raise ValueError(f"view {names[v]!r} is not among the views given: {', '.join(map(repr, given))}.")
+        X = first._take(X, names[v]) if isinstance(X, Views) else X[names[v]]
+    elif isinstance(X, list | tuple) and X and np.ndim(X[0]) > 1:
+        if len(X) != len(names):
+            raise ValueError(f"got {len(X)} views, but the model was fitted on {len(names)}: {', '.join(names)}.")
+        X = X[v]
+    latent = map_view(model, cast(Any, X), v)
+    if not missing and (gaps := nan_rows(latent)[1]).any():
+        where = f"row {gaps.argmax()} is missing in view {names[v]!r} (NaN)"
+        raise ValueError(f"{where}: leave such rows out.")
+    return latent
+
+
+def labelled_samples(latent: Rows, y: ArrayLike, classes: Labels) -> tuple[Rows, Labels]:
+    """The samples that are present and have a label, which must be comparable with the classes; and their labels."""
+    labels = as_labels(y, len(latent))
+    check_same_kind(labels, classes)
+    there = has_label(labels) & ~nan_rows(latent)[1]
+    if not there.any():
+        raise ValueError("no probe has a label and is present in this view: check the view and the labels.")
+    return latent[there], labels[there]
+
+
+def supported(n: int, rates: Sequence[float]) -> Mask:
+    """Which error rates can be told from 0 by n trials."""
+    return np.asarray(rates) * n >= LEAST_ERRORS * (1 - 1e-12)
+
+
+def largest_threshold(other: Array, max_fpir: float) -> float:
+    """Largest distance at which at most a share of further searches returns a class on average; 0 if there is none.
+
+    From the distances of n searches to the nearest class: a further one is below the k-th smallest with a probability
+    of k / (n + 1). The threshold stays clear of that: computed again, with other threads or in other chunks, a distance
+    may differ in the last digits.
+    """
+    k = int(max_fpir * (len(other) + 1) * _ROUNDING)
+    return float(np.sort(other)[k - 1] * (1.0 - _CLEAR)) if k else 0.0
 
 
 def class_probabilities(distances: Array, temperature: float, metric: str) -> Array:

@@ -30,16 +30,19 @@ from crossview._validation import (
 from crossview.engines import to_numpy
 from crossview.matching import stored
 from crossview.matching.calibration import (
+    LEAST_ERRORS,
+    OneViewInput,
     choose_probes,
     class_probabilities,
     fit_temperature,
     held_out_temperature,
+    labelled_samples,
+    largest_threshold,
+    latent_samples,
     spread,
+    supported,
 )
 from crossview.matching.gallery import Gallery, SearchOptions
-from crossview.matching.identification import LEAST_ERRORS, supported
-from crossview.matching.probes import OneViewInput, labelled_samples, latent_samples
-from crossview.metrics.curves import largest_threshold
 from crossview.model_selection.committee import is_fitted_embedding
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.neighbours.search import load_faiss

@@ -1,39 +1,180 @@
 """How good a fitted model is on test samples, with confidence intervals."""
 
+import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import permutations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._progress import progress
-from crossview._transformer import map_view, unwrap
+from crossview._text import counted, html_table
+from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
 from crossview.engines import to_numpy
+from crossview.matching.calibration import labelled_samples, latent_samples
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric
-from crossview.matching.identification import Searches, Side, identify
-from crossview.matching.probes import labelled_samples
-from crossview.matching.results import Confusion, Direction, Estimate, Evaluation, Line, Scores, ThresholdScores
+from crossview.matching.identification import Searches, Side, draw_weights, identify
 from crossview.metrics.curves import identification_curve, place_of_class
 from crossview.metrics.scoring import N_DRAWS, draw_galleries
 from crossview.views import ViewInput, Views
 
 __all__ = ["Evaluation", "evaluate", "evaluate_probes"]
 
+Line: TypeAlias = tuple[float, ...]
+
 _MIN_CLASSES = 20  # from which on classes are drawn
 _POINTS = 200  # of a curve
 _CONFUSIONS = 10
 _MIN_DRAWS = 100
 _ROUNDING = 1e-8  # of distances, relative to the largest value: their squares have 16 digits
-_MAX_WEIGHTS = 4_000_000  # held at a time
 _SINGLE = ("accuracy", "one_shot_accuracy", "average_precision", "accuracy_with_counterparts", "equal_error_rate")
+_SHOWN = ("accuracy", "one_shot_accuracy", "average_precision", "equal_error_rate")  # in notebooks
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its confidence interval.
+
+    >>> print(Estimate(0.9, 0.85, 0.94))
+    0.900 [0.850, 0.940]
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __repr__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of matching, as shares; None if there are too few comparisons, or only strangers."""
+
+    chance: float = field(repr=False)  # expected accuracy of random matches; nan if there are only strangers
+    accuracy: Estimate | None
+    one_shot_accuracy: Estimate | None
+    average_precision: Estimate | None
+    accuracy_with_counterparts: Estimate | None = field(repr=False)  # None for probes of a matcher
+    cmc: tuple[Estimate, ...] = field(repr=False)  # by rank
+    equal_error_rate: Estimate | None
+    true_match_rates: Mapping[float, Estimate | None] = field(repr=False)  # by false match rate
+    false_negative_rates: Mapping[float, Estimate | None] = field(repr=False)  # FNIR by FPIR
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Probes of one view in a gallery of another."""
+
+    gallery: str
+    probe: str
+    n_gallery: int
+    n_gallery_classes: int
+    n_probes: int  # whose class is in the gallery
+    n_skipped: int  # other probes, which only count as non-mated searches
+    n_nonmated: int  # non-mated searches
+    scores: Scores
+    roc: tuple[Line, Line, Line] = field(repr=False)  # false and true match rates, and thresholds
+    identification: tuple[Line, Line, Line] = field(repr=False)  # FPIR, FNIR and thresholds
+
+
+@dataclass(frozen=True)
+class ThresholdScores:
+    """What a matcher does at its threshold; None where there is nothing to count."""
+
+    threshold: float
+    n_strangers: int
+    strangers_matched: Estimate | None  # share of strangers, whose class is not in the gallery, that are accepted
+    false_positive_rate: Estimate | None  # FPIR: the same, with enrolled classes without their gallery samples
+    false_rejection_rate: Estimate | None  # share of probes of enrolled classes that are rejected
+    accuracy_accepted: Estimate | None  # share of the others that are recognised
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many of the probes of a class are taken for another, over all directions."""
+
+    label: str
+    taken_for: str
+    count: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on test samples, as `evaluate` and `evaluate_probes` return them.
+
+    Parameters
+    ----------
+    mean : Scores
+        Means over the directions: ``accuracy``, ``one_shot_accuracy``, ``average_precision``,
+        ``accuracy_with_counterparts`` and ``equal_error_rate``, each with ``value``, ``low`` and ``high``, or None
+        where they cannot be measured; ``cmc``, a tuple of these; ``true_match_rates`` and ``false_negative_rates`` by
+        the share of false positives; and ``chance``, the expected accuracy of random matches.
+    directions : tuple of Direction
+        One per ordered pair of views: ``gallery``, ``probe``, the numbers of samples, ``scores`` as in `mean`, and the
+        curves ``roc`` and ``identification`` with their thresholds.
+    metric : str
+        The distance.
+    n_samples, n_classes, n_unlabelled : int
+        Numbers of test samples, of their classes, and of the samples without a label, which were left out.
+    resampled : {"classes", "samples"}
+        What the bootstrap draws.
+    n_bootstrap, confidence : int and float
+        Number of draws, and confidence of the intervals.
+    confusions : tuple of Confusion
+        The most frequent errors: ``count`` probes ``of`` all of class ``label`` are ``taken_for`` another.
+    at_threshold : ThresholdScores, optional
+        What a calibrated matcher does at its threshold.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> model = cv.MvDA(reg=0.1).fit(data.views[:900], data.y[:900])
+    >>> evaluation = cv.evaluate(model, data.views[900:], data.y[900:], n_bootstrap=100)
+    >>> [(direction.probe, direction.gallery) for direction in evaluation.directions]
+    [('right', 'left'), ('left', 'right')]
+    """
+
+    mean: Scores
+    directions: tuple[Direction, ...] = field(repr=False)
+    metric: str
+    n_samples: int
+    n_classes: int
+    n_unlabelled: int
+    resampled: str
+    n_bootstrap: int
+    confidence: float
+    confusions: tuple[Confusion, ...] = field(repr=False)
+    at_threshold: ThresholdScores | None = None
+
+    def _repr_html_(self) -> str:
+        found = {**{f"{d.probe} in {d.gallery}": d.scores for d in self.directions}, "mean": self.mean}
+        rows = [[name, *(getattr(scores, one) or "–" for one in _SHOWN)] for name, scores in found.items()]
+        about = f"{counted(self.n_samples, 'sample')} of {counted(self.n_classes, 'class')}, {self.metric} distance"
+        return html_table(about, ["probe in gallery", *(name.replace("_", " ") for name in _SHOWN)], rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain dicts, lists, text and numbers, for JSON; None stands for infinity."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def evaluate(
@@ -51,11 +192,8 @@ def evaluate(
     """Score a fitted model on test samples: every view is looked up in every other.
 
     The gallery is all samples of a view, except the probe's counterpart, the same row in that view, if its class has
-    another sample there. Accuracies with one enrolled sample per class, and with the counterparts, as in the paper, are
-    given too.
-
-    Intervals are percentiles of the bootstrap. It draws probes, always with all their views, while galleries stay as
-    they are: an interval tells how much a score would vary with other probes of this kind.
+    another sample there. Intervals are percentiles of the bootstrap. It draws probes, with all their views, while
+    galleries stay as they are: an interval tells how much a score would vary with other probes of this kind.
 
     Parameters
     ----------
@@ -73,12 +211,11 @@ def evaluate(
     confidence : float
         Confidence of the intervals, between 0 and 1.
     resample : {"auto", "classes", "samples"}
-        What is drawn. Samples of a class resemble each other, and intervals from samples are too narrow for other
-        classes than these. "auto" draws classes if there are 20 or more.
+        What is drawn. Samples of a class resemble each other: intervals from samples are too narrow for other classes.
+        "auto" draws classes if there are 20 or more.
     false_positive_rates : sequence of float
-        Shares of false positives at which to score the rest: false positive identification rates (FPIR) for
-        `false_negative_rates`, and false match rates (FMR) of verification for `true_match_rates`. Of n searches or
-        comparisons, rates below 3 / n have no score.
+        Shares of false positives at which to score the rest: FPIR for `false_negative_rates`, and false match rates of
+        verification for `true_match_rates`. Of n searches or comparisons, rates below 3 / n have no score.
     random_state : int
         Seed of the draws, of probes and of galleries with one sample per class.
 
@@ -92,15 +229,15 @@ def evaluate(
     >>> import crossview as cv
     >>> data = cv.datasets.load_digits()
     >>> model = cv.MvDA(reg=0.1).fit(data.views[:900], data.y[:900])
-    >>> evaluation = cv.evaluate(model, data.views[900:], data.y[900:])
-    >>> evaluation.resampled
-    'samples'
-    >>> bool(evaluation.mean.accuracy.low < evaluation.mean.accuracy.value < evaluation.mean.accuracy.high)
+    >>> accuracy = cv.evaluate(model, data.views[900:], data.y[900:]).mean.accuracy
+    >>> bool(accuracy.low < accuracy.value < accuracy.high)
     True
     """
     chosen = metric or chosen_metric(model)
     settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state)
-    latents = _latents(model, views)
+    check_is_fitted(unwrap(model)[0])
+    names = unwrap(model)[0].view_names_ if not isinstance(views, Views | Mapping) else Views(views).names
+    latents = Views({name: to_numpy(latent_samples(model, views, name, missing=True)) for name in names})
     labels = _known_labels(y, len(latents))
     known = has_label(labels) & latents.mask.any(axis=1)
     samples, classes = latents[known], labels[known]
@@ -136,8 +273,7 @@ def evaluate_probes(
 ) -> Evaluation:
     """Score a matcher with its own gallery on probes of one view, also at its threshold if it is calibrated.
 
-    Gallery samples with the label "" are left out. Scores are those of the nearest gallery sample and class, also if
-    the matcher lets several neighbours vote.
+    Scores are those of the nearest gallery sample, also if several vote. Gallery samples labelled "" are left out.
 
     Parameters
     ----------
@@ -146,8 +282,7 @@ def evaluate_probes(
     X : array-like of shape (t, D_v)
         Probes; rows of NaN are left out.
     y : array-like of shape (t,)
-        Their classes. Probes of classes that are not in the gallery are strangers; if all are, only the scores at the
-        threshold are given. Those with the label "" are left out.
+        Their classes; "" leaves a probe out. Those of classes that are not in the gallery are strangers.
     view : int or str
         The view, by position or name.
     metric, n_bootstrap, confidence, resample, false_positive_rates, random_state
@@ -175,7 +310,7 @@ def evaluate_probes(
         raise ValueError("the gallery is empty: call enroll first, or use evaluate to match test samples of all views.")
     chosen = metric or chosen_metric(matcher)
     settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state)
-    latent = to_numpy(map_view(matcher, X, view))
+    latent = to_numpy(latent_samples(matcher, X, view, missing=True))
     labels = _known_labels(y, len(latent))
     probes, classes = labelled_samples(latent, labels, matcher.gallery_labels_)
     name = matcher._view_name(view)
@@ -211,22 +346,6 @@ class _Settings:
         check_choice(self.resample, "resample", ("auto", "classes", "samples"))
         if not self.rates or not all(0.0 < rate < 1.0 for rate in self.rates):
             raise ValueError(f"false_positive_rates must be shares between 0 and 1, got {self.rates!r}.")
-
-    def estimate(self, values: Array, n_units: int, *, constant: bool = False) -> Estimate | None:
-        """The first of some values with the interval of the others, as in `estimate`."""
-        return estimate(values, n_units, self.confidence, constant=constant)
-
-
-def draw_weights(n_units: int, n_bootstrap: int, random_state: int | None, size: int = 1) -> Iterator[Array]:
-    """Weights of the units, in batches of shape (b, n_units): first all 1, then how often each unit is drawn.
-
-    The same seed gives the same weights. Batches are small enough for arrays of `size` numbers per draw.
-    """
-    rng = np.random.default_rng(random_state)
-    yield np.ones((1, n_units))
-    for batch in gen_batches(n_bootstrap, max(1, _MAX_WEIGHTS // max(n_units, size))):
-        draws = batch.stop - batch.start
-        yield rng.multinomial(n_units, np.full(n_units, 1.0 / n_units), size=draws).astype(np.float64)
 
 
 def estimate(values: Array, n_units: int, confidence: float, *, constant: bool = False) -> Estimate | None:
@@ -279,9 +398,16 @@ def _evaluate(
             statistics.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
             directions.append(_direction(found, statistics[-1], settings))
             n_mated.append(found.n_mated_units)
-            _count_confusions(found, probes_by_class, confused)
+            missed = found.mated & ~found.hits
+            probes_by_class.update(map(str, found.labels[found.mated].tolist()))
+            pairs_missed = zip(found.labels[missed].tolist(), found.nearest[missed].tolist(), strict=True)
+            confused.update((str(label), str(other)) for label, other in pairs_missed)
             if threshold is not None:
-                at_threshold = _at_threshold(found, statistics[-1], threshold, settings)
+                rates = {
+                    name: estimate(statistics[-1][name][:, 0], len(np.unique(found.units[among])), settings.confidence)
+                    for name, (_, among) in found.shares_at(threshold).items()
+                }
+                at_threshold = ThresholdScores(float(threshold), int((~found.mated).sum()), **rates)
             advance(1)
     mean = {name: _mean([one[name] for one in statistics]) for name in statistics[0]}
     chance = float(np.mean([one.scores.chance for one in directions]))
@@ -303,9 +429,9 @@ def _evaluate(
 
 
 def _direction(found: Searches, statistics: Mapping[str, Array], settings: _Settings) -> Direction:
-    n_probes, nothing = int(found.mated.sum()), ((), (), ())
+    n_probes, nothing = int(found.mated.sum()), [np.empty(0)] * 3
     false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
-    identified = n_probes and found.n_nonmated
+    searched = n_probes and found.n_nonmated
     return Direction(
         gallery=found.gallery,
         probe=found.probe,
@@ -315,53 +441,30 @@ def _direction(found: Searches, statistics: Mapping[str, Array], settings: _Sett
         n_skipped=len(found.own) - n_probes,
         n_nonmated=found.n_nonmated,
         scores=_scores(statistics, found.chance, found.n_classes, found.n_mated_units, settings),
-        roc=_curve(false, true, np.append(found.thresholds, np.inf)) if n_probes else nothing,
-        identification=_curve(*identification_curve(found.own, found.other, _POINTS)) if identified else nothing,
+        roc=_curve(*([false, true, np.append(found.thresholds, np.inf)] if n_probes else nothing)),
+        identification=_curve(*(identification_curve(found.own, found.other, _POINTS) if searched else nothing)),
     )
 
 
-def _at_threshold(
-    found: Searches, statistics: Mapping[str, Array], threshold: float, settings: _Settings
-) -> ThresholdScores:
-    rates = {
-        name: settings.estimate(statistics[name][:, 0], len(np.unique(found.units[among])))
-        for name, (_, among) in found.shares_at(threshold).items()
-    }
-    return ThresholdScores(threshold=float(threshold), n_strangers=int((~found.mated).sum()), **rates)
+def _curve(x: Array, y: Array, thresholds: Array) -> tuple[Line, Line, Line]:
+    return tuple(x.tolist()), tuple(y.tolist()), tuple(thresholds.tolist())
 
 
 def _scores(
     statistics: Mapping[str, Array], chance: float, n_classes: int, n_units: int, settings: _Settings
 ) -> Scores:
-    found: dict[str, Any] = {name: settings.estimate(statistics[name][:, 0], n_units) for name in _SINGLE}
+    confidence = settings.confidence
+    found: dict[str, Any] = {name: estimate(statistics[name][:, 0], n_units, confidence) for name in _SINGLE}
     for name in ("true_match_rates", "false_negative_rates"):
         of_rates = zip(settings.rates, statistics[name].T, strict=True)
-        found[name] = {rate: settings.estimate(values, n_units) for rate, values in of_rates}
+        found[name] = {rate: estimate(values, n_units, confidence) for rate, values in of_rates}
     shares = enumerate(statistics["cmc"].T, 1)
-    estimates = (settings.estimate(values, n_units, constant=rank >= n_classes) for rank, values in shares)
+    estimates = (estimate(values, n_units, confidence, constant=rank >= n_classes) for rank, values in shares)
     ranks = [rank for rank in estimates if rank is not None]
     # What is found up to a rank is also found up to the next.
     lows = np.maximum.accumulate([rank.low for rank in ranks])
     cmc = tuple(Estimate(rank.value, float(low), rank.high) for rank, low in zip(ranks, lows, strict=True))
     return Scores(chance=chance, cmc=cmc, **found)
-
-
-def _latents(model: Any, views: ViewInput) -> Views:
-    """The samples in the common space; of a mapping or Views, any views of the model."""
-    first = unwrap(model)[0]
-    check_is_fitted(first)
-    checked, known = Views(views), first.view_names_
-    if not isinstance(views, Views | Mapping):
-        if len(checked.names) != len(known):
-            raise ValueError(
-                f"got {len(checked.names)} views, but the model was fitted on {len(known)}: {', '.join(known)}. "
-                "Pass a dict to evaluate some of them."
-            )
-        checked = Views(checked, known)
-    if unknown := [name for name in checked.names if name not in known]:
-        what = f"unknown view {unknown[0]!r}: the model was fitted on {', '.join(map(repr, known))}"
-        raise ValueError(f"{what}. Give the views these names.")
-    return Views({name: to_numpy(map_view(model, first._take(checked, name), name)) for name in checked.names})
 
 
 def _warn_if_collapsed(latents: Mapping[str, Array]) -> None:
@@ -388,15 +491,3 @@ def _mean(values: Sequence[Array]) -> Array:
     with np.errstate(invalid="ignore"):
         mean: Array = np.where(there, stack, 0.0).sum(axis=0) / there.sum(axis=0)
     return mean
-
-
-def _count_confusions(found: Searches, probes: Counter[str], confused: Counter[tuple[str, str]]) -> None:
-    """Count the mated probes by class, and those that are taken for another class by both."""
-    missed = found.mated & ~found.hits
-    probes.update(map(str, found.labels[found.mated].tolist()))
-    pairs = zip(found.labels[missed].tolist(), found.nearest[missed].tolist(), strict=True)
-    confused.update((str(label), str(other)) for label, other in pairs)
-
-
-def _curve(x: Array, y: Array, thresholds: Array) -> tuple[Line, Line, Line]:
-    return tuple(x.tolist()), tuple(y.tolist()), tuple(thresholds.tolist())

@@ -1,12 +1,14 @@
 """What the probes of one view find in a gallery, in a form that is scored for any weights of the probes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from crossview._types import Array, Indices, Labels, Mask
+from crossview.matching.calibration import supported
 from crossview.metrics.curves import count_pairs, false_negative_rate, place_of_class, rank_classes
 from crossview.metrics.scoring import (
     hide,
@@ -23,10 +25,8 @@ from crossview.neighbours.distances import distances_in_chunks
 Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
 
 _MAX_RANK = 50
+_MAX_WEIGHTS = 4_000_000  # held at a time
 _LEVELS = 128  # of the false non-match rate, even in its logarithm, and as many even in the rate
-
-LEAST_ERRORS = 3
-"""Errors that a rate must allow: with fewer, it cannot be told from 0 (the "rule of 3" of ISO/IEC 19795-1)."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,9 @@ class Searches:
     units: Indices  # of every probe
     own: Array  # distance to the nearest gallery sample of the probe's class, infinite if there is none
     other: Array  # that to the nearest of another class
-    hits: Mask  # whether the nearest of all is of the probe's class
     labels: Labels  # of the probes
     nearest: Labels  # the class of the nearest gallery sample
-    scores: Array  # (units, 6 + ranks), sums over the mated probes: see `_score_probes`
+    scores: Array  # (units, 6 + ranks), sums over the mated probes: see `identify`
     has_counterparts: bool
     thresholds: Array
     genuine: Array  # (units, thresholds + 1): pairs of one class within each threshold, and all
@@ -58,6 +57,11 @@ class Searches:
     def mated(self) -> Mask:
         """Which probes have their class in the gallery."""
         return np.isfinite(self.own)
+
+    @property
+    def hits(self) -> Mask:
+        """Which probes are recognised."""
+        return self.own < self.other
 
     @property
     def n_mated_units(self) -> int:
@@ -75,7 +79,7 @@ class Searches:
         false, true = self.match_rates(weights)
         drawn = weights[:, self.units]
         with np.errstate(invalid="ignore"):
-            accuracy, precision, all_hits, cmc = (one / mated for one in (*sums, cmc))
+            accuracy, precision, with_counterparts, cmc = (one / mated for one in (*sums, cmc))
             at_threshold = {
                 name: (drawn @ (some & among) / (drawn @ among))[:, None]
                 for name, (some, among) in self.shares_at(threshold).items()
@@ -87,7 +91,7 @@ class Searches:
             "accuracy": accuracy,
             "one_shot_accuracy": one_shot,
             "average_precision": precision,
-            "accuracy_with_counterparts": all_hits if self.has_counterparts else np.full_like(all_hits, np.nan),
+            "accuracy_with_counterparts": with_counterparts * (1.0 if self.has_counterparts else np.nan),
             "cmc": cmc,
             "equal_error_rate": _equal_error_rate(false, true)[:, None],
             "true_match_rates": np.where(supported(self.impostor[:, -1].sum(), rates), true_rates, np.nan),
@@ -97,11 +101,9 @@ class Searches:
 
     def match_rates(self, weights: Array) -> tuple[Array, Array]:
         """False and true match rates at the thresholds and in the end, (b, thresholds + 1)."""
+        false, true = weights @ self.impostor, weights @ self.genuine
         with np.errstate(divide="ignore", invalid="ignore"):  # older releases of numpy take 0 / 0 for the former
-            false, true = (
-                sums / sums[:, -1:] for sums in (weights @ counts for counts in (self.impostor, self.genuine))
-            )
-        return false, true
+            return false / false[:, -1:], true / true[:, -1:]
 
     def shares_at(self, threshold: float | None) -> dict[str, tuple[Mask, Mask]]:
         """Error rates at a threshold, if there is one: the probes of each, and those that it is a share of."""
@@ -116,9 +118,16 @@ class Searches:
         }
 
 
-def supported(n: int, rates: Sequence[float]) -> Mask:
-    """Which error rates can be told from 0 by n trials."""
-    return np.asarray(rates) * n >= LEAST_ERRORS * (1 - 1e-12)
+def draw_weights(n_units: int, n_bootstrap: int, random_state: int | None, size: int = 1) -> Iterator[Array]:
+    """Weights of the units, in batches of shape (b, n_units): first all 1, then how often each unit is drawn.
+
+    The same seed gives the same weights. Batches are small enough for arrays of `size` numbers per draw.
+    """
+    rng = np.random.default_rng(random_state)
+    yield np.ones((1, n_units))
+    for batch in gen_batches(n_bootstrap, max(1, _MAX_WEIGHTS // max(n_units, size))):
+        draws = batch.stop - batch.start
+        yield rng.multinomial(n_units, np.full(n_units, 1.0 / n_units), size=draws).astype(np.float64)
 
 
 def identify(
@@ -133,20 +142,40 @@ def identify(
     """Compare all probes with all of a gallery, a part of them at a time; `units` are those of the probes.
 
     `drawn` are galleries of one sample per class, as of `draw_galleries`, and `counterparts` the places in the gallery
-    of the probes' own samples, -1 for a probe that has none there.
+    of the probes' own samples, -1 for a probe that has none there. Scores of a probe are 1, whether it is a hit, its
+    precision, whether it is a hit with the counterparts, weighted hits in galleries of one sample per class, their
+    weight, and whether its class is found up to each rank.
     """
     (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers
-    own = np.full(len(P), -1) if counterparts is None else counterparts
-    mated, left_out = p >= 0, leave_out(own, counts[p] * (p >= 0))
+    own_place = np.full(len(P), -1) if counterparts is None else counterparts
+    mated, left_out = p >= 0, leave_out(own_place, counts[p] * (p >= 0))
     weights = np.zeros((len(P), len(drawn)))
     if mated.any():
         has_other = np.bincount(p[mated])[p[mated]] > 1
-        weights[mated] = probe_weights(drawn, p[mated], own[mated], has_other, np.zeros_like(p[mated]))
-    (to_own, to_other, nearest, scores), genuine = _score_probes(G, g, P, p, metric, left_out, drawn, weights)
-    thresholds = _thresholds(genuine)
-    of_one, of_two = count_pairs(G, g, P, p, thresholds, metric, left_out, units, n_units)
+        weights[mated] = probe_weights(drawn, p[mated], own_place[mated], has_other, np.zeros_like(p[mated]))
+    order, members = np.argsort(g, kind="stable"), members_by_class(g)[1]
+    starts = np.cumsum(counts) - counts
+    ranks = np.arange(1, min(len(classes), _MAX_RANK) + 1)
+    found, pairs = [], []
+    for rows, distances in distances_in_chunks(G, P, metric):
+        place, some = p[rows], np.flatnonzero(mated[rows])
+        with_counterparts = recognised(distances, same_distance, g, place)
+        one_shot = one_shot_scores(distances, same_distance, drawn, g, place, weights[rows])
+        hide(distances, left_out[rows])
+        by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
+        own, other, rank = rank_classes(by_class, place)
+        by_class[some[rank[some] > 1], place[some[rank[some] > 1]]] = np.inf  # another class wins a tie
+        wanted, precision = members[place[some]], np.zeros(len(own))
+        precision[some] = probe_precision(distances[some], same_distance, wanted)
+        compared = np.take_along_axis(distances[some], wanted, axis=1)
+        pairs.append(compared[(wanted >= 0) & np.isfinite(compared)])
+        single = np.ones(len(own)), own < other, precision, with_counterparts, one_shot, weights[rows].sum(axis=1)
+        found.append((own, other, by_class.argmin(axis=1), np.column_stack([*single, rank[:, None] <= ranks])))
+    own, other, nearest, scores = (np.concatenate(part) for part in zip(*found, strict=True))
+    thresholds = _thresholds(np.sort(np.concatenate(pairs)))
+    genuine, impostor = count_pairs(G, g, P, p, thresholds, metric, left_out, units, n_units)
     sums = np.zeros((n_units, scores.shape[1]))
     np.add.at(sums, units[mated], scores[mated])
     n_out = left_out >= 0
@@ -157,50 +186,16 @@ def identify(
         n_classes=len(classes),
         chance=float(((counts[p] - n_out) / (len(G) - n_out))[mated].mean()) if mated.any() else np.nan,
         units=units,
-        own=to_own,
-        other=to_other,
-        hits=nearest == p,
+        own=own,
+        other=other,
         labels=labels,
         nearest=classes[nearest],
         scores=sums,
         has_counterparts=counterparts is not None,
         thresholds=thresholds,
-        genuine=of_one,
-        impostor=of_two,
+        genuine=genuine,
+        impostor=impostor,
     )
-
-
-def _score_probes(
-    G: Array, g: Indices, P: Array, p: Indices, metric: str, left_out: Indices, drawn: Indices, weights: Array
-) -> tuple[list[Array], Array]:
-    """What every probe finds without the sample that is left out, and the distances of all pairs of one class.
-
-    Of every probe, the distances to its own class and to the nearest other one, the nearest class, and the scores: 1,
-    whether it is a hit, its precision, whether it is a hit with the counterparts, weighted hits in galleries of one
-    sample per class, their weight, and whether its class is found up to each rank.
-    """
-    order = np.argsort(g, kind="stable")
-    starts = np.flatnonzero(np.diff(g[order], prepend=-1))
-    _, members = members_by_class(g)
-    ranks = np.arange(1, min(len(members), _MAX_RANK) + 1)
-    genuine, parts = [], []
-    for rows, distances in distances_in_chunks(G, P, metric):
-        place, mated = p[rows], np.flatnonzero(p[rows] >= 0)
-        all_hits = recognised(distances, same_distance, g, place)
-        one_shot = one_shot_scores(distances, same_distance, drawn, g, place, weights[rows])
-        hide(distances, left_out[rows])
-        by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
-        own, other, rank = rank_classes(by_class, place)
-        # As in ranks, another class wins a tie.
-        by_class[mated, place[mated]] = np.nextafter(same_distance(own[mated]), np.inf)
-        nearest, precision = by_class.argmin(axis=1), np.zeros(len(own))
-        wanted = members[place[mated]]
-        precision[mated] = probe_precision(distances[mated], same_distance, wanted)
-        compared = np.take_along_axis(distances[mated], wanted, axis=1)
-        genuine.append(compared[(wanted >= 0) & np.isfinite(compared)])
-        single = np.ones(len(own)), nearest == place, precision, all_hits, one_shot, weights[rows].sum(axis=1)
-        parts.append((own, other, nearest, np.column_stack([*single, rank[:, None] <= ranks])))
-    return [np.concatenate(part) for part in zip(*parts, strict=True)], np.sort(np.concatenate(genuine))
 
 
 def _thresholds(genuine: Array) -> Array:

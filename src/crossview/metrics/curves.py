@@ -11,7 +11,6 @@ from crossview.metrics.scoring import Lookup, ScorerFactory, precisions, ranks, 
 from crossview.neighbours.distances import class_distances_in_chunks, distances_in_chunks
 from crossview.views import Views
 
-_CLEAR = 1e-9  # relative
 _ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29
 
 
@@ -225,17 +224,6 @@ def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Arr
     with np.errstate(invalid="ignore"):  # nan without a non-mated search
         false_positive = np.searchsorted(nonmated, thresholds, side="right") / len(nonmated)
     return false_positive, 1.0 - np.searchsorted(found, thresholds, side="right") / np.isfinite(own).sum(), thresholds
-
-
-def largest_threshold(other: Array, max_fpir: float) -> float:
-    """Largest distance at which at most a share of further searches returns a class on average; 0 if there is none.
-
-    From the distances of n searches to the nearest class: a further one is below the k-th smallest with a probability
-    of k / (n + 1). The threshold stays clear of that: computed again, with other threads or in other chunks, a distance
-    may differ in the last digits.
-    """
-    k = int(max_fpir * (len(other) + 1) * _ROUNDING)
-    return float(np.sort(other)[k - 1] * (1.0 - _CLEAR)) if k else 0.0
 
 
 def false_negative_rate(own: Array, other: Array, max_fpir: float, weights: Array) -> Array:

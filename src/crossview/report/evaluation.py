@@ -8,8 +8,8 @@ import numpy as np
 
 from crossview._text import counted
 from crossview.datasets import Dataset
-from crossview.matching.identification import LEAST_ERRORS
-from crossview.matching.results import Direction, Estimate, Evaluation, Scores
+from crossview.matching.calibration import LEAST_ERRORS
+from crossview.matching.evaluation import Direction, Estimate, Evaluation, Scores
 from crossview.report.comparison import environment_section
 from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
 from crossview.report.ranking import AT_CHANCE, no_better
