@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.embeddings import SEARCH_SPACES
 from crossview.model_selection.tuning import standard_pipeline
 from paper.timing import PaperLoader
 

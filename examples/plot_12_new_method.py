@@ -26,7 +26,6 @@ class IndicatorRegression(Embedding):
     """Regress class indicators on every view, with a ridge."""
 
     _needs_labels = True
-    _nonnegative = ("reg",)
 
     def __init__(self, n_components=20, reg=0.1, center=True):
         self.n_components = n_components

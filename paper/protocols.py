@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from crossview.embeddings.methods import METHODS
+from crossview.embeddings import METHODS
 from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Panel, Place, committee_name
 from paper import cmu_pie, coil100

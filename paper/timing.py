@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 from crossview._types import Array
 from crossview._validation import check_count
 from crossview.datasets import Dataset
-from crossview.embeddings.methods import METHODS
+from crossview.embeddings import METHODS
 from crossview.experiments.cells import Cell
 from crossview.experiments.loading import Loader
 from crossview.views import Views

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 import crossview as cv
 from crossview._store import Store, StoreError
 from crossview.cli.common import jsonable, out
-from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.embeddings import SEARCH_SPACES
 from crossview.metrics.scoring import SCORERS
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)

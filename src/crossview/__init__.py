@@ -11,17 +11,13 @@ from crossview import datasets, exceptions, metrics, plot
 from crossview._config import config_context, get_config, set_config
 from crossview._transformer import transform_view
 from crossview._version import __version__
-from crossview.embeddings.baselines import BASELINES
+from crossview.embeddings import BASELINES, METHODS
+from crossview.embeddings.baselines import RawFeatures, SemanticMatching
 from crossview.embeddings.contrastive import Contrastive
-from crossview.embeddings.correlation import CCA, KCCA, MCCA, PLS
+from crossview.embeddings.correlation import CCA, KCCA, MCCA, PCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
 from crossview.embeddings.hybrid import KMvHE, MvHE
-from crossview.embeddings.locality import DLA, LPP, MvDLA
-from crossview.embeddings.methods import METHODS
-from crossview.embeddings.neighbourhood import NCA
-from crossview.embeddings.projection import PCA
-from crossview.embeddings.raw import RawFeatures
-from crossview.embeddings.semantic import SemanticMatching
+from crossview.embeddings.locality import DLA, LPP, NCA, MvDLA
 from crossview.feature_maps import ViewKernel
 from crossview.files import export_onnx, load, register, save
 from crossview.matching.classifier import CrossViewClassifier

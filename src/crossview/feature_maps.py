@@ -1,6 +1,7 @@
 """Kernel feature maps of views."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
+from crossview._parameters import parameters
 from crossview._schema import VIEWS, Schema, Sizes, has_shape, number, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Mask, Rows
@@ -54,20 +56,54 @@ def _stored_landmarks(value: Any, sizes: Sizes) -> bool:
     return columns and bool(0 <= value.min() <= value.max() < sizes["D", sizes["view"]])
 
 
+@parameters
 class KernelTransformer(MultiViewTransformer):
-    """Base of the transformers with a kernel per view, whose parameters `ViewKernel` documents."""
+    r"""Base of the transformers with a kernel per view.
 
-    kernel: str | Callable[..., float]
-    gamma: float | Sequence[float] | None
-    gamma_scale: float
-    degree: float
-    coef0: float
-    kernel_params: dict[str, Any] | None
-    n_landmarks: int | None
-    random_state: int | np.random.RandomState | None
-    kernels_: list[Kernel]
-    landmarks_: list[Any]
-    gamma_: list[float | None]
+    Parameters
+    ----------
+    kernel : str or callable
+        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
+        callable ``kernel(x, z)`` that returns a number for two samples; or ``"precomputed"``: the views are then (m, m)
+        kernel matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A missing sample
+        is then a row of NaN, or False in the mask; its column is ignored but must be finite.
+    gamma : float or sequence of float, optional
+        Kernel width, one for all views or one per view. By default, the median heuristic per view for rbf,
+        :math:`1 / (2 \sigma^2)` where σ is the median distance, and for laplacian, 1 / σ; scikit-learn's default for
+        other kernels.
+    gamma_scale : float
+        Factor on the widths of the median heuristic. Search over it rather than over `gamma`: it does not depend on
+        the units of the data.
+    degree, coef0 : float
+        Parameters of the polynomial and sigmoid kernels.
+    kernel_params : dict, optional
+        Additional keyword arguments of the kernel.
+    n_landmarks : int, optional
+        Number of training samples that span the map of a view (Nyström). All by default, which is exact. Dask arrays
+        need a number.
+    random_state : int, RandomState or None
+        Seed for drawing the landmarks.
+
+    Attributes
+    ----------
+    kernels_ : list of Kernel
+        Kernel of each view with its fitted parameters.
+    landmarks_ : list of ndarray
+        Training samples that kernel values are taken against, (r_v, D_v) per view, or their indices, (r_v,), for a
+        precomputed kernel. Their number is at most the rank of the kernel matrix.
+    gamma_ : list of float or None
+        Kernel width of each view; None for the default of the kernel.
+    """
+
+    kernel: str | Callable[..., float] = "rbf"
+    gamma: float | Sequence[float] | None = None
+    gamma_scale: float = 1.0
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    n_landmarks: int | None = None
+    random_state: int | np.random.RandomState | None = 0
+
     _schema: ClassVar[Schema] = {
         **VIEWS,
         "kernels_": [_stored_kernel],
@@ -183,12 +219,13 @@ class KernelTransformer(MultiViewTransformer):
         )
 
     def _store_kernels(self, maps: Sequence[KernelMap]) -> None:
-        self.kernels_ = [kernel_map.kernel for kernel_map in maps]
-        self.landmarks_ = [kernel_map.landmarks for kernel_map in maps]
-        self.gamma_ = [kernel.gamma for kernel in self.kernels_]
+        self.kernels_: list[Kernel] = [kernel_map.kernel for kernel_map in maps]
+        self.landmarks_: list[Any] = [kernel_map.landmarks for kernel_map in maps]
+        self.gamma_: list[float | None] = [kernel.gamma for kernel in self.kernels_]
 
 
 @register
+@parameters
 class ViewKernel(KernelTransformer):
     r"""Map each view into the feature space of a kernel.
 
@@ -198,42 +235,14 @@ class ViewKernel(KernelTransformer):
 
     Parameters
     ----------
-    kernel : str or callable
-        ``"rbf"``, ``"poly"``, ``"linear"``, ``"cosine"`` or any other name in scikit-learn's ``kernel_metrics()``; a
-        callable ``kernel(x, z)`` that returns a number for two samples; or ``"precomputed"``: the views are then (m, m)
-        kernel matrices in ``fit``, and (t, m) kernel values against the training samples afterwards. A missing sample
-        is then a row of NaN, or False in the mask; its column is ignored but must be finite.
-    gamma : float or sequence of float, optional
-        Kernel width, one for all views or one per view. By default, the median heuristic per view for rbf,
-        :math:`1 / (2 \sigma^2)` where σ is the median distance, and for laplacian, 1 / σ; scikit-learn's default for
-        other kernels.
-    gamma_scale : float
-        Factor on the widths of the median heuristic. Search over it rather than over `gamma`: it does not depend on
-        the units of the data.
-    degree, coef0 : float
-        Parameters of the polynomial and sigmoid kernels.
-    kernel_params : dict, optional
-        Additional keyword arguments of the kernel.
-    n_landmarks : int, optional
-        Number of training samples that span the map of a view (Nyström). All by default, which is exact. Dask arrays
-        need a number.
     pooled : bool
         Whether all views share their coordinates: one kernel, and the samples of all views as landmarks, centred per
         view. A method after this step can then couple the maps; `KMvHE` with `coupling` does the same faster.
-    random_state : int, RandomState or None
-        Seed for drawing the landmarks.
 
     Attributes
     ----------
-    kernels_ : list of Kernel
-        Kernel of each view with its fitted parameters.
-    landmarks_ : list of ndarray
-        Training samples that kernel values are taken against, (r_v, D_v) per view, or their indices, (r_v,), for a
-        precomputed kernel. Their number is at most the rank of the kernel matrix.
     factors_ : list of ndarray, each of shape (r_v, r_v)
         Lower triangular factors of the landmarks' kernel matrices.
-    gamma_ : list of float or None
-        Kernel width of each view; None for the default of the kernel.
 
     Examples
     --------
@@ -245,31 +254,10 @@ class ViewKernel(KernelTransformer):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    factors_: list[Array]
-    _schema: ClassVar[Schema] = {**KernelTransformer._schema, "factors_": ["r r"]}
+    kernel: str | Callable[..., float] = field(default="rbf", kw_only=False)
+    pooled: bool = False
 
-    def __init__(
-        self,
-        kernel: str | Callable[..., float] = "rbf",
-        *,
-        gamma: float | Sequence[float] | None = None,
-        gamma_scale: float = 1.0,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        n_landmarks: int | None = None,
-        pooled: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gamma_scale = gamma_scale
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_landmarks = n_landmarks
-        self.pooled = pooled
-        self.random_state = random_state
+    _schema: ClassVar[Schema] = {**KernelTransformer._schema, "factors_": ["r r"]}
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Learn the maps.
@@ -297,7 +285,7 @@ class ViewKernel(KernelTransformer):
         else:
             maps = (self._fit_lazy_kernel_maps if checked._place == "Dask" else self._fit_kernel_maps)(checked)[0]
         self._store_kernels(maps)
-        self.factors_ = [kernel_map.factor for kernel_map in maps]
+        self.factors_: list[Array] = [kernel_map.factor for kernel_map in maps]
         self._remember(checked)
         return self
 

@@ -33,15 +33,16 @@ COUPLED = [
     for reg in (None, 0.5)
 ]
 ALTERNATIVES = [
+    cv.RawFeatures(),
     cv.Contrastive(4, learning_rate=0.05, max_epochs=20),
     cv.Contrastive(3, hidden=4, learning_rate=0.05, max_epochs=10, validation=None),
     cv.SemanticMatching(),
     cv.SemanticMatching(log=True, cca_components=2),
     cv.NCA(2, max_iter=5),
 ]
-SUPERVISED = [model for model in ALL if model._needs_labels]
-UNSUPERVISED = [model for model in ALL if not model._needs_labels]
-TWO_VIEWS_ONLY = [model for model in ALL if model._needs_two_views]
+EVERY = [*ALL, *ALTERNATIVES]
+SUPERVISED = [model for model in EVERY if model._needs_labels]
+TWO_VIEWS_ONLY = [model for model in EVERY if model._needs_two_views]
 ANY_VIEWS = [model for model in ALL if not model._needs_two_views]
 
 
@@ -71,7 +72,14 @@ def make_for(model, sizes=(6, 4), **options):
 
 
 def needs_equal_widths(model):
-    return model._needs_equal_widths or model.coupling not in (0, "auto")
+    return model._needs_equal_widths or getattr(model, "coupling", 0) not in (0, "auto")
+
+
+def some_mask(m=60, n=2, share=0.8):
+    """Which samples views have: all of the first twelve, and a share of the others."""
+    mask = np.random.default_rng(0).random((m, n)) < share
+    mask[:12] = True
+    return mask
 
 
 def improves(value, W, normalise, seed, size, n_trials=200):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pickle
 from inspect import Parameter, signature
-from itertools import combinations
 
 import numpy as np
 import pytest
-from methods import ALL, ANY_VIEWS, COUPLED, SUPERVISED, TWO_VIEWS_ONLY, make, make_for
+from methods import ALL, ALTERNATIVES, ANY_VIEWS, COUPLED, EVERY, SUPERVISED, TWO_VIEWS_ONLY, make, make_for, some_mask
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
@@ -16,7 +15,7 @@ from sklearn.utils import get_tags
 import crossview as cv
 
 Y = make()[1]
-EVERY = pytest.mark.parametrize("model", ALL, ids=repr)
+every = pytest.mark.parametrize("model", EVERY, ids=repr)
 
 
 @pytest.fixture
@@ -24,32 +23,27 @@ def arrays(model):
     return make_for(model)[0]
 
 
-@EVERY
-def test_fit_and_transform(model, arrays):
+@every
+def test_fit_and_transform(model, arrays, tmp_path):
     model = clone(model)
     assert model.fit(arrays, Y) is model
     latents = model.transform(arrays)
-    assert [Z.shape for Z in latents] == [(60, 2), (60, 2)]
-    assert len(model.projections_) == 2
-    assert model.eigenvalues_.shape[-1] == 2
+    d = model.n_components_
+    assert [Z.shape for Z in latents] == [(60, d), (60, d)]
     assert model.view_names_ == ["view0", "view1"]
-    assert 0.0 <= model.score(arrays, Y) <= 1.0
-    for v, X in enumerate(arrays):
-        np.testing.assert_array_equal(model.transform_view(X, v), latents[v])
-        np.testing.assert_allclose(model.transform_view(X[3:4], v), latents[v][3:4], atol=1e-12)
+    assert model.get_feature_names_out().tolist() == [f"{type(model).__name__.lower()}{k}" for k in range(d)]
+    if model in ALL:
+        assert d == len(model.eigenvalues_.T) == 2
+    assert model.score(arrays, Y) > (0.0 if model._needs_equal_widths else 0.25)  # chance is 1/6
+    cv.save(model, tmp_path / "model")
+    for again in (clone(model).fit(arrays, Y), pickle.loads(pickle.dumps(model)), cv.load(tmp_path / "model")):
+        assert repr(again) == repr(model)
+        for v, X in enumerate(arrays):
+            np.testing.assert_array_equal(again.transform_view(X, v), latents[v])
+            np.testing.assert_allclose(again.transform_view(X[3:4], v), latents[v][3:4], atol=1e-12)
 
 
-@EVERY
-def test_clone_pickle_and_determinism(model, arrays):
-    first, second = clone(model).fit(arrays, Y), clone(model).fit(arrays, Y)
-    again = pickle.loads(pickle.dumps(first))
-    assert repr(again) == repr(model)
-    for a, b, c in zip(*(m.transform(arrays) for m in (first, second, again)), strict=True):
-        np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(a, c)
-
-
-@EVERY
+@every
 def test_containers(model, arrays):
     views = cv.Views(arrays, names=["photo", "sketch"])
     model = clone(model).fit(views, Y)
@@ -60,7 +54,7 @@ def test_containers(model, arrays):
     assert isinstance(model.transform(arrays), list)
 
 
-@EVERY
+@pytest.mark.parametrize("model", ALL, ids=repr)
 def test_order_of_samples_does_not_matter(model, arrays):
     order = np.random.default_rng(1).permutation(len(Y))
     first = clone(model).fit(arrays, Y)
@@ -69,11 +63,11 @@ def test_order_of_samples_does_not_matter(model, arrays):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", ANY_VIEWS, ids=repr)
+@pytest.mark.parametrize("model", [*ANY_VIEWS, *ALTERNATIVES], ids=repr)
 def test_more_than_two_views(model):
     arrays, y = make_for(model, sizes=(6, 4, 5, 3))
-    latents = clone(model).fit(arrays, y).transform(arrays)
-    assert [Z.shape for Z in latents] == [(60, 2)] * 4
+    model = clone(model).fit(arrays, y)
+    assert [Z.shape for Z in model.transform(arrays)] == [(60, model.n_components_)] * 4
 
 
 @pytest.mark.parametrize("model", TWO_VIEWS_ONLY, ids=repr)
@@ -83,16 +77,16 @@ def test_two_views_only(model):
         clone(model).fit(arrays, y)
 
 
-@EVERY
+@every
 def test_incomplete_views(model, arrays):
-    mask = np.random.default_rng(0).random((60, 2)) < 0.9
-    mask[:12] = True
+    mask = some_mask(share=0.9)
     views = cv.Views(arrays, mask=mask)
     latents = clone(model).fit(views, Y).transform(views)
     np.testing.assert_array_equal(np.isnan(latents.arrays[0]).all(axis=1), ~mask[:, 0])
-    full = clone(model).fit(cv.Views(arrays, mask=np.ones((60, 2), dtype=bool)), Y)
-    for a, b in zip(full.projections_, clone(model).fit(arrays, Y).projections_, strict=True):
-        np.testing.assert_array_equal(a, b)
+    # What is in the rows that are missing does not matter.
+    spoilt = [np.where(seen[:, None], X, 99.0) for X, seen in zip(arrays, mask.T, strict=True)]
+    others = clone(model).fit(cv.Views(spoilt, mask=mask), Y).transform(views)
+    np.testing.assert_array_equal(others.arrays[1], latents.arrays[1])
 
 
 @pytest.mark.parametrize("model", [*ALL, *COUPLED], ids=repr)
@@ -129,7 +123,7 @@ def test_samples_of_some_views_are_learnt_from(model):
         np.testing.assert_allclose(again_Z, Z, atol=1e-6 * np.abs(Z).max())
 
 
-@EVERY
+@every
 @pytest.mark.parametrize(
     ("spoil", "match"),
     [
@@ -145,21 +139,13 @@ def test_bad_views(model, spoil, match, arrays):
         clone(model).fit(spoil(*arrays), Y)
 
 
-@EVERY
-@pytest.mark.parametrize("value", [0, -1, 2.5, True])
-def test_bad_number_of_components(model, value, arrays):
-    with pytest.raises(ValueError, match="n_components must be a whole number, 1 or more"):
-        clone(model).set_params(n_components=value).fit(arrays, Y)
-
-
-@EVERY
+@every
 def test_bad_parameters(model, arrays):
+    wrong = {"center": ["no"], "n_components": [0, 2.5, True], "whitening": [-1.0], "beta": [-1.0], "reg": [-1.0]}
     for name in model.get_params():
-        if name.startswith("lambda") or name == "reg":
-            with pytest.raises(ValueError, match=f"{name} must be a finite number"):
-                clone(model).set_params(**{name: -1.0}).fit(arrays, Y)
-    with pytest.raises(ValueError, match="center must be True or False"):
-        clone(model).set_params(center="no").fit(arrays, Y)
+        for value in [-1.0] if name.startswith("lambda") else wrong.get(name, []):
+            with pytest.raises(ValueError, match=f"{name} must be"):
+                clone(model).set_params(**{name: value}).fit(arrays, Y)
 
 
 @pytest.mark.parametrize("model", SUPERVISED, ids=repr)
@@ -171,17 +157,13 @@ def test_supervised_methods_need_labels(model, arrays):
         clone(model).fit(arrays, np.zeros(60))
 
 
-@EVERY
+@every
 def test_unfitted(model, arrays):
     with pytest.raises(NotFittedError):
         clone(model).transform(arrays)
 
 
-def test_parameters_are_keywords_in_one_order():
-    before = set()
-    for cls in (cv.MvHE, cv.KMvHE, *cv.METHODS.values(), *cv.BASELINES.values()):
-        parameters = list(signature(cls).parameters.values())
+def test_parameters_are_keywords():
+    for cls in (*cv.METHODS.values(), *cv.BASELINES.values()):
+        parameters = signature(cls).parameters.values()
         assert {p.name for p in parameters if p.kind is not Parameter.KEYWORD_ONLY} <= {"n_components"}
-        names = [p.name for p in parameters if p.name != "gamma"]  # a weight of GMA, and the width of a kernel
-        before |= {*combinations(names, 2)}
-    assert not [pair for pair in before if pair[::-1] in before]

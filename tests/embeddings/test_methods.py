@@ -5,7 +5,7 @@ from methods import make
 from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, StratifiedKFold
 
 import crossview as cv
-from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.embeddings import SEARCH_SPACES
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=9)
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)

@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import crossview as cv
-from crossview.embeddings.methods import SEARCH_SPACES
+from crossview.embeddings import SEARCH_SPACES
 from crossview.experiments import Cell, Search, Split, fingerprint, key, run, run_cell
 from crossview.experiments.cells import training_size
 from crossview.experiments.runner import _task

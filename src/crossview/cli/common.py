@@ -21,7 +21,7 @@ import crossview as cv
 from crossview._progress import CONTROL
 from crossview._store import check_target
 from crossview.cli.data import check_writable
-from crossview.embeddings.methods import ALL_METHODS, method_name
+from crossview.embeddings import ALL_METHODS, method_name
 
 _ORDER = [
     "datasets",

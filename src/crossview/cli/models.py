@@ -22,7 +22,7 @@ from crossview.cli import common
 from crossview.cli.data import check_not_input, describe_data, load_fitted, locked, open_for, open_labelled, write_rows
 from crossview.cli.matching import describe_gallery
 from crossview.datasets.registry import SOURCES
-from crossview.embeddings.methods import ALL_METHODS
+from crossview.embeddings import ALL_METHODS
 from crossview.files import OF_SESSION, ModelFileError
 from crossview.matching.classifier import chosen_metric
 

@@ -1,16 +1,11 @@
-"""The base class of all methods: check → data → scatters → solve → store. Think twice before adding anything."""
+"""Base classes of the methods: check → data → problem → solve → store. Think twice before adding anything."""
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from functools import cache
-from numbers import Real
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +15,6 @@ from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
     check_count,
-    check_coupling,
     check_equal_widths,
     check_flag,
     check_labels,
@@ -29,9 +23,8 @@ from crossview._validation import (
     check_views,
     check_weight,
 )
-from crossview.engines import n_missing, product, shift
-from crossview.linalg.eigen import component_signs, largest_generalised_eigenpairs, ridge
-from crossview.linalg.norm import CoupledNorm
+from crossview.engines import product, shift
+from crossview.linalg.eigen import component_signs
 from crossview.metrics import mean_accuracy
 from crossview.samples import Samples, pair_weights, samples_of
 from crossview.views import ViewInput, Views
@@ -46,29 +39,50 @@ GAMMA_SCALES = [0.1, 0.3, 1.0, 3.0]
 COUPLINGS = ["auto", 0.0, 1.0, 4.0, 16.0, 64.0, np.inf]
 WHITENINGS = [None, 0.1, 1.0, 10.0]
 
-AUTO_COMPONENTS = 40
-"""Maximum number of components with ``n_components="auto"``."""
-
-AUTO_COUPLING = 8.0
-"""Coupling of views with common coordinates with ``coupling="auto"``."""
-
-_ZERO_EIGENVALUE = 1e-12  # relative to the largest
-_MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
-_SMALL_SHARE = 1 / 6  # of the components; if fewer are kept, their agreement must be larger
-_MIN_AGREEMENT_OF_SMALL_SHARE = 0.3, 0.9  # of several components, or of one
-
 
 class Embedding(MultiViewTransformer):
     """Base of the methods.
 
-    A method declares its requirements and solves its problem in `_solve`. It may also check parameters
+    A method declares its parameters and requirements, and solves its problem in `_solve`. It may also check parameters
     (`_check_params`), prepare its training data (`_training_data`) and limit the number of components
-    (`_max_components`). `MvHE` documents the fitted attributes.
+    (`_max_components`).
+
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the common space, capped at the number available; see ``n_components_``.
+    whitening : float, optional
+        Transform the common space so that samples have unit covariance around their class means, with this ridge
+        relative to the mean variance of the components. None does not. Needs labels.
+    center : bool
+        Subtract the training mean of each view first.
+
+    Attributes
+    ----------
+    projections_ : list of ndarray, each of shape (D_v, d)
+        Map of each view, W_v. The largest entry of each component, over all views, is positive.
+    eigenvalues_ : ndarray of shape (d,)
+        The largest eigenvalues, descending.
+    means_ : list of ndarray, each of shape (D_v,)
+        Offset subtracted from each view: its training mean, or zero.
+    coupling_ : float
+        The coupling in use.
+    neighbour_recall_ : float
+        Share of the true neighbours among those found, measured on a sample of patches: 1 for an exact search, the
+        lowest of all views for an approximate one.
+    view_names_ : list of str
+        Names of the views.
+    n_features_ : tuple of int
+        Number of features of each view, D_v.
+    feature_names_ : list
+        Column names of each view, a list of str, or None if it had none.
+    image_shape_ : tuple of int or None
+        Height and width of the images, if the views were images.
     """
 
-    coupling: float | str = 0.0
+    center: bool = True  # of methods without the parameter, as the next two
     whitening: float | None = None
-    coupling_: float = 0.0  # of methods without the parameter
+    coupling_: float = 0.0
     projections_: list[Array]
     means_: list[Array]
     eigenvalues_: Array
@@ -87,34 +101,14 @@ class Embedding(MultiViewTransformer):
     _needs_labels: ClassVar[bool] = False
     _needs_two_views: ClassVar[bool] = False
     _needs_equal_widths: ClassVar[bool] = False
-    _allows_auto_components: ClassVar[bool] = False  # n_components may be "auto"
     _nested_components: ClassVar[bool] = True  # the first components are those of a fit with fewer
-    _restrict_to_span: ClassVar[bool] = False  # restrict maps to the span of the training samples
     _weighs_pairs: ClassVar[bool] = True  # samples have the weights `pair_weights`; otherwise all have the same
-    _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
-    _nonnegative: ClassVar[tuple[str, ...]] = ()  # parameters that must be non-negative numbers
-
-    def __init__(
-        self,
-        n_components: int | str = 20,
-        *,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        self.n_components = n_components
-        self.coupling = coupling
-        self.whitening = whitening
-        self.center = center
+    _counted: ClassVar[str] = "samples"  # what the progress of a fit counts
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self._uses_labels
+        tags.target_tags.required = self._needs_labels or self.whitening is not None
         return tags
-
-    @property
-    def _uses_labels(self) -> bool:
-        return self._needs_labels or self.whitening is not None
 
     @property
     def n_components_(self) -> int:
@@ -139,14 +133,11 @@ class Embedding(MultiViewTransformer):
         self
             The fitted model.
         """
-        with reporting(f"Fitting {type(self).__name__}"):
+        with reporting(f"Fitting {type(self).__name__}", unit=self._counted):
             data = self._prepare(views, y)
-            report(now="solving the eigenproblem")
-            d = min(self._requested_components(), self._max_components(data))
-            eigenvalues, W = self._solve(data, d)
-            fitted = self._store(data, eigenvalues, W)
-        self._warn_of_disagreement(data, W)
-        return fitted
+            self._learn(data)
+            self._remember(data.views)
+        return self
 
     def score(self, views: ViewInput, y: ArrayLike) -> float:
         """Mean cross-view accuracy (mACC) of 1-nearest-neighbour matching in the common space.
@@ -170,7 +161,8 @@ class Embedding(MultiViewTransformer):
 
     def _prepare(self, views: ViewInput, y: ArrayLike | None) -> Samples:
         """Check the input and prepare the training data."""
-        self._requested_components()
+        if hasattr(self, "n_components"):
+            self._requested_components()
         check_flag(self.center, "center")
         checked = check_views(views, self)
         check_lazy(checked.arrays[0], self, self._instead_of_lazy())
@@ -178,27 +170,15 @@ class Embedding(MultiViewTransformer):
             check_two_views(checked, self)
         if self._needs_equal_widths:
             check_equal_widths(checked, self)
-        self._check_settings(checked)
-        classes = check_labels(y, checked, self) if self._uses_labels else None
+        self._check_params(checked)
+        tags = get_tags(self)
+        classes = check_labels(y, checked, self) if tags.target_tags.required else None
         # The columns of kernel matrices are samples, too; and blocks leave out by themselves what no view has.
-        if not get_tags(self).input_tags.pairwise and checked._place != "Dask":
+        if not tags.input_tags.pairwise and checked._place != "Dask":
             used = checked.mask.any(axis=1)
             if not used.all():
                 checked, classes = checked[used], None if classes is None else classes[used]
-        on_engine = checked._on_device() if self._takes_tensors else checked._in_memory()
-        data = self._training_data(on_engine, classes)
-        if "coupling" in vars(self) and not data.maps:
-            self.coupling_ = self._resolved_coupling(on_engine, data if self.center else None)
-        data = self._find_neighbours(data)
-        return data.in_span(common=self.coupling_ > 0) if self._restrict_to_span else data
-
-    def _resolved_coupling(self, views: Views, centred: Samples | None = None) -> float:
-        """The coupling to use: the given one or, if that is ``"auto"``, one that suits the views."""
-        if self.coupling != "auto":
-            return float(self.coupling)
-        if centred is None or n_missing(views.mask) != 0:  # samples may have other weights
-            centred = samples_of(views, None, pair_weights).centred()
-        return AUTO_COUPLING if centred.features_correspond() else 0.0
+        return self._training_data(checked._on_device() if self._takes_tensors else checked._in_memory(), classes)
 
     def _instead_of_lazy(self) -> str | None:
         """What to do instead of passing Dask arrays, if the method does not take any."""
@@ -206,141 +186,44 @@ class Embedding(MultiViewTransformer):
 
     def _requested_components(self) -> int:
         """Check and resolve `n_components`."""
-        if self.n_components == "auto" and self._allows_auto_components:
-            return AUTO_COMPONENTS
         check_count(self.n_components, "n_components", least=1)
         return int(self.n_components)
 
-    def _check_settings(self, views: Views) -> None:
+    def _check_params(self, views: Views) -> None:
         """Refuse parameters that are invalid, or invalid for the views."""
-        for name in self._nonnegative:
-            check_weight(getattr(self, name), name)
-        check_coupling(self.coupling, views)
         if self.whitening is not None:
             check_weight(self.whitening, "whitening")
-        self._check_params(views.shape[1])
-
-    def _check_params(self, n_views: int) -> None:
-        """Refuse invalid parameters."""
-
-    def _find_neighbours(self, data: Samples) -> Samples:
-        """Add patches, if the method needs any: before linear algebra, whose idle threads would slow the search."""
-        return data
 
     def _training_data(self, views: Views, classes: Indices | None) -> Samples:
         """Prepare the training data."""
         return samples_of(views, classes, pair_weights if self._weighs_pairs else None).centred(self.center)
 
+    def _learn(self, data: Samples) -> None:
+        """Learn and store the maps."""
+        report(now="solving the eigenproblem")
+        self._store(data, *self._solve(data, self._n_solved(data)))
+
+    def _n_solved(self, data: Samples) -> int:
+        """Number of components to compute."""
+        return min(self._requested_components(), self._max_components(data))
+
     def _max_components(self, data: Samples) -> int:
         """Maximum number of components."""
-        return self._norm(data).order - len(data.nulls)
-
-    def _norm(self, data: Samples) -> CoupledNorm:
-        """The norm of the maps."""
-        return CoupledNorm(self.coupling_, data.n_features, data.spans)
+        return sum(data.n_features)
 
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         """Eigenvalues, and the d components of all views, stacked."""
         raise NotImplementedError("a subclass defines the problem")
 
-    def _largest_ratios(
-        self, data: Samples, A: Array, B: Array | Sequence[Array], d: int, reg: float
-    ) -> tuple[Array, Array]:
-        """Maximise ``tr W'AW`` subject to ``W'BW = I`` with a ridge on the norm of the maps.
+    def _n_kept(self, data: Samples, eigenvalues: Array, W: Array) -> int:
+        """Number of components to keep."""
+        return int(W.shape[1])
 
-        B is a matrix or the sequence of its diagonal blocks. The ridge is relative to the mean diagonal of B: that of
-        each view without coupling, and in the coordinates of the coupled norm otherwise.
-        """
-        if not self.coupling_:
-            ridged = ridge(B, reg, data.n_features) if isinstance(B, np.ndarray) else [ridge(one, reg) for one in B]
-            return largest_generalised_eigenpairs(A, ridged, d)
-        norm = self._norm(data)
-        constraint = B if isinstance(B, np.ndarray) else scipy.linalg.block_diag(*B)
-        if not norm.one_map:  # the ridge alone depends on the norm
-            return largest_generalised_eigenpairs(A, norm.ridged(constraint, reg), d)
-        values, U = largest_generalised_eigenpairs(norm.restrict(A), ridge(norm.restrict(constraint), reg), d)
-        return values, norm.expand(U)
-
-    def _refitter(
-        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
-    ) -> Callable[[Mapping[str, Any]], Self]:
-        """Prepare the data once. Settings that only differ in the whitening share a solution if they are neighbours."""
-        if not self._refits:
-            return super()._refitter(views, y, settings)
-        unfitted: Self = clone(self)
-
-        def with_params(setting: Mapping[str, Any]) -> Any:
-            # As clone and set_params, whose inspection of signatures would take longer than scoring.
-            model = copy(unfitted)
-            model.__dict__.update(setting)
-            return model
-
-        data, solve = self._shared_solver([with_params(setting) for setting in settings], views, y)
-        auto = cache(lambda: clone(self).set_params(coupling="auto")._resolved_coupling(data.views))
-        last: list[Any] = []  # the setting but for its whitening, and its solution
-
-        def refit(setting: Mapping[str, Any]) -> Any:
-            model = with_params(setting)
-            model._check_settings(data.views)
-            if "coupling" in vars(model):
-                model.coupling_ = auto() if model.coupling == "auto" else float(model.coupling)
-            rest = {name: value for name, value in setting.items() if name != "whitening"}
-            if not last or last[0] != rest:
-                d = min(model._requested_components(), model._max_components(data))
-                last[:] = rest, solve(model, data, d)
-            return model._store(data, *last[1])
-
-        return refit
-
-    def _shared_solver(
-        self, models: Sequence[Self], views: Views, y: ArrayLike | None
-    ) -> tuple[Samples, Callable[[Self, Samples, int], tuple[Array, Array]]]:
-        """Training data for models that differ in `_refits`, and a function that solves their problems."""
-        model = copy(self)
-        # Coordinates that views share serve every coupling, and whitening needs labels.
-        if len(set(views.n_features)) == 1 and any(one.coupling != "auto" for one in models):
-            couplings = [AUTO_COUPLING if one.coupling == "auto" else one.coupling for one in models]
-            model.coupling = max((c for c in couplings if isinstance(c, Real) and c >= 0), default=0.0)
-        model.whitening = None if all(one.whitening is None for one in models) else 0.0
-        return model._prepare(views, y), type(self)._solve
-
-    def _couples_views(self) -> bool:
-        """Whether the objective has a term across views; without one, the views have no reason to agree."""
-        return True
-
-    def _warn_of_disagreement(self, data: Samples, W: Array) -> None:
-        """Warn if the components keep the views apart: the few that are left, or all of them together."""
-        # With one map, all components are the features themselves.
-        if not self._allows_auto_components or not self._couples_views() or np.isinf(self.coupling_):
-            return
-        n, automatic, kept = len(data.n_features), self.n_components == "auto", len(self.eigenvalues_)
-        few = automatic and kept < _SMALL_SHARE * W.shape[1]
-        all_kept = W.shape[1] == self._max_components(data)
-        # Whitening makes those small that set views apart.
-        if not few and (automatic or not all_kept or self.whitening is not None):
-            return
-        squares, products = data.agreement(W[:, :kept] if few else W)
-        least = _MIN_AGREEMENT_OF_SMALL_SHARE[kept == 1] if few else _MIN_AGREEMENT
-        if products.sum() >= least * (n - 1) * squares.sum():
-            return
-        if few:
-            what = f"the views hardly agree along any of {W.shape[1]} components"
-            fix = "check that rows correspond, or search for other weights with crossview.tune"
-        else:
-            what = f"n_components={self.n_components} keeps all {W.shape[1]}, also those that set views apart"
-            fix = f"use n_components='auto', or at most {_count_agreeing(squares, products, n)}"
-        warnings.warn(f"{what}, so matching is close to chance: {fix}.", stacklevel=3)
-
-    def _store(self, data: Samples, eigenvalues: Array, W: Array) -> Self:
-        """Store the useful components."""
-        kept = _count_positive(eigenvalues) if self._drop_nonpositive else W.shape[1]
-        if self.n_components == "auto" and self._couples_views():
-            squares, products = data.agreement(W)
-            kept = min(kept, _count_agreeing(squares, products, len(data.n_features)))
+    def _store(self, data: Samples, eigenvalues: Array, W: Array) -> None:
+        """Store the components to keep."""
+        kept = self._n_kept(data, eigenvalues, W)
         self.eigenvalues_ = eigenvalues[:kept]
         self._store_maps(data, W[:, :kept] if self.whitening is None else _whitened(data, W[:, :kept], self.whitening))
-        self._remember(data.views)
-        return self
 
     def _store_maps(self, data: Samples, W: Array) -> None:
         bases = data.bases or [None] * len(data.n_features)
@@ -377,14 +260,6 @@ class Embedding(MultiViewTransformer):
         return [f"{type(self).__name__.lower()}{k}" for k in range(self._n_outputs(v))]
 
 
-def _count_positive(eigenvalues: Array) -> int:
-    """Number of components before the first whose eigenvalue is not positive."""
-    positive = eigenvalues > _ZERO_EIGENVALUE * max(eigenvalues[0], 0.0)
-    if not positive[0]:
-        raise ValueError("no component makes the objective larger than 0: check the weights, labels and views.")
-    return int(positive.argmin()) if not positive.all() else len(positive)
-
-
 def _whitened(data: Samples, W: Array, reg: float) -> Array:
     """Maps under which the samples have unit covariance around their class means.
 
@@ -406,28 +281,12 @@ def _whitened(data: Samples, W: Array, reg: float) -> Array:
     return whitened
 
 
-def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
-    """Number of components before the first along which the agreement of the views is below 0.1; at least 1.
-
-    The agreement is the sum of products over all ordered pairs of views and all samples, relative to its value for
-    equal views. A component along which only one view varies adds noise; one along which views oppose each other
-    separates them.
-    """
-    disagrees = products < _MIN_AGREEMENT * (n_views - 1) * squares
-    return max(int(disagrees.argmax()), 1) if disagrees.any() else len(disagrees)
-
-
 class PooledEmbedding(Embedding):
     """Base of methods that learn one map for all views from their pooled samples. A subclass defines `_solve_one`."""
 
     coupling_ = np.inf
     _needs_equal_widths = True
     _weighs_pairs = False
-
-    def __init__(self, n_components: int = 20, *, whitening: float | None = None, center: bool = True) -> None:
-        self.n_components = n_components
-        self.whitening = whitening
-        self.center = center
 
     def _max_components(self, data: Samples) -> int:
         return data.n_features[0]

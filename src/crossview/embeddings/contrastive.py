@@ -1,32 +1,36 @@
 """Heads trained with a supervised contrastive loss."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from crossview._config import get_config
-from crossview._progress import progress
+from crossview._parameters import parameters
+from crossview._progress import report
 from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Array, Indices, Mask
 from crossview._validation import check_choice, check_count, check_flag, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
 from crossview.engines import product
-from crossview.views import ViewInput
+from crossview.samples import Samples
+from crossview.views import Views
 
 __all__ = ["Contrastive"]
 
 _MANY_CLASSES = 20  # from which on classes are held out
-# Parameters that are those of the trainer.
-_OF_TRAINER = (
-    *("n_components", "hidden", "temperature", "learning_rate"),
-    *("weight_decay", "batch_size", "max_epochs", "patience"),
-)
+_SAMPLES_PER_CLASS = 4  # in a batch, next to each other, so that anchors have positives besides their counterparts
 
 
+@parameters
 class Contrastive(Embedding):
     r"""One head per view, linear or with a hidden layer, trained with the supervised contrastive loss.
 
@@ -78,8 +82,6 @@ class Contrastive(Embedding):
         Weights W_v and biases b_v of the last layer of each view.
     hidden_weights_, hidden_biases_ : list of ndarray, each of shape (D_v, h), and (h,)
         Weights V_v and biases c_v of the hidden layer, if there is one.
-    means_, view_names_, n_features_, feature_names_, image_shape_
-        As in `MvHE`.
     n_epochs_ : int
         Number of epochs.
 
@@ -103,6 +105,19 @@ class Contrastive(Embedding):
     True
     """
 
+    n_components: int = field(default=64, kw_only=False)
+    hidden: int | None = None
+    temperature: float = 0.3
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.01
+    batch_size: int = 1024
+    max_epochs: int = 300
+    patience: int = 10
+    validation: str | None = "auto"
+    validation_fraction: float = 0.2
+    refit: bool = True
+    random_state: int = 0
+
     search_space: ClassVar[SearchSpace] = {
         "n_components": [64, 128],
         "hidden": [None, 128, 512],
@@ -113,14 +128,7 @@ class Contrastive(Embedding):
     _weighs_pairs = False
     _takes_tensors = False
     _nested_components = False
-    _nonnegative: ClassVar[tuple[str, ...]] = ("weight_decay",)
-    center = True
-
-    projections_: list[Array]
-    biases_: list[Array]
-    hidden_weights_: list[Array]
-    hidden_biases_: list[Array]
-    n_epochs_: int
+    _counted = "epochs"
     _schema: ClassVar[Schema] = {
         **VIEWS,
         "means_": ["D"],
@@ -131,78 +139,12 @@ class Contrastive(Embedding):
         "biases_": ["d"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        hidden: int | None = None,
-        temperature: float = 0.3,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 0.01,
-        batch_size: int = 1024,
-        max_epochs: int = 300,
-        patience: int = 10,
-        validation: str | None = "auto",
-        validation_fraction: float = 0.2,
-        refit: bool = True,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.hidden = hidden
-        self.temperature = temperature
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation = validation
-        self.validation_fraction = validation_fraction
-        self.refit = refit
-        self.random_state = random_state
-
-    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
-        """Train the heads.
-
-        Parameters
-        ----------
-        views, y
-            As in `MvHE.fit`. Every sample counts in the views that have it.
-
-        Returns
-        -------
-        self
-            The fitted model.
-        """
-        data = self._prepare(views, y)
-        held_out = self._held_out(data.labels)
-        training = _training()
-        given = {name: getattr(self, name) for name in _OF_TRAINER}
-        trainer = training.Trainer(**given, seed=self.random_state, device=get_config()["device"] or "cpu")
-        scales = [_root_mean_square(X, seen) for X, seen in zip(data.arrays, data.mask.T, strict=True)]
-        nodes = training.Nodes([X / s for X, s in zip(data.arrays, scales, strict=True)], data.mask, data.labels)
-        total = self.max_epochs * (2 if self.refit and held_out is not None else 1)
-        with progress("Training heads", total, unit="epochs") as advance:
-            heads, self.n_epochs_ = trainer.fit(nodes, held_out, self.refit, advance)
-        for head, scale in zip(heads, scales, strict=True):
-            head[0] = head[0][0] / scale, head[0][1]
-        self._store_heads(heads)
-        self.means_ = data.means
-        self._remember(data.views)
-        return self
-
-    def _store_heads(self, heads: list[Any]) -> None:
-        """Store weights and biases by layer."""
-        for name in ("hidden_weights_", "hidden_biases_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
-        if self.hidden is not None:
-            self.hidden_weights_, self.hidden_biases_ = ([head[0][k] for head in heads] for k in range(2))
-        self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))
-
-    def _check_params(self, n_views: int) -> None:
+    def _check_params(self, views: Views) -> None:
         for name in ("batch_size", "max_epochs", "patience"):
             check_count(getattr(self, name), name, least=2 if name == "batch_size" else 1)
         if self.hidden is not None:
             check_count(self.hidden, "hidden", least=1)
+        check_weight(self.weight_decay, "weight_decay")
         for name in ("temperature", "learning_rate", "validation_fraction"):
             check_weight(getattr(self, name), name, positive=True)
         if self.validation_fraction >= 1.0:
@@ -212,16 +154,50 @@ class Contrastive(Embedding):
         check_count(self.random_state, "random_state", least=0)
         check_flag(self.refit, "refit")
 
+    def _learn(self, data: Samples) -> None:
+        every, held_out = np.arange(len(data)), self._held_out(data.labels)
+        scales = [
+            np.sqrt(np.square(X).sum() / (seen.sum() * X.shape[1]))
+            for X, seen in zip(data.arrays, data.mask.T, strict=True)
+        ]
+        arrays = [X / scale for X, scale in zip(data.arrays, scales, strict=True)]
+        trainer = _Trainer(self, arrays, data.mask, data.labels)
+        if held_out is None:
+            heads, n_epochs = trainer.train(every, None, self.max_epochs)
+        else:
+            heads, n_epochs = trainer.train(every[~held_out], every[held_out], self.max_epochs)
+            if self.refit:
+                heads, _ = trainer.train(every, None, n_epochs)
+        if not n_epochs or not all(np.isfinite(W).all() for head in heads for W, _ in head):
+            raise ValueError(f"training diverged: use a learning_rate below {self.learning_rate:g}.")
+        for head, scale in zip(heads, scales, strict=True):
+            head[0] = head[0][0] / scale, head[0][1]
+        for name in ("hidden_weights_", "hidden_biases_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if self.hidden is not None:
+            self.hidden_weights_, self.hidden_biases_ = ([head[0][k] for head in heads] for k in range(2))
+        self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))
+        self.means_, self.n_epochs_ = data.means, n_epochs
+
     def _held_out(self, classes: Indices) -> Mask | None:
-        """Which samples to hold out."""
-        kind, n_classes = self.validation, int(classes.max()) + 1
+        """Which samples to hold out: a share of the classes, or of the samples of every class.
+
+        Two classes at least are on either side and, of a class with several samples, one sample at least.
+        """
+        kind, n_classes, share = self.validation, int(classes.max()) + 1, self.validation_fraction
         if kind is None:
             return None
-        if kind == "auto":
-            kind = "classes" if n_classes >= _MANY_CLASSES else "samples"
-        if kind == "classes" and n_classes < 4:
-            raise ValueError(f"cannot hold out 2 of {n_classes} classes: use validation='samples' or None.")
-        held_out = _held_out_rows(classes, kind, self.validation_fraction, np.random.default_rng(self.random_state))
+        random = np.random.default_rng(self.random_state)
+        if kind == "classes" or (kind == "auto" and n_classes >= _MANY_CLASSES):
+            if n_classes < 4:
+                raise ValueError(f"cannot hold out 2 of {n_classes} classes: use validation='samples' or None.")
+            chosen = random.permutation(n_classes)[: np.clip(round(share * n_classes), 2, n_classes - 2)]
+            return np.isin(classes, chosen)
+        held_out = np.zeros(len(classes), dtype=bool)
+        for c in range(n_classes):
+            rows = random.permutation(np.flatnonzero(classes == c))
+            if len(rows) > 1:
+                held_out[rows[: np.clip(round(share * len(rows)), 1, len(rows) - 1)]] = True
         if held_out.sum() < 2:
             raise ValueError("there are too few samples to hold some out: use validation=None.")
         return held_out
@@ -234,31 +210,110 @@ class Contrastive(Embedding):
         return latent
 
 
-def _root_mean_square(X: Array, seen: Mask) -> float:
-    """Of the samples that a view has; the others are zero."""
-    return float(np.sqrt(np.square(X).sum() / (seen.sum() * X.shape[1])))
+class _Batch(NamedTuple):
+    """The samples that are present, of each view, and what the loss needs to know about the classes of all of them."""
+
+    arrays: list[Any]
+    indicators: Any
+    n_positives: Any
 
 
-def _held_out_rows(classes: Indices, kind: str, share: float, random: Generator) -> Mask:
-    """A share of the classes, or of the samples of every class.
+class _Trainer:
+    """Trains one head per view, a list of layers, each a matrix of weights (inputs, outputs) and a vector of biases.
 
-    Two classes at least are on either side and, of a class with several samples, one sample at least.
+    The samples are (m, D_v) of each view; the mask, (m, n), tells which are present; each is so in two views at least,
+    so that every anchor has a positive. The parameters are those of the model.
     """
-    n_classes = int(classes.max()) + 1
-    if kind == "classes":
-        chosen = random.permutation(n_classes)[: np.clip(round(share * n_classes), 2, n_classes - 2)]
-        return np.isin(classes, chosen)
-    held_out = np.zeros(len(classes), dtype=bool)
-    for c in range(n_classes):
-        rows = random.permutation(np.flatnonzero(classes == c))
-        if len(rows) > 1:
-            held_out[rows[: np.clip(round(share * len(rows)), 1, len(rows) - 1)]] = True
-    return held_out
+
+    def __init__(self, model: Contrastive, arrays: Sequence[Array], mask: Mask, classes: Indices) -> None:
+        try:
+            self.torch: Any = import_module("torch")
+        except ImportError as error:
+            raise ImportError("Contrastive needs PyTorch: pip install 'crossview[torch]'.") from error
+        self.model, self.arrays, self.mask, self.classes = model, arrays, mask, classes
+
+    def train(self, rows: Indices, held_out: Indices | None, max_epochs: int) -> tuple[list[Any], int]:
+        """Heads trained on some rows, and the number of epochs: that with the smallest loss on the rows held out."""
+        torch, model, heads = self.torch, self.model, self.initial_heads()
+        weights, biases = ([layer[k] for head in heads for layer in head] for k in range(2))
+        groups = [{"params": weights}, {"params": biases, "weight_decay": 0.0}]
+        optimiser = torch.optim.AdamW(groups, lr=model.learning_rate, weight_decay=model.weight_decay, fused=True)
+        whole = [self.batch(rows)] if len(rows) <= model.batch_size else None
+        validation = None if held_out is None else [*map(self.batch, self.split(held_out, self.random()))]
+        random, best, best_epoch, best_loss = self.random(), heads, 0, np.inf
+        report(more=max_epochs, now="training heads")
+        for epoch in range(1, max_epochs + 1):
+            for batch in whole or map(self.batch, self.split(rows, random)):
+                optimiser.zero_grad()
+                self.loss(heads, batch).backward()
+                optimiser.step()
+            report(1)
+            if validation is None:
+                continue
+            with torch.no_grad():
+                losses = [float(self.loss(heads, batch)) for batch in validation]
+            loss = float(np.average(losses, weights=[len(batch.n_positives) for batch in validation]))
+            if loss < best_loss:
+                best, best_epoch, best_loss = _as_arrays(heads), epoch, loss
+            elif epoch >= best_epoch + model.patience:
+                break
+        return (_as_arrays(heads), max_epochs) if validation is None else (best, best_epoch)
+
+    def random(self) -> Generator:
+        return np.random.default_rng(self.model.random_state)
+
+    def tensor(self, values: NDArray[Any]) -> Any:
+        return self.torch.as_tensor(values, dtype=self.torch.float32, device=get_config()["device"] or "cpu")
+
+    def initial_heads(self) -> list[Any]:
+        """Random layers. Those of views of equal width are equal: such views often have features in common."""
+        heads, (hidden, d) = [], (self.model.hidden, self.model.n_components)
+        for X in self.arrays:
+            random, inner = self.random(), [] if hidden is None else [hidden]
+            # Biases are not zero, because the length of a zero vector has no derivative.
+            layers = [
+                [random.normal(scale=inputs**-0.5, size=size) for size in ((inputs, outputs), outputs)]
+                for inputs, outputs in pairwise([X.shape[1], *inner, d])
+            ]
+            heads.append([tuple(self.tensor(values).requires_grad_() for values in layer) for layer in layers])
+        return heads
+
+    def split(self, rows: Indices, random: Generator) -> list[Indices]:
+        """Random batches of about equal size, in which samples of a class come in groups of at most four."""
+        m, classes = len(rows), self.classes[rows]
+        order = np.lexsort((random.random(m), classes))
+        starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
+        place = np.arange(m) - np.repeat(starts, np.diff(np.append(starts, m)))  # of a sample in its class
+        group = np.cumsum(place % _SAMPLES_PER_CLASS == 0) - 1
+        shuffled = order[np.argsort(random.permutation(group[-1] + 1)[group], kind="stable")]
+        return [rows[part] for part in np.array_split(shuffled, -(-m // self.model.batch_size))]
+
+    def batch(self, rows: Indices) -> _Batch:
+        """Some rows as tensors."""
+        present = [rows[seen] for seen in self.mask[rows].T]
+        codes, counts = np.unique(self.classes[np.concatenate(present)], return_inverse=True, return_counts=True)[1:]
+        # Sums over classes are products with indicators, because sums by index are not deterministic on a GPU.
+        tables = np.eye(len(counts))[codes], counts[codes] - 1
+        return _Batch([self.tensor(X[k]) for X, k in zip(self.arrays, present, strict=True)], *map(self.tensor, tables))
+
+    def loss(self, heads: Sequence[Any], batch: _Batch) -> Any:
+        """Mean over the anchors of the loss in `crossview.Contrastive`.
+
+        The positives of an anchor are summed by class, so that only one matrix of anchors × samples is differentiated.
+        """
+        torch, temperature, units = self.torch, self.model.temperature, []
+        for X, (*hidden, (W, b)) in zip(batch.arrays, heads, strict=True):
+            for V, c in hidden:
+                X = torch.relu(torch.addmm(c, X, V))
+            units.append(torch.nn.functional.normalize(torch.addmm(b, X, W), dim=1))
+        Z = torch.cat(units)
+        similarities = (Z @ (Z.T / temperature)).fill_diagonal_(-torch.inf)  # an anchor is not compared with itself
+        positives = batch.indicators @ (batch.indicators.T @ Z) - Z
+        to_positives = (Z * positives).sum(dim=1) / (temperature * batch.n_positives)
+        return (torch.logsumexp(similarities, dim=1) - to_positives).mean()
 
 
-def _training() -> Any:
-    """The module that trains heads, which needs PyTorch."""
-    try:
-        return import_module("crossview.embeddings._contrastive")
-    except ImportError as error:
-        raise ImportError("Contrastive needs PyTorch: pip install 'crossview[torch]'.") from error
+def _as_arrays(heads: Sequence[Any]) -> list[Any]:
+    return [
+        [tuple(part.detach().cpu().numpy().astype(np.float64) for part in layer) for layer in head] for head in heads
+    ]

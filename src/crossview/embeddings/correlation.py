@@ -1,23 +1,16 @@
-"""Unsupervised methods that maximise the correlation or covariance between views."""
+"""Unsupervised methods that maximise variance, or the covariance or correlation between views."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
+from crossview._parameters import parameters
 from crossview._types import Array
-from crossview._validation import check_choice, per_view
-from crossview.embeddings._base import (
-    COUPLINGS,
-    GAMMA_SCALES,
-    N_COMPONENTS,
-    RIDGES,
-    WHITENINGS,
-    Embedding,
-    SearchSpace,
-)
-from crossview.embeddings._kernel import KernelEmbedding
+from crossview._validation import check_choice, check_weight, per_view
+from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, PooledEmbedding, SearchSpace
+from crossview.embeddings._coupled import CoupledEmbedding, KernelEmbedding, RatioEmbedding
 from crossview.linalg.eigen import (
     factor_blocks,
     largest_singular_triplets,
@@ -27,11 +20,55 @@ from crossview.linalg.eigen import (
     unwhiten,
 )
 from crossview.samples import Samples
+from crossview.views import Views
 
-__all__ = ["CCA", "KCCA", "MCCA", "PLS"]
+__all__ = ["CCA", "KCCA", "MCCA", "PCA", "PLS"]
 
 
-class MCCA(Embedding):
+@parameters
+class PCA(PooledEmbedding):
+    r"""Principal Component Analysis.
+
+    Maximises the variance :math:`\operatorname{tr} W^\top X^\top X W` subject to :math:`W^\top W = I`, over the pooled
+    samples of all views, with one map for all [1]_.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (d,)
+        Variances along the components, descending.
+
+    References
+    ----------
+    .. [1] M. Turk, A. Pentland, "Eigenfaces for Recognition", Journal of Cognitive Neuroscience 3(1), 1991.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> cv.PCA(n_components=5).fit_transform(cv.datasets.load_digits().views)
+    Views(1797 samples; left: 5 features, right: 5 features)
+    """
+
+    n_components: int = field(default=20, kw_only=False)
+    whitening: float | None = None
+    center: bool = True
+
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "whitening": WHITENINGS}
+
+    def _max_components(self, data: Samples) -> int:
+        return min(super()._max_components(data), int(data.n_seen.sum()))
+
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        (m,), (D,) = samples.n_seen, samples.n_features
+        if m < D:
+            _, singular, Vt = scipy.linalg.svd(samples.factor(), full_matrices=False, check_finite=False)
+            return np.square(singular[:d]) / max(m - 1, 1), Vt[:d].T
+        (gram,) = samples.grams()
+        values, V = scipy.linalg.eigh(gram, subset_by_index=[D - d, D - 1], overwrite_a=True, check_finite=False)
+        return values[::-1] / max(m - 1, 1), V[:, ::-1]
+
+
+@parameters
+class MCCA(RatioEmbedding):
     r"""Multi-set Canonical Correlation Analysis.
 
     Maximises the sum of the correlations of all pairs of views in the common space, one component at a time: component
@@ -56,20 +93,10 @@ class MCCA(Embedding):
         d: dimension of the common space. Capped at the number of features of the smallest view, or of all views
         together with the joint constraint, and at the number of components with a positive correlation.
     constraint : {"views", "joint"}
-        One constraint per view, or one over all views.
-    reg : float
-        Ridge on the covariance of each view, relative to its mean diagonal.
-    coupling : float or "auto"
-        c: cost of differences between the maps in the ridge, as in `MvDA`. Above 0, the constraint is joint.
-    whitening
-        As in `MvHE`; needs labels.
-    center : bool
-        Subtract the training mean of each view first.
+        One constraint per view, or one over all views. With coupling, it is joint.
 
     Attributes
     ----------
-    projections_, means_
-        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,)
         For each component, the mean over views of the sum of its correlations with the other views (with the ridge in
         the denominators); the canonical correlations if there are two views.
@@ -88,67 +115,49 @@ class MCCA(Embedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    search_space: ClassVar[SearchSpace] = {
-        "n_components": N_COMPONENTS,
-        "reg": RIDGES,
-        "coupling": COUPLINGS,
-        "whitening": WHITENINGS,
-    }
-    _refits: ClassVar[tuple[str, ...]] = ("reg", "coupling", "whitening")
+    reg: float = 0.1
+    constraint: str = "views"
+
     _drop_nonpositive = True
-    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        constraint: str = "views",
-        reg: float = 0.1,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
-        self.constraint = constraint
-        self.reg = reg
-
-    def _check_params(self, n_views: int) -> None:
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        check_weight(self.reg, "reg")
         check_choice(self.constraint, "constraint", ("views", "joint"))
 
+    def _is_joint(self) -> bool:
+        return self.constraint == "joint" or self.coupling_ > 0
+
     def _max_components(self, data: Samples) -> int:
-        joint = self.constraint == "joint" or self.coupling_
-        return self._norm(data).order if joint else min(data.n_features)
+        return self._norm(data).order if self._is_joint() else min(data.n_features)
+
+    def _problem(self, data: Samples) -> tuple[Array, list[Array]]:
+        return data.pair_matrix(), data.grams()
 
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
-        pairs, blocks = data.pair_matrix(), data.grams()
-        n = len(blocks)
-        if self.constraint == "joint" or self.coupling_:
-            eigenvalues, W = self._largest_ratios(data, pairs, blocks, d, self.reg)
+        n = len(data.n_features)
+        if self._is_joint():
+            eigenvalues, W = super()._solve(data, d)
             return eigenvalues, np.sqrt(n) * W
+        pairs, blocks = self._problem(data)
         values, W = successive_directions(pairs, [ridge(B, self.reg) for B in blocks], d, unit_blocks=True)
         return values / n, W
 
 
-class CCA(Embedding):
+@parameters
+class CCA(RatioEmbedding):
     r"""Canonical Correlation Analysis of two views, with a ridge.
 
     Maximises :math:`W_1^\top X_1^\top X_2 W_2` subject to :math:`W_v^\top (X_v^\top X_v + \rho_v I) W_v = I` [1]_.
 
     Parameters
     ----------
-    n_components : int
-        d: dimension of the common space, at most the number of features of the smaller view.
     reg : float or sequence of float
-        Ridge ρ on the covariance of each view, relative to its mean diagonal; one for both views, or one per view.
-    coupling, whitening
-        As in `MCCA`; with coupling, both views have the mean of the ridges.
-    center : bool
-        Subtract the training mean of each view first.
+        Ridge ρ on the covariance of each view, relative to its mean diagonal; one for both views, or one per view. With
+        coupling, both views have their mean.
 
     Attributes
     ----------
-    projections_, means_
-        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,)
         Canonical correlations (with the ridge in the denominators), descending.
 
@@ -164,34 +173,24 @@ class CCA(Embedding):
     array([0.82, 0.8 , 0.69, 0.67, 0.63])
     """
 
-    search_space: ClassVar[SearchSpace] = MCCA.search_space
-    _refits: ClassVar[tuple[str, ...]] = MCCA._refits
     _needs_two_views = True
     _drop_nonpositive = True
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        reg: float | Sequence[float] = 0.1,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
-        self.reg = reg
-
-    def _check_params(self, n_views: int) -> None:
-        per_view(self.reg, "reg", n_views)
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        per_view(self.reg, "reg", 2)
 
     def _max_components(self, data: Samples) -> int:
         return min(data.n_features)
 
+    def _problem(self, data: Samples) -> tuple[Array, list[Array]]:
+        return data.pair_matrix(), data.grams()
+
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
-        regs = per_view(self.reg, "reg", 2)
         if self.coupling_:
-            eigenvalues, W = self._largest_ratios(data, data.pair_matrix(), data.grams(), d, float(np.mean(regs)))
+            eigenvalues, W = super()._solve(data, d)
             return eigenvalues, np.sqrt(2.0) * W
+        regs = per_view(self.reg, "reg", 2)
         factors = factor_blocks([ridge(gram, reg) for gram, reg in zip(data.grams(), regs, strict=True)])
         (C,) = data.pair_products()
         for L in factors:
@@ -200,6 +199,7 @@ class CCA(Embedding):
         return correlations, unwhiten(np.vstack([U, V]), factors)
 
 
+@parameters
 class KCCA(KernelEmbedding, CCA):
     r"""Kernel Canonical Correlation Analysis of two views.
 
@@ -209,22 +209,12 @@ class KCCA(KernelEmbedding, CCA):
 
     Parameters
     ----------
-    n_components : int
-        d: dimension of the common space, at most the rank of the smaller kernel matrix.
     reg : float or sequence of float
         Regulariser ρ, one for both views or one per view, relative to the mean non-zero eigenvalue of the (centred)
         kernel matrix.
-    coupling, whitening
-        As in `KMvHE`.
-    center : bool
-        Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks, random_state
-        As in `ViewKernel`.
 
     Attributes
     ----------
-    projections_, landmarks_, kernels_, gamma_, offsets_
-        As in `KMvHE`.
     eigenvalues_ : ndarray of shape (d,)
         Canonical correlations (with the regulariser in the denominators), descending.
 
@@ -243,54 +233,17 @@ class KCCA(KernelEmbedding, CCA):
     search_space: ClassVar[SearchSpace] = {**CCA.search_space, "gamma_scale": GAMMA_SCALES}
     _refits: ClassVar[tuple[str, ...]] = ("reg", "whitening")
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        reg: float | Sequence[float] = 0.1,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-        kernel: str | Callable[..., float] = "rbf",
-        gamma: float | Sequence[float] | None = None,
-        gamma_scale: float = 1.0,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        n_landmarks: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gamma_scale = gamma_scale
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
 
-
-class PLS(Embedding):
+@parameters
+class PLS(CoupledEmbedding):
     r"""Partial Least Squares of two views: maximal covariance along orthonormal directions.
 
     Maximises :math:`W_1^\top X_1^\top X_2 W_2` subject to :math:`W_v^\top W_v = I`, by a singular value decomposition
-    of the covariance between the views [1]_.
-
-    Parameters
-    ----------
-    n_components, center
-        As in `CCA`.
-    coupling : float or "auto"
-        c: cost of differences between the maps, as in `MvHE`. Above 0, the constraint is
-        :math:`\sum_v W_v^\top W_v = 2 I` in the coupled norm; without coupling, both have the same solution.
-    whitening
-        As in `MCCA`.
+    of the covariance between the views [1]_. With coupling, the constraint is :math:`\sum_v W_v^\top W_v = 2 I` in the
+    coupled norm; without, both have the same solution.
 
     Attributes
     ----------
-    projections_, means_
-        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,)
         Singular values, descending: covariances times the number of samples.
 

@@ -6,55 +6,53 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
+from crossview._parameters import parameters
 from crossview._types import Array
-from crossview._validation import check_choice, per_view
-from crossview.embeddings._base import (
-    COUPLINGS,
-    N_COMPONENTS,
-    RIDGES,
-    WEIGHTS,
-    WHITENINGS,
-    Embedding,
-    SearchSpace,
-)
+from crossview._validation import check_choice, check_weight, per_view
+from crossview.embeddings._base import N_COMPONENTS, RIDGES, WEIGHTS, WHITENINGS, SearchSpace
+from crossview.embeddings._coupled import RatioEmbedding
 from crossview.engines import cross_product
 from crossview.exceptions import NotApplicableError
 from crossview.linalg.eigen import factor_blocks, ridge, successive_conjugates, successive_directions
 from crossview.linalg.sums import class_means, pair_matrix, pair_products
 from crossview.samples import Samples
+from crossview.views import Views
 
 __all__ = ["GMA", "LDA", "MULDA", "MvDA", "MvDAVC", "MvMDA"]
 
 
-class _Discriminant(Embedding):
-    """A supervised method whose between-class scatter has at most C - 1 non-zero eigenvalues for C classes."""
+class _Discriminant(RatioEmbedding):
+    """A supervised method whose between-class scatter has at most C - 1 non-zero eigenvalues for C classes.
 
-    search_space: ClassVar[SearchSpace] = {
-        "n_components": N_COMPONENTS,
-        "reg": RIDGES,
-        "coupling": COUPLINGS,
-        "whitening": WHITENINGS,
-    }
-    _refits: ClassVar[tuple[str, ...]] = ("reg", "coupling", "whitening")
+    Parameters
+    ----------
+    n_components : int
+        d: dimension of the common space, capped at the number of classes minus one.
+    """
+
+    reg: float
+
     _needs_labels = True
-    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        reg: float = 0.1,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
-        self.reg = reg
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        check_weight(self.reg, "reg")
 
     def _max_components(self, data: Samples) -> int:
         return min(super()._max_components(data), data.n_classes - 1)
 
+    def _check_within_class_scatter(self, data: Samples) -> None:
+        """Refuse data in which a view has no class with at least two samples."""
+        singletons = np.flatnonzero(data.class_sizes.max(axis=0) < 2)
+        if len(singletons):
+            where = "each view" if len(singletons) == len(data.n_features) else f"view {singletons[0]}"
+            raise NotApplicableError(
+                f"each class has at most one sample in {where}, which leaves no within-class scatter for "
+                f"{type(self).__name__}: use MvDA, MvDAVC or MvHE, which compare classes across views."
+            )
 
+
+@parameters
 class MvDA(_Discriminant):
     r"""Multi-view Discriminant Analysis.
 
@@ -66,25 +64,6 @@ class MvDA(_Discriminant):
         \sum_v \sum_c \sum_{x \in c} (W_v^\top x - \mu^c)(W_v^\top x - \mu^c)^\top = I
 
     as a ratio trace instead of the trace ratio [1]_. With one map for all views (``coupling=inf``), it is `LDA`.
-
-    Parameters
-    ----------
-    n_components : int
-        d: dimension of the common space, capped at the number of classes minus one.
-    reg : float
-        Ridge on the scatter matrix of the constraint, relative to its mean diagonal: in each view or, with coupling, in
-        the coordinates of the coupled norm of the maps.
-    coupling : float or "auto"
-        c: cost of differences between the maps in the ridge, as in `MvHE`.
-    whitening
-        As in `MvHE`.
-    center : bool
-        Subtract the training mean of each view first.
-
-    Attributes
-    ----------
-    projections_, means_, eigenvalues_
-        As in `MvHE`, with the largest eigenvalues, descending.
 
     References
     ----------
@@ -98,22 +77,16 @@ class MvDA(_Discriminant):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
-    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
-        between, within = data.joint_scatters()
-        return self._largest_ratios(data, between, within, d, self.reg)
+    def _problem(self, data: Samples) -> tuple[Array, Array | list[Array]]:
+        return data.joint_scatters()
 
 
+@parameters
 class LDA(MvDA):
     r"""Linear Discriminant Analysis of the pooled samples of all views: `MvDA` with one map for all views.
 
     Maximises the between-class scatter :math:`\operatorname{tr} \sum_c N^c (\mu^c - \mu)(\mu^c - \mu)^\top` subject to
-    :math:`\sum_c \sum_{x \in c} (W^\top x - \mu^c)(W^\top x - \mu^c)^\top = I` [1]_. Parameters and fitted attributes
-    are those of `MvDA`; only the default of `coupling` differs.
-
-    Parameters
-    ----------
-    n_components, reg, coupling, whitening, center
-        As in `MvDA`.
+    :math:`\sum_c \sum_{x \in c} (W^\top x - \mu^c)(W^\top x - \mu^c)^\top = I` [1]_.
 
     References
     ----------
@@ -128,20 +101,12 @@ class LDA(MvDA):
     Views(1797 samples; left: 9 features, right: 9 features)
     """
 
+    coupling: float | str = np.inf
+
     search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "reg": RIDGES, "whitening": WHITENINGS}
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        reg: float = 0.1,
-        coupling: float | str = np.inf,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
 
-
+@parameters
 class MvDAVC(MvDA):
     r"""Multi-view Discriminant Analysis with View-Consistency.
 
@@ -150,7 +115,6 @@ class MvDAVC(MvDA):
     The scatter of the constraint becomes :math:`S_W + \lambda s \sum_i \sum_{j \neq i} \|\beta_i - \beta_j\|^2` with
     :math:`\beta_v = X_v (X_v^\top X_v)^{-1} W_v` [1]_. The factor s, the ratio of the traces of the two matrices, makes
     λ independent of the units of the data. All views need the same units for β to be comparable: scale them first.
-    Fitted attributes are those of `MvDA`.
 
     Parameters
     ----------
@@ -158,8 +122,6 @@ class MvDAVC(MvDA):
         λ: weight of the view consistency relative to the within-class scatter; 0 disables it.
     reg : float
         Ridge on the scatter matrix of the constraint and on the Gram matrices in β, relative to their mean diagonals.
-    n_components, coupling, whitening, center
-        As in `MvDA`.
 
     References
     ----------
@@ -174,29 +136,21 @@ class MvDAVC(MvDA):
     (9,)
     """
 
+    lambda_consistency: float = 0.1
+
     search_space: ClassVar[SearchSpace] = {**MvDA.search_space, "lambda_consistency": WEIGHTS}
     _refits = (*MvDA._refits, "lambda_consistency")
-    _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_consistency", "reg")
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        lambda_consistency: float = 0.1,
-        reg: float = 0.1,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
-        self.lambda_consistency = lambda_consistency
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        check_weight(self.lambda_consistency, "lambda_consistency")
 
-    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+    def _problem(self, data: Samples) -> tuple[Array, Array]:
         between, within = data.joint_scatters()
         if self.lambda_consistency:
             consistency = self._consistency(data)
             within += self.lambda_consistency * np.trace(within) * (consistency / np.trace(consistency))
-        return self._largest_ratios(data, between, within, d, self.reg)
+        return between, within
 
     def _consistency(self, data: Samples) -> Array:
         """Scatter of Σ_i Σ_{j≠i} |β_i - β_j|²: LE-paired on the arrays that map W_v to β_v."""
@@ -213,6 +167,7 @@ class MvDAVC(MvDA):
         return consistency
 
 
+@parameters
 class MvMDA(_Discriminant):
     r"""Multi-view Modular Discriminant Analysis.
 
@@ -223,15 +178,7 @@ class MvMDA(_Discriminant):
         \quad \text{subject to} \quad
         \sum_v \sum_c \sum_{x \in c} (W_v^\top x - \mu_v^c)(W_v^\top x - \mu_v^c)^\top = I
 
-    where :math:`\mu_v^c` is the mean of class c of view v in the common space [1]_. Fitted attributes are those of
-    `MvDA`.
-
-    Parameters
-    ----------
-    n_components, coupling, whitening, center
-        As in `MvDA`.
-    reg : float
-        Ridge on the within-class scatter, relative to its mean diagonal, as in `MvDA`.
+    where :math:`\mu_v^c` is the mean of class c of view v in the common space [1]_.
 
     Notes
     -----
@@ -251,16 +198,7 @@ class MvMDA(_Discriminant):
     (9,)
     """
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        reg: float = 1.0,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
+    reg: float = 1.0
 
     def _max_components(self, data: Samples) -> int:
         shared = int(data.class_sizes.all(axis=1).sum())
@@ -268,57 +206,52 @@ class MvMDA(_Discriminant):
             raise NotApplicableError(f"MvMDA needs at least 2 classes that all views have, got {shared}: use MvDA.")
         return min(super()._max_components(data), shared - 1)
 
-    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
-        _check_within_class_scatter(data, "MvMDA")
+    def _problem(self, data: Samples) -> tuple[Array, list[Array]]:
+        self._check_within_class_scatter(data)
         sums, counts = data.class_sums()
         means = np.hstack(class_means(sums, counts))[counts.all(axis=1)]
         means -= means.mean(axis=0)
         between = 2.0 * len(means) * cross_product(means, means)
-        _, within = data.view_scatters()
-        return self._largest_ratios(data, between, within, d, self.reg)
+        return between, data.view_scatters()[1]
 
 
+@parameters
 class _PairedDiscriminant(_Discriminant):
-    """The objective and constraint that GMA and MULDA share."""
+    """The problem of GMA and MULDA, which differ in what is paired, in the constraint, and in how they solve it.
+
+    Parameters
+    ----------
+    mu : float or sequence of float
+        μ: weight of the between-class scatter, one for all views or one per view.
+    lambda_pairs : float
+        λ: weight of the pairs.
+    gamma : float or sequence of float
+        γ: positive weight of the constraint, one for all views or one per view.
+    """
+
+    mu: float | Sequence[float] = 0.1
+    lambda_pairs: float = 1.0
+    gamma: float | Sequence[float] = 1.0
 
     search_space: ClassVar[SearchSpace] = {**_Discriminant.search_space, "reg": RIDGES[2:], "mu": WEIGHTS[:3]}
     _refits = (*_Discriminant._refits, "mu")
-    _nonnegative: ClassVar[tuple[str, ...]] = ("lambda_pairs", "reg")
     _drop_nonpositive = True
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        mu: float | Sequence[float] = 0.1,
-        lambda_pairs: float = 1.0,
-        gamma: float | Sequence[float] = 1.0,
-        reg: float = 0.1,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(n_components, reg=reg, coupling=coupling, whitening=whitening, center=center)
-        self.mu = mu
-        self.lambda_pairs = lambda_pairs
-        self.gamma = gamma
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        per_view(self.mu, "mu", views.shape[1])
+        check_weight(self.lambda_pairs, "lambda_pairs")
+        per_view(self.gamma, "gamma", views.shape[1], positive=True)
 
-    def _check_params(self, n_views: int) -> None:
-        per_view(self.mu, "mu", n_views)
-        per_view(self.gamma, "gamma", n_views, positive=True)
-
-    def _objective(self, between: list[Array], pairs: Array) -> Array:
-        """``μ_v A_v`` on the diagonal and ``λ Z_i'Z_j`` off it."""
-        weights = per_view(self.mu, "mu", len(between))
-        diagonal: Array = scipy.linalg.block_diag(*(mu * A for mu, A in zip(weights, between, strict=True)))
-        return diagonal + self.lambda_pairs * pairs
-
-    def _constraint_blocks(self, scatters: list[Array]) -> list[Array]:
-        """``γ_v B_v``."""
-        weights = per_view(self.gamma, "gamma", len(scatters))
-        return [gamma * B for gamma, B in zip(weights, scatters, strict=True)]
+    def _weighted(self, between: list[Array], pairs: Array, scatters: list[Array]) -> tuple[Array, list[Array]]:
+        """``μ_v A_v`` on the diagonal of the objective and λ times the pairs off it; ``γ_v B_v`` for the scatters B."""
+        n = len(between)
+        diagonal = [mu * A for mu, A in zip(per_view(self.mu, "mu", n), between, strict=True)]
+        constraint = [gamma * B for gamma, B in zip(per_view(self.gamma, "gamma", n), scatters, strict=True)]
+        return scipy.linalg.block_diag(*diagonal) + self.lambda_pairs * pairs, constraint
 
 
+@parameters
 class GMA(_PairedDiscriminant):
     r"""Generalized Multi-view Analysis; by default Generalized Multi-view LDA.
 
@@ -330,26 +263,16 @@ class GMA(_PairedDiscriminant):
 
     where :math:`A_v` is the between-class scatter of view v, :math:`B_v` its within-class scatter, and :math:`Z_v` the
     exemplars paired across views: samples or class means [1]_. With :math:`\mu = 0` and the total scatter as the
-    constraint, it is MCCA with the joint constraint. Fitted attributes are those of `MvDA`.
+    constraint, it is MCCA with the joint constraint.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the common space, capped at the number of components with a positive eigenvalue.
-    mu : float or sequence of float
-        μ: weight of the between-class scatter, one for all views or one per view.
-    lambda_pairs : float
-        λ: weight of the pairs.
-    gamma : float or sequence of float
-        γ: positive weight of the constraint, one for all views or one per view.
     exemplars : {"samples", "means"}
         What to pair across views.
     constraint : {"within", "total"}
         Scatter in the constraint.
-    reg : float
-        Ridge on the constraint, relative to its mean diagonal, as in `MvDA`.
-    coupling, whitening, center
-        As in `MvDA`.
 
     References
     ----------
@@ -364,53 +287,30 @@ class GMA(_PairedDiscriminant):
     (15,)
     """
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        mu: float | Sequence[float] = 0.01,
-        lambda_pairs: float = 1.0,
-        gamma: float | Sequence[float] = 1.0,
-        exemplars: str = "samples",
-        constraint: str = "within",
-        reg: float = 1.0,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(
-            n_components,
-            mu=mu,
-            lambda_pairs=lambda_pairs,
-            gamma=gamma,
-            reg=reg,
-            coupling=coupling,
-            whitening=whitening,
-            center=center,
-        )
-        self.exemplars = exemplars
-        self.constraint = constraint
+    mu: float | Sequence[float] = 0.01
+    reg: float = 1.0
+    exemplars: str = "samples"
+    constraint: str = "within"
 
-    def _check_params(self, n_views: int) -> None:
-        super()._check_params(n_views)
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
         check_choice(self.exemplars, "exemplars", ("samples", "means"))
         check_choice(self.constraint, "constraint", ("within", "total"))
 
     def _max_components(self, data: Samples) -> int:
         return self._norm(data).order
 
-    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+    def _problem(self, data: Samples) -> tuple[Array, list[Array]]:
         if self.constraint == "within":
-            _check_within_class_scatter(data, "GMA")
+            self._check_within_class_scatter(data)
         between, within = data.view_scatters()
-        pairs, total = data.pair_matrix(), data.grams()
+        pairs = data.pair_matrix()
         if self.exemplars == "means":
-            means = class_means(*data.class_sums())
-            pairs = pair_matrix(pair_products(means), data.n_features)
-        blocks = self._constraint_blocks(within if self.constraint == "within" else total)
-        return self._largest_ratios(data, self._objective(between, pairs), blocks, d, self.reg)
+            pairs = pair_matrix(pair_products(class_means(*data.class_sums())), data.n_features)
+        return self._weighted(between, pairs, within if self.constraint == "within" else data.grams())
 
 
+@parameters
 class MULDA(_PairedDiscriminant):
     r"""Multi-view Uncorrelated Linear Discriminant Analysis.
 
@@ -423,7 +323,8 @@ class MULDA(_PairedDiscriminant):
         \quad w_{vr}^\top T_v w_{vt} = 0 \text{ for all } v \text{ and } t < r
 
     where :math:`A_v` is the between-class and :math:`T_v` the total scatter of view v [1]_. There may be more
-    directions than classes. Fitted attributes are those of `MvDA`.
+    directions than classes. With one map for all views (``coupling=inf``), directions are uncorrelated over the pooled
+    samples.
 
     Parameters
     ----------
@@ -432,8 +333,6 @@ class MULDA(_PairedDiscriminant):
     reg : float
         Ridge on the total scatter of each view, relative to its mean diagonal. Features are exactly uncorrelated only
         if it is 0.
-    mu, lambda_pairs, gamma, coupling, whitening, center
-        As in `GMA`. With one map for all views (``coupling=inf``), directions are uncorrelated over the pooled samples.
 
     References
     ----------
@@ -451,13 +350,14 @@ class MULDA(_PairedDiscriminant):
     def _max_components(self, data: Samples) -> int:
         return min(data.n_features)
 
+    def _problem(self, data: Samples) -> tuple[Array, list[Array]]:
+        self._check_within_class_scatter(data)
+        return self._weighted(data.view_scatters()[0], data.pair_matrix(), data.grams())
+
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
-        _check_within_class_scatter(data, "MULDA")
-        between, _ = data.view_scatters()
-        pairs, total = data.pair_matrix(), data.grams()
-        A, blocks = self._objective(between, pairs), self._constraint_blocks(total)
         if np.isinf(self.coupling_):
-            return self._largest_ratios(data, A, blocks, d, self.reg)
+            return super()._solve(data, d)
+        A, blocks = self._problem(data)
         if not self.coupling_:
             return successive_directions(A, [ridge(B, self.reg) for B in blocks], d)
         norm = self._norm(data)
@@ -471,14 +371,3 @@ class MULDA(_PairedDiscriminant):
         B = ridge(norm.restrict(scipy.linalg.block_diag(*blocks)), self.reg)
         values, U = successive_conjugates(norm.restrict(A), B, d, correlated)
         return values, norm.expand(U)
-
-
-def _check_within_class_scatter(samples: Samples, name: str) -> None:
-    """Refuse data in which a view has no class with at least two samples."""
-    singletons = np.flatnonzero(samples.class_sizes.max(axis=0) < 2)
-    if len(singletons):
-        where = "each view" if len(singletons) == len(samples.n_features) else f"view {singletons[0]}"
-        raise NotApplicableError(
-            f"each class has at most one sample in {where}, which leaves no within-class scatter for {name}: use MvDA, "
-            "MvDAVC or MvHE, which compare classes across views."
-        )

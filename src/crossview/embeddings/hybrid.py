@@ -4,21 +4,22 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg.blas import daxpy
 from sklearn.utils.random import sample_without_replacement
 
-from crossview._schema import Schema, number
-from crossview._types import Array
+from crossview._parameters import parameters
+from crossview._schema import Schema
+from crossview._types import Array, Indices
 from crossview._validation import check_choice, check_count, check_weight
-from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, Embedding, SearchSpace
-from crossview.embeddings._kernel import KernelEmbedding
+from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, SearchSpace
+from crossview.embeddings._coupled import KernelEmbedding
+from crossview.embeddings.locality import RECALL, AlignmentEmbedding
 from crossview.linalg.eigen import factor_blocks, ridge, smallest_eigenpairs, unwhiten, whiten
 from crossview.linalg.norm import CoupledNorm
-from crossview.neighbours.classes import check_neighbours
 from crossview.samples import Samples
 from crossview.views import Views
 
@@ -31,7 +32,8 @@ _WEIGHTS = ("lambda_paired", "lambda_intra", "lambda_inter", "beta", "n_within",
 _NO_VARIANCE = 1e-5  # variance, relative to the mean of all directions, that adds next to nothing to a constraint
 
 
-class MvHE(Embedding):
+@parameters
+class MvHE(AlignmentEmbedding):
     r"""Multi-view Hybrid Embedding.
 
     Learns one map per view into a common space, combining three models: LE-paired brings the views of a sample
@@ -51,29 +53,10 @@ class MvHE(Embedding):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        d: dimension of the common space. A number is capped at the number available, as in all methods; see
-        ``n_components_``. For ``"auto"``, see the notes.
     lambda_paired, lambda_intra, lambda_inter : float
         λ0, λ1, λ2: weights of LE-paired (1 in the paper), LDE-intra and LDE-inter; 0 disables a model.
-    beta : float
-        β: weight of between-class distances relative to within-class distances.
-    n_within, n_between : int
-        p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
-    coupling : float or "auto"
-        c: cost of differences between the maps of the views, from 0 (the published method) to infinity (one map for all
-        views). Above 0, the views must share their coordinates: pixels of aligned images, or the features of one
-        network. ``"auto"`` is 8 if they seem to, and 0 otherwise. See the notes.
-    whitening : float, optional
-        Transform the common space so that samples have unit covariance around their class means, with this ridge
-        relative to the mean variance of the components [2]_. None does not.
     center : bool
         Subtract the training mean of each view first. The paper does not, but it improves accuracy.
-    algorithm : {"auto", "exact", "approximate"}
-        How to search for neighbours. The time of an exact search grows with the square of the number of samples, that
-        of an approximate one about linearly. The approximate search needs faiss
-        (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples, or more if `n_patches` is
-        small, if faiss is installed.
     n_patches : int, optional
         Number of patches to align, those of samples drawn at random; their sum estimates the sum over all patches
         without bias. By default, the patches of all samples. Set it for Dask arrays: every block of centres meets every
@@ -81,34 +64,12 @@ class MvHE(Embedding):
     random_state : int, RandomState or None
         Seed for drawing the patches.
 
-    Attributes
-    ----------
-    projections_ : list of ndarray, each of shape (D_v, d)
-        Map of each view, W_v. The largest entry of each component, over all views, is positive.
-    eigenvalues_ : ndarray of shape (d,)
-        The smallest eigenvalues, ascending.
-    means_ : list of ndarray, each of shape (D_v,)
-        Offset subtracted from each view: its training mean, or zero.
-    coupling_ : float
-        The coupling in use.
-    neighbour_recall_ : float
-        Share of the true neighbours among those found, measured on a sample of patches: 1 for an exact search, the
-        lowest of all views for an approximate one.
-    view_names_ : list of str
-        Names of the views.
-    n_features_ : tuple of int
-        Number of features of each view, D_v.
-    feature_names_ : list
-        Column names of each view, a list of str, or None if it had none.
-    image_shape_ : tuple of int or None
-        Height and width of the images, if the views were images.
-
     Notes
     -----
     The best weights depend on the data: search for them with `crossview.tune`. `crossview.config_context` shows the
     progress of long fits, and moves the work to a GPU.
 
-    With coupling, the norm of the maps in the constraint becomes
+    Whitening is within-class covariance normalisation [2]_. With coupling, the norm in the constraint becomes
     :math:`\sum_v \|W_v\|^2 + c \sum_v \|W_v - \bar W\|^2`, where :math:`\bar W` is the mean of the maps: what the maps
     share is cheap, and they differ only where the data ask for it [3]_. With ``coupling="auto"``, coordinates count as
     shared if centred training samples resemble themselves in other views, where
@@ -147,6 +108,13 @@ class MvHE(Embedding):
     [(897, 10), (897, 10)]
     """
 
+    lambda_paired: float = 1.0
+    lambda_intra: float = 0.1
+    lambda_inter: float = 0.3
+    coupling: float | str = "auto"
+    n_patches: int | None = None
+    random_state: int | np.random.RandomState | None = 0
+
     search_space: ClassVar[SearchSpace] = {
         # On ten data sets, no setting outside gains more than one point (benchmarks/defaults.md).
         "n_components": N_COMPONENTS,
@@ -159,62 +127,24 @@ class MvHE(Embedding):
         "whitening": WHITENINGS,
     }
     _refits: ClassVar[tuple[str, ...]] = (*_WEIGHTS, "coupling", "whitening")
-    _needs_labels = True
     _weighs_pairs = False
-    _allows_auto_components = True
-    _restrict_to_span = True
-    neighbour_recall_: float
-    _schema: ClassVar[Schema] = {**Embedding._schema, "neighbour_recall_??": number(0.0, 1.0)}
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        lambda_paired: float = 1.0,
-        lambda_intra: float = 0.1,
-        lambda_inter: float = 0.3,
-        beta: float = 0.1,
-        n_within: int = 1,
-        n_between: int = 15,
-        coupling: float | str = "auto",
-        whitening: float | None = None,
-        center: bool = True,
-        algorithm: str = "auto",
-        n_patches: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.lambda_paired = lambda_paired
-        self.lambda_intra = lambda_intra
-        self.lambda_inter = lambda_inter
-        self.beta = beta
-        self.n_within = n_within
-        self.n_between = n_between
-        self.coupling = coupling
-        self.whitening = whitening
-        self.center = center
-        self.algorithm = algorithm
-        self.n_patches = n_patches
-        self.random_state = random_state
-
-    def _check_params(self, n_views: int) -> None:
-        self._check_weights()
-        check_neighbours(self.algorithm)
-        if self.n_patches is not None:
-            check_count(self.n_patches, "n_patches", least=1)
-
-    def _check_weights(self) -> None:
-        for name in ("n_within", "n_between"):
-            check_count(getattr(self, name), name, least=0)
-        for name in ("lambda_paired", "lambda_intra", "lambda_inter", "beta"):
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        for name in ("lambda_paired", "lambda_intra", "lambda_inter"):
             check_weight(getattr(self, name), name)
         if not (self.lambda_paired or self.lambda_intra or self.lambda_inter):
             raise ValueError("lambda_paired, lambda_intra and lambda_inter are all 0: set at least one above 0.")
+        if self.n_patches is not None:
+            check_count(self.n_patches, "n_patches", least=1)
 
     def _couples_views(self) -> bool:
         return bool(self.lambda_paired or self.lambda_inter)
 
-    def _find_neighbours(self, data: Samples) -> Samples:
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
+        return self._with_patches(super()._training_data(views, classes))
+
+    def _with_patches(self, data: Samples) -> Samples:
         centres = None
         if self.n_patches is not None and self.n_patches < len(data):
             # Unlike the method of a generator, this takes no memory for the samples that are not drawn.
@@ -246,17 +176,16 @@ class MvHE(Embedding):
         share = n if data.one_map else 1
         return share * eigenvalues, norm.expand(U) * np.sqrt(n * share)
 
-    def _store(self, data: Samples, eigenvalues: Array, W: Array) -> Self:
+    def _store(self, data: Samples, eigenvalues: Array, W: Array) -> None:
+        super()._store(data, eigenvalues, W)
         self.neighbour_recall_ = data.neighbour_recall
-        return super()._store(data, eigenvalues, W)
 
     def _shared_solver(
         self, models: Sequence[Self], views: Views, y: ArrayLike | None
     ) -> tuple[Samples, Callable[[Self, Samples, int], tuple[Array, Array]]]:
         """Compute the terms of the objective once; each setting then costs an eigen-solve."""
-        valid = [model for model in models if model._has_valid_weights()]
-        within, between = {model.n_within for model in valid}, {model.n_between for model in valid}
-        n_weights = len({tuple(getattr(model, name) for name in _WEIGHTS) for model in valid})
+        within, between = {model.n_within for model in models}, {model.n_between for model in models}
+        n_weights = len({tuple(getattr(model, name) for name in _WEIGHTS) for model in models})
         largest = copy(self)
         largest.n_within, largest.n_between = max(within, default=0), max(between, default=0)
         data, _ = super(MvHE, largest)._shared_solver(models, views, y)
@@ -272,13 +201,6 @@ class MvHE(Embedding):
             return model._components(S, data, d)
 
         return data, solve
-
-    def _has_valid_weights(self) -> bool:
-        try:
-            self._check_weights()
-        except ValueError:
-            return False
-        return True
 
 
 class _Terms:
@@ -310,6 +232,7 @@ class _Terms:
         return S
 
 
+@parameters
 class KMvHE(KernelEmbedding, MvHE):
     r"""Kernel Multi-view Hybrid Embedding: MvHE in the feature space of a kernel.
 
@@ -321,39 +244,14 @@ class KMvHE(KernelEmbedding, MvHE):
 
     Parameters
     ----------
-    n_components, lambda_paired, lambda_intra, lambda_inter, beta
-        As in `MvHE`.
     reg : float, "auto" or None
         None keeps the constraint of the paper, unit norm. A number is the ridge of components of unit variance: the fit
         minimises :math:`\operatorname{tr} W^\top (S + R) W`, where S is the scatter of the objective and R is `reg`
         times the mean of its absolute diagonal within each view, subject to
         :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
         ``"auto"`` is 0.05 if `n_landmarks` is given, and None otherwise.
-    n_within, n_between, whitening
-        As in `MvHE`.
-    coupling : float or "auto"
-        c: as in `MvHE`; ``"auto"`` is 0 for Dask arrays and precomputed kernels. Above 0, all views have the same
-        kernel and landmarks, and their samples are centred before the kernel. By the representer theorem, the maps are
-        those of one map on pairs of a view and a sample with kernel
-        :math:`(I + c (I - J))^{-1}_{vw} \, k(x - \mu_v, z - \mu_w)`, which is exact and of the same order.
-    center : bool
-        Subtract the training mean of each view in the feature space.
-    kernel, gamma, gamma_scale, degree, coef0, kernel_params, n_landmarks
-        As in `ViewKernel`.
-    algorithm, n_patches, random_state
-        As in `MvHE`; `random_state` also draws the landmarks.
-
-    Attributes
-    ----------
-    projections_ : list of ndarray, each of shape (r_v, d)
-        A_v: coefficients of the kernel values against the landmarks of each view. Along each component, the largest
-        coordinate of a training sample is positive.
-    kernels_, landmarks_, gamma_
-        As in `ViewKernel`.
-    offsets_ : list of ndarray, each of shape (d,)
-        Training mean of each view in the common space, subtracted after projecting.
-    eigenvalues_, coupling_, neighbour_recall_, view_names_, n_features_, feature_names_, image_shape_
-        As in `MvHE`.
+    random_state : int, RandomState or None
+        Seed for drawing the landmarks and the patches.
 
     Notes
     -----
@@ -381,6 +279,10 @@ class KMvHE(KernelEmbedding, MvHE):
     (1497, 10)
     """
 
+    lambda_intra: float = 0.01
+    lambda_inter: float = 0.05
+    reg: float | str | None = "auto"
+
     search_space: ClassVar[SearchSpace] = {
         # The paper's best λ2 is smaller, and its best β larger, than for MvHE.
         "n_components": N_COMPONENTS,
@@ -395,59 +297,13 @@ class KMvHE(KernelEmbedding, MvHE):
     }
     _refits = (*(name for name in MvHE._refits if name != "coupling"), "reg")
     _revision = 2
-    _schema: ClassVar[Schema] = {**KernelEmbedding._schema, "neighbour_recall_??": number(0.0, 1.0)}
+    _schema: ClassVar[Schema] = {**KernelEmbedding._schema, **RECALL}
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        lambda_paired: float = 1.0,
-        lambda_intra: float = 0.01,
-        lambda_inter: float = 0.05,
-        beta: float = 0.1,
-        reg: float | str | None = "auto",
-        n_within: int = 1,
-        n_between: int = 15,
-        coupling: float | str = "auto",
-        whitening: float | None = None,
-        center: bool = True,
-        kernel: str | Callable[..., float] = "rbf",
-        gamma: float | Sequence[float] | None = None,
-        gamma_scale: float = 1.0,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        n_landmarks: int | None = None,
-        algorithm: str = "auto",
-        n_patches: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        super().__init__(
-            n_components,
-            lambda_paired=lambda_paired,
-            lambda_intra=lambda_intra,
-            lambda_inter=lambda_inter,
-            beta=beta,
-            n_within=n_within,
-            n_between=n_between,
-            coupling=coupling,
-            whitening=whitening,
-            center=center,
-            algorithm=algorithm,
-            n_patches=n_patches,
-            random_state=random_state,
-        )
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gamma_scale = gamma_scale
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_landmarks = n_landmarks
-        self.reg = reg
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
+        return self._with_patches(super()._training_data(views, classes))
 
-    def _check_params(self, n_views: int) -> None:
-        super()._check_params(n_views)
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
         if isinstance(self.reg, str):
             check_choice(self.reg, "reg", ("auto",))
         elif self.reg is not None:

@@ -1,35 +1,141 @@
-"""Methods that preserve neighbourhoods, by part optimisation and whole alignment over pooled samples."""
+"""Methods that learn from the neighbours of samples: DLA, MvDLA, and over pooled samples LPP and NCA."""
 
+import warnings
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from crossview._schema import Schema, number, register
-from crossview._types import Array, Rows
-from crossview._validation import check_count, check_weight
+from crossview._parameters import parameters
+from crossview._progress import report
+from crossview._schema import Schema, number
+from crossview._types import Array, Indices, Rows
+from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, PooledEmbedding, SearchSpace
-from crossview.engines import squared_norms, to_numpy
+from crossview.embeddings._coupled import CoupledEmbedding
+from crossview.engines import cross_product, product, squared_norms, to_numpy
 from crossview.linalg.eigen import largest_generalised_eigenpairs, ridge, smallest_eigenpairs
 from crossview.linalg.scatter import Edges, graph_scatter
 from crossview.neighbours.classes import check_neighbours
 from crossview.samples import Samples
+from crossview.views import Views
 
-__all__ = ["DLA", "LPP", "MvDLA"]
+__all__ = ["DLA", "LPP", "NCA", "AlignmentEmbedding", "MvDLA"]
+
+AUTO_COMPONENTS = 40
+"""Maximum number of components with ``n_components="auto"``."""
+
+RECALL: Schema = {"neighbour_recall_??": number(0.0, 1.0)}
+_MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
+_SMALL_SHARE = 1 / 6  # of the components; if fewer are kept, their agreement must be larger
+_MIN_AGREEMENT_OF_SMALL_SHARE = 0.3, 0.9  # of several components, or of one
 
 
-class _NeighbourEmbedding(Embedding):
-    """Base of the methods here: a search for neighbours among pooled samples."""
+@parameters
+class AlignmentEmbedding(CoupledEmbedding):
+    """Base of methods that align patches: each sample with neighbours of its class and of other classes.
 
-    algorithm: str
-    neighbour_recall_: float
-    _schema: ClassVar[Schema] = {**Embedding._schema, "neighbour_recall_??": number(0.0, 1.0)}
-    _needs_equal_widths = True
+    The last components of these problems separate the views of a sample, so ``n_components="auto"`` leaves them out.
 
-    def _check_params(self, n_views: int) -> None:
+    Parameters
+    ----------
+    n_components : int or "auto"
+        d: dimension of the common space. A number is capped at the number available, as in all methods; see
+        ``n_components_``. ``"auto"`` keeps at most 40 components, and only those before the first along which the views
+        hardly agree; see `MvHE`.
+    beta : float
+        β: weight of between-class distances relative to within-class distances.
+    n_within, n_between : int
+        p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
+    algorithm : {"auto", "exact", "approximate"}
+        How to search for neighbours. The time of an exact search grows with the square of the number of samples, that
+        of an approximate one about linearly. The approximate search needs faiss
+        (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples, or more if few
+        patches are aligned, if faiss is installed.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (d,)
+        The smallest eigenvalues, ascending.
+    """
+
+    n_components: int | str = field(default="auto", kw_only=False)
+    beta: float = 0.1
+    n_within: int = 1
+    n_between: int = 15
+    algorithm: str = "auto"
+
+    _schema: ClassVar[Schema] = {**Embedding._schema, **RECALL}
+    _needs_labels = True
+
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        check_count(self.n_within, "n_within", least=0)
+        check_count(self.n_between, "n_between", least=0)
+        check_weight(self.beta, "beta")
         check_neighbours(self.algorithm)
 
+    def _requested_components(self) -> int:
+        return AUTO_COMPONENTS if self.n_components == "auto" else super()._requested_components()
 
-class MvDLA(_NeighbourEmbedding):
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
+        return super()._training_data(views, classes).in_span(common=self.coupling_ > 0)
+
+    def _couples_views(self) -> bool:
+        """Whether the objective has a term across views; without one, the views have no reason to agree."""
+        return True
+
+    def _n_kept(self, data: Samples, eigenvalues: Array, W: Array) -> int:
+        if self.n_components != "auto" or not self._couples_views():
+            return int(W.shape[1])
+        squares, products = data.agreement(W)
+        return _count_agreeing(squares, products, len(data.n_features))
+
+    def _learn(self, data: Samples) -> None:
+        report(now="solving the eigenproblem")
+        eigenvalues, W = self._solve(data, self._n_solved(data))
+        self._store(data, eigenvalues, W)
+        self._warn_of_disagreement(data, W)
+
+    def _warn_of_disagreement(self, data: Samples, W: Array) -> None:
+        """Warn if the components keep the views apart: the few that are left, or all of them together."""
+        # With one map, all components are the features themselves.
+        if not self._couples_views() or np.isinf(self.coupling_):
+            return
+        n, automatic, kept = len(data.n_features), self.n_components == "auto", len(self.eigenvalues_)
+        few = automatic and kept < _SMALL_SHARE * W.shape[1]
+        all_kept = W.shape[1] == self._max_components(data)
+        # Whitening makes those small that set views apart.
+        if not few and (automatic or not all_kept or self.whitening is not None):
+            return
+        squares, products = data.agreement(W[:, :kept] if few else W)
+        least = _MIN_AGREEMENT_OF_SMALL_SHARE[kept == 1] if few else _MIN_AGREEMENT
+        if products.sum() >= least * (n - 1) * squares.sum():
+            return
+        if few:
+            what = f"the views hardly agree along any of {W.shape[1]} components"
+            fix = "check that rows correspond, or search for other weights with crossview.tune"
+        else:
+            what = f"n_components={self.n_components} keeps all {W.shape[1]}, also those that set views apart"
+            fix = f"use n_components='auto', or at most {_count_agreeing(squares, products, n)}"
+        warnings.warn(f"{what}, so matching is close to chance: {fix}.", stacklevel=4)
+
+
+def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
+    """Number of components before the first along which the agreement of the views is below 0.1; at least 1.
+
+    The agreement is the sum of products over all ordered pairs of views and all samples, relative to its value for
+    equal views. A component along which only one view varies adds noise; one along which views oppose each other
+    separates them.
+    """
+    disagrees = products < _MIN_AGREEMENT * (n_views - 1) * squares
+    return max(int(disagrees.argmax()), 1) if disagrees.any() else len(disagrees)
+
+
+@parameters
+class MvDLA(AlignmentEmbedding):
     r"""Multi-view Discriminative Locality Alignment.
 
     `DLA` over the pooled samples of all views, with one map per view: the patch of a sample may hold samples from any
@@ -39,24 +145,9 @@ class MvDLA(_NeighbourEmbedding):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        d: dimension of the common space; ``"auto"`` as in `MvHE`.
-    beta : float
-        β: weight of between-class distances relative to within-class distances.
-    n_within, n_between : int
-        p1, p2: neighbours of the same class and of other classes in a patch, from any view.
-    coupling, whitening
-        As in `MvHE`.
     center : bool
         Subtract the training mean of each view before projecting. Neighbours are always found among the original
         samples.
-    algorithm
-        As in `MvHE`.
-
-    Attributes
-    ----------
-    projections_, means_, eigenvalues_, neighbour_recall_
-        As in `MvHE`.
 
     References
     ----------
@@ -71,6 +162,9 @@ class MvDLA(_NeighbourEmbedding):
     (5,)
     """
 
+    n_within: int = 40
+    n_between: int = 50
+
     search_space: ClassVar[SearchSpace] = {
         # Patches only reach other views if they hold more neighbours than a class has in one view.
         "n_components": N_COMPONENTS,
@@ -81,44 +175,21 @@ class MvDLA(_NeighbourEmbedding):
         "whitening": WHITENINGS,
     }
     _refits: ClassVar[tuple[str, ...]] = ("beta", "n_within", "n_between", "coupling", "whitening")
-    _needs_labels = True
-    _nonnegative: ClassVar[tuple[str, ...]] = ("beta",)
-    _allows_auto_components = True
-    _restrict_to_span = True
+    _needs_equal_widths = True
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        beta: float = 0.1,
-        n_within: int = 40,
-        n_between: int = 50,
-        coupling: float | str = 0.0,
-        whitening: float | None = None,
-        center: bool = True,
-        algorithm: str = "auto",
-    ) -> None:
-        super().__init__(n_components, coupling=coupling, whitening=whitening, center=center)
-        self.beta = beta
-        self.n_within = n_within
-        self.n_between = n_between
-        self.algorithm = algorithm
-
-    def _check_params(self, n_views: int) -> None:
-        super()._check_params(n_views)
-        check_count(self.n_within, "n_within", least=0)
-        check_count(self.n_between, "n_between", least=0)
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
         if not self.n_within and not (self.n_between and self.beta):
             raise ValueError("n_within and n_between (or beta) are 0: give patches at least one neighbour.")
 
     def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
         norm = self._norm(data)
-        S, recall = data.stacked_scatter(self.n_within, self.n_between, -self.beta, self.algorithm)
-        self.neighbour_recall_ = recall
+        S, self.neighbour_recall_ = data.stacked_scatter(self.n_within, self.n_between, -self.beta, self.algorithm)
         eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True)
         return eigenvalues, np.sqrt(len(data.n_features)) * norm.expand(U)
 
 
+@parameters
 class DLA(MvDLA):
     r"""Discriminative Locality Alignment of the pooled samples of all views: `MvDLA` with one map for all views.
 
@@ -129,12 +200,7 @@ class DLA(MvDLA):
         \quad \text{subject to} \quad W^\top W = I
 
     where :math:`(x)_s` is the s-th nearest sample of the same class as x, and :math:`(x)^t` the t-th nearest sample of
-    other classes [1]_. Parameters and fitted attributes are those of `MvDLA`; only defaults differ.
-
-    Parameters
-    ----------
-    n_components, beta, n_within, n_between, coupling, whitening, center, algorithm
-        As in `MvDLA`.
+    other classes [1]_.
 
     References
     ----------
@@ -149,6 +215,11 @@ class DLA(MvDLA):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
+    n_components: int | str = field(default=20, kw_only=False)
+    n_within: int = 7
+    n_between: int = 15
+    coupling: float | str = np.inf
+
     search_space: ClassVar[SearchSpace] = {
         "n_components": N_COMPONENTS,
         "beta": [0.03, 0.1, 0.3],
@@ -157,32 +228,9 @@ class DLA(MvDLA):
         "whitening": WHITENINGS,
     }
 
-    def __init__(
-        self,
-        n_components: int | str = 20,
-        *,
-        beta: float = 0.1,
-        n_within: int = 7,
-        n_between: int = 15,
-        coupling: float | str = np.inf,
-        whitening: float | None = None,
-        center: bool = True,
-        algorithm: str = "auto",
-    ) -> None:
-        super().__init__(
-            n_components,
-            beta=beta,
-            n_within=n_within,
-            n_between=n_between,
-            coupling=coupling,
-            whitening=whitening,
-            center=center,
-            algorithm=algorithm,
-        )
 
-
-@register
-class LPP(_NeighbourEmbedding, PooledEmbedding):
+@parameters
+class LPP(PooledEmbedding):
     r"""Locality Preserving Projections.
 
     Keeps neighbours together, regardless of their class: minimises
@@ -197,23 +245,17 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
 
     Parameters
     ----------
-    n_components : int
-        d: dimension of the space, at most the number of features of a view.
     t : float, optional
         Width of the heat kernel; by default, the mean squared distance to the neighbours.
     reg : float
         Ridge on the scatter matrix of the constraint, relative to its mean diagonal.
     n_neighbors : int
         K: neighbours of each sample.
-    whitening, center
-        As in `PCA`.
-    algorithm
-        As in `MvHE`.
+    algorithm : {"auto", "exact", "approximate"}
+        How to search for neighbours, as in `MvHE`.
 
     Attributes
     ----------
-    projections_, means_, neighbour_recall_
-        As in `MvHE`.
     eigenvalues_ : ndarray of shape (d,)
         The smallest eigenvalues, ascending.
 
@@ -228,31 +270,26 @@ class LPP(_NeighbourEmbedding, PooledEmbedding):
     Views(300 samples; left: 5 features, right: 5 features)
     """
 
-    _nonnegative: ClassVar[tuple[str, ...]] = ("reg",)
-    _restrict_to_span = True
+    n_components: int = field(default=20, kw_only=False)
+    whitening: float | None = None
+    center: bool = True
+    t: float | None = None
+    reg: float = 1e-3
+    n_neighbors: int = 5
+    algorithm: str = "auto"
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        t: float | None = None,
-        reg: float = 1e-3,
-        n_neighbors: int = 5,
-        whitening: float | None = None,
-        center: bool = True,
-        algorithm: str = "auto",
-    ) -> None:
-        super().__init__(n_components, whitening=whitening, center=center)
-        self.t = t
-        self.reg = reg
-        self.n_neighbors = n_neighbors
-        self.algorithm = algorithm
+    _schema: ClassVar[Schema] = {**Embedding._schema, **RECALL}
 
-    def _check_params(self, n_views: int) -> None:
-        super()._check_params(n_views)
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        check_weight(self.reg, "reg")
         check_count(self.n_neighbors, "n_neighbors", least=1)
+        check_neighbours(self.algorithm)
         if self.t is not None:
             check_weight(self.t, "t", positive=True)
+
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
+        return super()._training_data(views, classes).in_span(common=True)
 
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         found = samples.of_one_class().with_patches(self.n_neighbors, 0, self.algorithm)
@@ -278,3 +315,82 @@ def _heat_scatters(X: Rows, ids: Any, width: float) -> list[Array]:
 def _squared_lengths(X: Rows, ids: Any) -> Array:
     """Squared distances to neighbours, in the shape of their table; arbitrary for entries of -1."""
     return np.column_stack([squared_norms(X - X[column]) for column in ids.T])
+
+
+@parameters
+class NCA(PooledEmbedding):
+    r"""Neighbourhood Components Analysis of the pooled samples of all views.
+
+    Maximises the expected number of samples that a stochastic nearest-neighbour rule classifies correctly [1]_,
+
+    .. math::
+        \sum_i \sum_{j \neq i,\, y_j = y_i} p_{ij}, \qquad
+        p_{ij} = \frac{\exp(-\|W^\top x_i - W^\top x_j\|^2)}{\sum_{k \neq i} \exp(-\|W^\top x_i - W^\top x_k\|^2)}
+
+    over all samples i in all views, with scikit-learn's ``NeighborhoodComponentsAnalysis``. The objective does not
+    change when the space is rotated, so the components are the principal axes of the training samples there.
+
+    Parameters
+    ----------
+    init : {"auto", "pca", "identity"}
+        Map to start from. ``"auto"`` is that of LDA if there are at most as many components as classes less one,
+        otherwise that of PCA or, if that cannot find as many, the identity.
+    scale : float
+        Mean squared distance of the samples from their mean at the start, whatever their units: the larger it is, the
+        fewer neighbours count.
+    max_iter : int
+        Maximum number of iterations of the solver, L-BFGS.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (d,)
+        Variances of the training samples along the components, descending.
+
+    Notes
+    -----
+    Time and memory of an iteration grow with the square of the number of samples in all views.
+
+    References
+    ----------
+    .. [1] J. Goldberger, S. Roweis, G. Hinton, R. Salakhutdinov, "Neighbourhood Components Analysis", NIPS 2004.
+
+    Examples
+    --------
+    >>> import crossview as cv
+    >>> data = cv.datasets.load_digits()
+    >>> cv.NCA(n_components=5).fit(data.views[:200], data.y[:200]).transform(data.views)
+    Views(1797 samples; left: 5 features, right: 5 features)
+    """
+
+    n_components: int = field(default=20, kw_only=False)
+    init: str = "auto"
+    scale: float = 10.0
+    center: bool = True
+    max_iter: int = 50
+
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": N_COMPONENTS,
+        "init": ["auto", "pca"],
+        "scale": [1.0, 10.0, 100.0],
+    }
+    _needs_labels = True
+    _nested_components = False
+    _takes_tensors = False
+
+    def _check_params(self, views: Views) -> None:
+        check_choice(self.init, "init", ("auto", "pca", "identity"))
+        check_weight(self.scale, "scale", positive=True)
+        check_count(self.max_iter, "max_iter", least=1)
+
+    def _max_components(self, data: Samples) -> int:
+        return min(super()._max_components(data), int(data.n_seen.sum()))
+
+    def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
+        (X,) = samples.arrays
+        report(now="maximising the objective")
+        analysis = NeighborhoodComponentsAnalysis(d, init=self.init, max_iter=self.max_iter, random_state=0)
+        factor = np.sqrt(self.scale * len(X) / np.square(X).sum())
+        W = factor * np.ascontiguousarray(analysis.fit(factor * X, samples.labels).components_.T)
+        Z = product(X, W)
+        variances, axes = scipy.linalg.eigh(cross_product(Z, Z) / max(len(Z) - 1, 1))
+        return variances[::-1], product(W, np.ascontiguousarray(axes[:, ::-1]))

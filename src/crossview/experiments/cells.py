@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
-from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES
+from crossview.embeddings import ALL_METHODS, SEARCH_SPACES
 from crossview.feature_maps import KernelTransformer
 from crossview.metrics.scoring import SCORERS
 from crossview.model_selection.rounds import fingerprint as fingerprint_of

@@ -24,7 +24,7 @@ from crossview._progress import watcher
 from crossview._validation import check_count
 from crossview._version import __version__
 from crossview.datasets import Dataset
-from crossview.embeddings.methods import ALL_METHODS
+from crossview.embeddings import ALL_METHODS
 from crossview.experiments.cells import Cell, fingerprint, key, training_size
 from crossview.experiments.cluster import calls_on_cluster, tell_client
 from crossview.experiments.store import Record, Store

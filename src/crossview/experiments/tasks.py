@@ -17,7 +17,7 @@ from crossview._types import Array
 from crossview._validation import check_coupling, check_equal_widths, check_two_views
 from crossview._version import __version__
 from crossview.datasets import Dataset
-from crossview.embeddings.methods import ALL_METHODS
+from crossview.embeddings import ALL_METHODS
 from crossview.exceptions import NotApplicableError
 from crossview.experiments.cells import Cell, encoded, plain, space, training_size
 from crossview.experiments.store import Record

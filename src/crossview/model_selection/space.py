@@ -20,7 +20,8 @@ from crossview._text import settings_text
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Indices, Mask
 from crossview._validation import check_count
-from crossview.embeddings._base import AUTO_COMPONENTS, Embedding
+from crossview.embeddings._base import Embedding
+from crossview.embeddings.locality import AUTO_COMPONENTS, AlignmentEmbedding
 from crossview.model_selection.committee import Committee
 from crossview.views import Views
 
@@ -140,7 +141,7 @@ class Space:
 
     def _shared_components(self, listed: list[Any]) -> list[Any]:
         """Numbers of components as one tuple, which a single fit serves, and "auto", which depends on the samples."""
-        automatic = ["auto"] if self.steps[-1][1]._allows_auto_components and "auto" in listed else []
+        automatic = ["auto"] if isinstance(self.steps[-1][1], AlignmentEmbedding) and "auto" in listed else []
         numbers = [d for d in listed if d not in automatic]
         for d in numbers:
             check_count(d, self.components, least=1)

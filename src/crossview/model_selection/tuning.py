@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from crossview.embeddings import ALL_METHODS, SEARCH_SPACES, method_name
+from crossview.embeddings.baselines import RawFeatures
 from crossview.embeddings.hybrid import AUTO_REG, KMvHE
-from crossview.embeddings.methods import ALL_METHODS, SEARCH_SPACES, method_name
-from crossview.embeddings.raw import RawFeatures
 from crossview.feature_maps import KernelTransformer
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.model_selection.space import Grid

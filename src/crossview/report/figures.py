@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.preprocessing import minmax_scale
 
 from crossview._text import counted
-from crossview.embeddings.methods import METHODS
+from crossview.embeddings import METHODS
 from crossview.experiments.plans import method_of
 from crossview.plot import draw_curve, draw_points
 from crossview.report.document import Curves, Embeddings, Item, Report
