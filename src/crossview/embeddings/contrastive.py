@@ -172,12 +172,16 @@ class Contrastive(Embedding):
             raise ValueError(f"training diverged: use a learning_rate below {self.learning_rate:g}.")
         for head, scale in zip(heads, scales, strict=True):
             head[0] = head[0][0] / scale, head[0][1]
+        self._store_heads(heads)
+        self.means_, self.n_epochs_ = data.means, n_epochs
+
+    def _store_heads(self, heads: list[Any]) -> None:
+        """Store weights and biases by layer."""
         for name in ("hidden_weights_", "hidden_biases_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if self.hidden is not None:
             self.hidden_weights_, self.hidden_biases_ = ([head[0][k] for head in heads] for k in range(2))
         self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))
-        self.means_, self.n_epochs_ = data.means, n_epochs
 
     def _held_out(self, classes: Indices) -> Mask | None:
         """Which samples to hold out: a share of the classes, or of the samples of every class.

@@ -45,7 +45,7 @@ def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | No
         if not may_get_equal:
             if method._needs_equal_widths:
                 check_equal_widths(views, method)
-            couplings = tried.get(f"{type(method).__name__.lower()}__coupling", [method.coupling])
+            couplings = tried.get(f"{type(method).__name__.lower()}__coupling", [getattr(method, "coupling", 0)])
             check_coupling(0.0 if "auto" in couplings else min(couplings), views)
     except NotApplicableError as error:
         reason = {"type": type(error).__name__, "message": str(error), "traceback": ""}
