@@ -213,13 +213,12 @@ class _Terms:
 
     def __init__(self, data: Samples, within: Iterable[int], between: Iterable[int]) -> None:
         self.paired = data.patch_scatter(0, 0, paired=1.0)
-        self.parts = [
-            (name, stop, kind, data.patch_scatter(*ranks, **{kind: 1.0}))
-            for name, numbers in (("n_within", within), ("n_between", between))
-            for start, stop in pairwise([0, *sorted({*numbers} - {0})])
-            for ranks in [(slice(start, stop), 0) if name == "n_within" else (0, slice(start, stop))]
-            for kind in ("intra", "inter")
-        ]
+        self.parts: list[tuple[str, int, str, Array]] = []
+        for name, numbers in (("n_within", within), ("n_between", between)):
+            for start, stop in pairwise([0, *sorted({*numbers} - {0})]):
+                ranks = (slice(start, stop), 0) if name == "n_within" else (0, slice(start, stop))
+                self.parts.append((name, stop, "intra", data.patch_scatter(*ranks, intra=1.0)))
+                self.parts.append((name, stop, "inter", data.patch_scatter(*ranks, inter=1.0)))
 
     def scatter(self, model: MvHE) -> Array:
         """Scatter matrix of the objective with the weights of a model."""
