@@ -1,17 +1,28 @@
+"""Approximate search: the index, tables of neighbours, and fits that use them."""
+
 from __future__ import annotations
 
 import builtins
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import crossview as cv
-from crossview.neighbours import classes, distances, search
+from crossview.neighbours import classes, search
 from crossview.neighbours.classes import class_neighbours, find_neighbours
 from crossview.neighbours.search import InvertedFile
 
 faiss = pytest.importorskip("faiss")
 RNG = np.random.default_rng(0)
+LISTS = 1 << 20  # more than there are
+METHODS = [
+    cv.MvHE(3, n_within=2, n_between=5),
+    cv.KMvHE(3, n_within=2, n_between=5, n_landmarks=40),
+    cv.DLA(3, n_within=2, n_between=5, coupling=4.0),
+    cv.MvDLA(3, n_within=4, n_between=5),
+    cv.LPP(3, n_neighbors=4),
+]
 
 
 def clustered(sizes, D=8, seed=0):
@@ -37,35 +48,18 @@ def share(found, expected):
 def many_lists(monkeypatch):
     """Small data make up many lists, and are not searched exactly."""
     monkeypatch.setattr(search, "_LIST_SIZE", 16)
-    monkeypatch.setattr(distances, "_CHUNK", 1 << 13)
+    monkeypatch.setattr("crossview.neighbours.distances._CHUNK", 1 << 13)
     monkeypatch.setattr(classes, "_EXACT_BELOW", 0)
 
 
-@pytest.fixture
-def no_faiss(monkeypatch):
-    original = builtins.__import__
-
-    def fail(name, *args, **kwargs):
-        if name.split(".")[0] == "faiss":
-            raise ImportError(name)
-        return original(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", fail)
-    monkeypatch.setattr(search, "find_spec", lambda _: None)
-
-
-def test_index_finds_nearly_all_neighbours():
-    X, _ = clustered([40] * 50)
-    index = InvertedFile.build(X)
-    assert len(index) == 2000
-    assert len(index.centroids) == 125
-    assert share(index.search(X[:200], 10, n_probes=32), nearest(X[:200], X, 10)) > 0.98
+# The index.
 
 
 def test_more_lists_find_more_and_all_lists_find_all():
     X = RNG.normal(size=(2000, 12))
     index = InvertedFile.build(X)
-    recalls = [share(index.search(X[:200], 10, n_probes=n), nearest(X[:200], X, 10)) for n in (1, 8, 10_000)]
+    assert len(index.centroids) == 125
+    recalls = [share(index.search(X[:200], 10, n_probes=n), nearest(X[:200], X, 10)) for n in (1, 8, LISTS)]
     assert recalls[0] < recalls[1] < recalls[2]
     assert recalls[2] > 0.999  # in half precision, the last two of ten may change places
 
@@ -104,18 +98,6 @@ def test_added_samples_are_found_and_the_others_stay():
     np.testing.assert_array_equal(index.search(X[1900:], 1)[:, 0], np.arange(1900, 2000))
 
 
-def test_index_survives_as_plain_arrays():
-    X, _ = clustered([40] * 20)
-    index = InvertedFile.build(X)
-    index.add(X[:5] + 0.01)
-    stored = {name: np.array(value) for name, value in index.state.items()}
-    assert {value.dtype.name for value in stored.values()} == {"float32", "float64", "int32"}
-    restored = InvertedFile.from_state(stored, np.vstack([X, X[:5] + 0.01]))
-    np.testing.assert_array_equal(restored.search(X, 7), index.search(X, 7))
-    restored.add(X[:1] + 9.0)
-    assert restored.search(X[:1] + 9.0, 1) == 805
-
-
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [
@@ -132,10 +114,11 @@ def test_index_survives_as_plain_arrays():
     ],
 )
 def test_forged_arrays_are_refused(name, value, match):
-    X, _ = clustered([40] * 20)
-    state = InvertedFile.build(X).state | {name: value}
+    arrays = {"centroids": np.zeros((50, 8), np.float32), "origin": np.zeros(8), "scale": np.array(1.0)}
+    arrays["lists"] = np.zeros(800, np.int32)
+    search.check_state(arrays, (800, 8))
     with pytest.raises(ValueError, match=match):
-        InvertedFile.from_state(state, X)
+        search.check_state(arrays | {name: value}, (800, 8))
 
 
 @pytest.mark.parametrize("factor", [1e-100, 1e100])
@@ -146,6 +129,8 @@ def test_index_works_at_any_scale_and_far_from_zero(factor, offset):
     index = InvertedFile.build((X + offset) * factor)
     assert share(index.search((X[:100] + offset) * factor, 5, n_probes=32), expected) > 0.98
 
+
+# Tables of neighbours.
 
 CLASSES = {
     "tiny": [1, 2, 3] * 200,
@@ -174,7 +159,7 @@ def test_approximate_tables_have_nearly_all_neighbours(sizes):
 
 
 def test_all_lists_give_the_exact_tables_with_ties(monkeypatch):
-    monkeypatch.setattr(search, "N_PROBES", 1 << 20)
+    monkeypatch.setattr(search, "N_PROBES", LISTS)
     X = RNG.integers(0, 5, size=(900, 3)).astype(float)  # many ties, fewer than candidates
     X[:, 2] += RNG.normal(size=900)
     X[450:] = X[:450]  # every sample twice
@@ -199,12 +184,12 @@ def test_more_lists_are_searched_until_recall_suffices(monkeypatch):
     X = RNG.normal(size=(3000, 12))  # without clusters: a few lists hold few neighbours
     y = RNG.integers(0, 300, size=3000)
     monkeypatch.setattr(search, "N_PROBES", 1)
-    monkeypatch.setattr(classes, "LOW_RECALL", 0.0)
     assert 0.85 < find_neighbours(X, y, 3, 15, "approximate")[2] < 1.0
     monkeypatch.setattr(classes, "_EXACT_SHARE", 0.1)
     assert find_neighbours(X, y, 3, 15, "approximate")[2] == 1.0
     monkeypatch.setattr(classes, "_ENOUGH", 0.0)
-    assert find_neighbours(X, y, 3, 15, "approximate")[2] < 0.7
+    with pytest.warns(UserWarning, match=r"only [4-6]\d% of the nearest .* algorithm='exact'"):
+        assert find_neighbours(X, y, 3, 15, "approximate")[2] < 0.7
 
 
 def test_neighbours_at_the_same_distance_are_as_good(monkeypatch):
@@ -224,11 +209,51 @@ def test_auto_is_exact_for_few_samples_and_without_faiss(monkeypatch):
     assert not classes.is_approximate("auto", 10**9, 10**9)
 
 
-def test_missing_library_names_the_extra(no_faiss):
-    X, y = clustered([20] * 20)
-    with pytest.raises(ImportError, match=r"need faiss.*crossview\[approximate\]"):
-        classes.check_neighbours("approximate")
-    for cls in (cv.MvHE, cv.KMvHE, cv.DLA, cv.MvDLA, cv.LPP):
-        with pytest.raises(ImportError, match=r"crossview\[approximate\]"):
-            cls(algorithm="approximate").fit([X, X], y)
-        assert cls(algorithm="auto").fit([X, X], y).neighbour_recall_ == 1.0
+# Fits.
+
+
+def views(m=600):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 40, size=m)
+    factors = rng.normal(size=(40, 6))[y] + 0.3 * rng.normal(size=(m, 6))
+    return [factors @ rng.normal(size=(6, 8)) + 0.1 * rng.normal(size=(m, 8)) for _ in range(2)], y
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_fits_use_the_index_for_many_samples(method, monkeypatch, tmp_path):
+    X, y = views()
+    model = clone(method)
+    exact = model.fit(X, y).projections_
+    assert model.neighbour_recall_ == 1.0
+    monkeypatch.setattr(search, "N_PROBES", 4)
+    monkeypatch.setattr(classes, "_APPROXIMATE_FROM", 500)
+    assert 0.85 < model.fit(X, y).neighbour_recall_ < 1.0
+    cv.save(model, tmp_path / "model")
+    assert cv.load(tmp_path / "model").neighbour_recall_ == model.neighbour_recall_
+    monkeypatch.setattr(search, "N_PROBES", LISTS)
+    for W, expected in zip(model.fit(X, y).projections_, exact, strict=True):
+        np.testing.assert_array_equal(W, expected)
+    with pytest.raises(ValueError, match="algorithm must be one of 'auto', 'exact', 'approximate', got 'fast'"):
+        model.set_params(algorithm="fast").fit(X, y)
+
+
+def test_recall_is_the_lowest_of_all_views(monkeypatch):
+    recalls = iter([1.0, 0.95, 1.0, 0.92])  # of each view, to choose the number of lists, and with this number
+    monkeypatch.setattr(classes, "_recall", lambda *_: next(recalls))
+    assert cv.MvHE(3, algorithm="approximate").fit(*views(100)).neighbour_recall_ == 0.92
+
+
+def test_missing_library_names_the_extra(monkeypatch):
+    original = builtins.__import__
+
+    def fail(name, *args, **kwargs):
+        if name.split(".")[0] == "faiss":
+            raise ImportError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
+    monkeypatch.setattr(search, "find_spec", lambda _: None)
+    for model in METHODS:
+        with pytest.raises(ImportError, match=r"need faiss.*crossview\[approximate\]"):
+            clone(model).set_params(algorithm="approximate").fit(*views(60))
+        assert clone(model).fit(*views(60)).neighbour_recall_ == 1.0

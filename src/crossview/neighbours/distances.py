@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 
 from crossview._types import Array, Indices, Labels
 from crossview._validation import check_choice
+from crossview.engines import unit_rows
 
 SAFE_EXPONENT = 300
 """Power of 2 up to which squares are accurate."""
@@ -97,9 +98,8 @@ def pair_distances(samples: Array, probes: Array, columns: Indices, rows: Indice
 def table_distances(samples: Array, probes: Array, table: Indices, metric: str) -> Array:
     """As `pair_distances`, between every probe and the samples in its row of a table; infinite where that is -1."""
     distances = np.full(table.shape, np.inf)
-    for rows in chunks(len(table), _SPARE * table.shape[1] * samples.shape[1]) if len(samples) else ():
-        distances[rows] = _distances(samples[table[rows]], probes[rows, None], metric)
-    distances[table < 0] = np.inf
+    rows, ranks = np.nonzero(table >= 0)
+    distances[rows, ranks] = pair_distances(samples, probes, table[rows, ranks], rows, metric)
     return distances
 
 
@@ -110,14 +110,6 @@ def _distances(X: Array, Y: Array, metric: str) -> Array:
     Z = X - Y
     distances: Array = np.einsum("...k,...k->...", Z, Z)
     return np.sqrt(distances, out=distances) if metric == "euclidean" else distances
-
-
-def unit_rows(X: Array) -> Array:
-    """Rows scaled to unit length, however small or large they are; zero stays zero."""
-    largest = np.abs(X).max(axis=-1, keepdims=True)
-    scaled: Array = X / np.where(largest, largest, 1.0)
-    lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
-    return scaled / np.where(lengths, lengths, 1.0)
 
 
 def propose(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crossview._progress import report
 from crossview._types import Array, Indices, Rows
-from crossview.engines import concatenate, squared_norms, to_device, to_numpy
+from crossview.engines import concatenate, squared_norms, to_device, to_numpy, unit_rows
 from crossview.neighbours.distances import (
     SAFE_EXPONENT,
     centre_and_scale,
@@ -28,7 +28,6 @@ from crossview.neighbours.distances import (
     nearest_of_tiles,
     rank_tables,
     table_distances,
-    unit_rows,
 )
 
 _PROBES = 256  # compared with a tile of the gallery at a time
@@ -271,20 +270,6 @@ class InvertedFile:
         kmeans.train(np.clip(sample / scale, -_CUT_OFF, _CUT_OFF).astype(np.float32))
         return cls(kmeans.centroids, origin, scale, metric)
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]], X: Array, metric: str = "euclidean") -> InvertedFile:
-        """Restore an index from its `state` and its samples, without searching for their lists again."""
-        check_state(state, X.shape)
-        index = cls(state["centroids"], state["origin"], float(state["scale"]), metric)
-        index.add(X, state["lists"])
-        return index
-
-    @property
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays that, together with the samples, make up the index."""
-        scale = np.array(self.scale)
-        return {"centroids": self.centroids, "origin": self.origin, "scale": scale, "lists": self.lists}
-
     @property
     def lists(self) -> Indices:
         """List of every sample, (m,)."""
@@ -380,15 +365,16 @@ class ApproximateSearch:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], samples: Array) -> ApproximateSearch:
         """Restore what `state` describes."""
-        index = InvertedFile.from_state(state, samples[: len(state["lists"])], str(state["metric"]))
-        return cls(index, int(state["n_probes"]), float(state["recall"]), int(state["n_measured"]))
+        index = InvertedFile(*(state[name] for name in ("centroids", "origin", "scale", "metric")))
+        index.add(samples[: len(state["lists"])], state["lists"])
+        return cls(index, *(state[name] for name in ("n_probes", "recall", "n_measured")))
 
     @property
     def state(self) -> dict[str, Any]:
         """Plain arrays and numbers that, together with the samples, make up the index."""
-        parts = {**self.index.state, "lists": self.index.lists[: self.size], "scale": float(self.index.scale)}
+        of_index = {name: getattr(self.index, name) for name in ("centroids", "origin", "scale", "metric")}
         measured = {"n_probes": self.n_probes, "recall": self.recall, "n_measured": self._n_measured}
-        return {**parts, "metric": self.metric, **measured}
+        return {**of_index, "lists": self.index.lists[: self.size], **measured}
 
     def extended(self, samples: Array, exact: ExactSearch) -> ApproximateSearch:
         """The index with new samples at the end, or a new one if their number has become a multiple."""
