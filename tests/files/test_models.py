@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import errno
 import functools
-import io
 import json
 import operator
 import os
@@ -12,8 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
-import zipfile
 from itertools import islice
 from typing import ClassVar
 
@@ -93,18 +90,6 @@ def test_methods(model, tmp_path):
     model = clone(model).fit(cv.Views(arrays, names=["photo", "sketch"]), Y)
     again = assert_kept(model, tmp_path, arrays)
     assert again.score(arrays, Y) == model.score(arrays, Y)
-
-
-@pytest.mark.parametrize("method", cv.METHODS)
-def test_results_of_larger_models_are_the_same_to_the_last_bit(method, tmp_path):
-    data = cv.datasets.load_digits()
-    views = cv.ViewPCA(20).fit_transform(data.views)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = cv.METHODS[method](n_components=7).fit(views[:300], data.y[:300])
-    again = through_a_file(model, tmp_path)
-    for rows in (slice(None), slice(1), slice(7), slice(0, 1000, 3)):
-        assert_same_latents(model, again, views[rows].arrays)
 
 
 def test_devices_are_not_saved(tmp_path):
@@ -213,9 +198,7 @@ def test_searches(tmp_path):
 
 
 SPLITTERS = [cv.ClassSplit(0.5, 3, 0), cv.SampleSplit(2), [(np.arange(5), np.arange(5, 10))], StratifiedKFold(3)]
-SPLITTERS += [selection.GroupKFold(3), selection.GroupShuffleSplit(3, test_size=0.3), selection.LeaveOneGroupOut()]
-SPLITTERS += [selection.KFold(3, shuffle=True, random_state=1), selection.ShuffleSplit(3)]
-SPLITTERS += [selection.StratifiedGroupKFold(3), selection.StratifiedShuffleSplit(3, train_size=0.5)]
+SPLITTERS += [selection.GroupShuffleSplit(3, test_size=0.3), selection.KFold(3, shuffle=True, random_state=1)]
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda splitter: type(splitter).__name__)
@@ -224,17 +207,11 @@ def test_splitters(splitter, tmp_path):
     assert_same(search, through_a_file(search, tmp_path))
 
 
+NAMES = np.array(["a", "bc", "def", "ä", "\U0001f600", ""])
+
+
 @pytest.mark.parametrize(
-    "classes",
-    [
-        np.array(["a", "bc", "def", "ä", "\U0001f600", ""]),
-        np.array(list("abcdef"), dtype=object),
-        np.arange(6),
-        np.arange(6, dtype=np.uint8),
-        np.arange(6.0),
-        np.array([True, False] * 3),
-    ],
-    ids=lambda labels: str(labels.dtype),
+    "classes", [NAMES, NAMES.astype(object), np.arange(6, dtype=np.uint8), np.arange(6.0)], ids=lambda y: str(y.dtype)
 )
 def test_classifier(classes, tmp_path):
     labels = classes[Y]
@@ -245,8 +222,6 @@ def test_classifier(classes, tmp_path):
     again = assert_kept(model.calibrate(ARRAYS[1], labels, 1, 0.3), tmp_path)
     assert_same(model.predict(ARRAYS[1], 1), again.predict(ARRAYS[1], 1))
     assert_same(model.predict_proba(ARRAYS[1]), again.predict_proba(ARRAYS[1]))
-    with pytest.raises(ValueError, match="must be of the same kind"):
-        again.enroll(ARRAYS[0], Y if classes.dtype.kind in "OU" else Y.astype(str))
 
 
 def test_a_matcher_with_a_fitted_embedding_holds_it_once(tmp_path):
@@ -364,7 +339,6 @@ ENDLESS.members = [ENDLESS]
         (GridSearchCV(cv.MvHE(), {"beta": [0.1]}), r"GridSearchCV is a .* save best_estimator_"),
         (Pipeline([("model", cv.MvHE())], memory="cache"), "memory is a cache"),
         (cv.MvHE(n_components=1 + 2j), r"n_components is a builtins\.complex"),
-        (cv.KMvHE(kernel_params={True: 1}), "has the key True"),
         (cv.KMvHE(kernel_params={1: 1, "1": 2}), "has the key 1"),
         (cv.KMvHE(kernel_params={"$": "tuple"}), r"has the key '\$'"),
         (cv.KMvHE(random_state=np.random.default_rng(0)), r"random_state is a numpy\.random\._generator\.Generator"),
@@ -372,14 +346,13 @@ ENDLESS.members = [ENDLESS]
         (cv.MvHE(beta=np.zeros(2, dtype=[("a", float)])), "beta is a numpy"),
         (cv.MvHE(beta=np.array(None, dtype=object)), "cannot be saved"),
         (cv.MvHE(beta=np.ones(2, dtype=complex)), r"beta is a numpy\.ndarray of complex128, .* use numbers"),
-        (cv.MvHE(beta=np.ones(2, dtype="M8[s]")), r"beta is a numpy\.ndarray of datetime64"),
         (cv.MvHE(beta=10**5000), "cannot be saved"),
         (cv.MvHE(beta=[0] * 10**6), "more than a million values: save best_estimator_ of a large search"),
         (cv.MvHE(beta="x" * 17 * 2**20), "more than 16 MiB .* save best_estimator_ of a large search"),
         (ITSELF, "nested too deeply, or contains itself"),
         (ENDLESS, "nested too deeply, or contains itself"),
     ],
-    ids=range(17),
+    ids=range(15),
 )
 def test_what_a_file_cannot_hold_is_refused(model, message, tmp_path):
     with pytest.raises(ValueError, match=message):
@@ -582,27 +555,20 @@ def test_other_versions_and_formats_are_refused_by_name(content, tmp_path):
     refuse(path, old, rf"was written by crossview {cv.__version__} in format 2, .* fit the model again")
 
 
-MARKS = ["", "\n", "format=3", "format=3 version= sha256= ", "format=3 version=0.1.0" + " " * 1000, 1, None, [], {}]
+MARKS = ["", "format=3", "format=3 version= sha256= ", "format=3 version=0.1.0" + " " * 1000, 1, None, [], {}]
 MARKS += [f"format={number} version=0.1.0 sha256={ZEROS} {{}}" for number in ("3", "one", "-1", "")]
 MARKS += [f"format=3 version=0.1.0 sha256={ZEROS[1:]}{end} {{}}" for end in ("", "g")]
-MARKS += [f"format=3 version=x sha256={ZEROS} {{}}", f"format=0 version=0.1.0 sha256={ZEROS[1:]} {{}}"]
-
-
-@pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark)[:50])
-def test_missing_and_damaged_marks_are_refused(mark, content, tmp_path):
-    header, data = split(content)
-    for metadata in ({"crossview": mark}, {"other": mark}, mark):
-        refuse(tmp_path / "model", seal(header | {"__metadata__": metadata}, data))
-    del header["__metadata__"]
-    refuse(tmp_path / "model", seal(header, data), "is not a model of crossview")
 
 
 def test_beginnings_that_are_none_are_refused(content, tmp_path):
-    path = tmp_path / "model"
+    path, (header, data) = tmp_path / "model", split(content)
+    for mark in MARKS:
+        for metadata in ({"crossview": mark}, {"other": mark}, mark):
+            refuse(path, seal(header | {"__metadata__": metadata}, data))
     for length in (0, 1, 2, 7, 10**3, 2**24, 2**31, 2**63, 2**64 - 1):
         refuse(path, length.to_bytes(8, "little") + content[8:], "is not a model of crossview")
-    for header in (b"\xff\xfe{\0}\0", b"\0" * 100, b"{" + b"\xff" * 100):
-        refuse(path, seal(header), "is not a model of crossview")
+    for other in ({"a": 1}, b"\xff\xfe{\0}\0", b"\0" * 100, b"{" + b"\xff" * 100):
+        refuse(path, seal(other), "is not a model of crossview")
 
 
 @confined
@@ -642,26 +608,19 @@ def test_pickles_are_not_loaded(content, tmp_path):
     pickle.loads(hostile)  # it would do harm
     proof.rmdir()
     refuse(path, hostile, "Pickles are never loaded")
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("data.pkl", hostile)
-    refuse(path, archive.getvalue(), "is not a model of crossview")
     refuse(path, len(hostile).to_bytes(8, "little") + hostile, "is not a model of crossview")
     refuse(path, forge(hostile.decode("latin-1"), arrays))
     refuse(path, forge(tree, arrays | {"pickle": np.frombuffer(hostile, np.uint8)}), "nothing uses the array 'pickle'")
     header, data = split(content)
     refuse(path, seal(header, data + hostile), "is damaged")
-    for name in arrays:
-        refuse(path, forge(tree, arrays | {name: np.frombuffer(hostile, np.uint8)}))
     assert not proof.exists()
 
 
 PROOF = "the name of a file that nothing may create"
-NAMES = ["os.system", "numpy.load", "crossview.files.save", "type", "getattr", "functools.partial", "subprocess.Popen"]
-NAMES += ["memmap", "Generator", "FunctionTransformer", "crossview.embeddings.hybrid.MvHE", "Embedding", "Views"]
-NAMES += ["__class__", 1]
+KINDS = ["os.system", "type", "memmap", "FunctionTransformer", "crossview.embeddings.hybrid.MvHE", "Embedding", "Views"]
+KINDS += ["__class__", "range", 1]
 NOTHING = {"params": {"args": PROOF}, "fitted": {}, "items": [PROOF]}
-HOSTILE = [({"$": name} | NOTHING, f"not made of {name!r}") for name in NAMES]
+HOSTILE = [({"$": name} | NOTHING, f"not made of {name!r}") for name in KINDS]
 HOSTILE += [({"$": name} | NOTHING, "unhashable") for name in (["MvHE"], {"a": 1})]
 HOSTILE += [
     ({"$": "eval", "items": [f"__import__('os').mkdir({PROOF!r})"]}, "'eval'"),
@@ -848,22 +807,16 @@ def test_shared_galleries_and_views_take_little():
     assert_outcomes([forge(tree, arrays), forge(many, arrays), forge(text, means)], {"loaded": 1, "refused": 2})
 
 
-@confined
 def test_many_views_and_means_that_broadcast_to_many_features_are_refused(content, tmp_path):
     n = 20_000
     tree, arrays = unforge(content)
     tree["fitted"] |= {"n_features_": {"$": "tuple", "items": [10**7] * 2}, "n_features_in_": 2 * 10**7}
     arrays |= {f"MvHE.means_[{v}]": np.zeros(1) for v in (0, 1)}
-    arrays |= {f"MvHE.projections_[{v}]": np.zeros((1, 1)) for v in (0, 1)}
-    wide = forge(tree, arrays)
-    refuse(tmp_path / "model", wide, r"MvHE\.means_ .* does not fit")
+    refuse(tmp_path / "model", forge(tree, arrays), r"MvHE\.means_ .* does not fit")
     tree["fitted"] |= {"n_features_": {"$": "tuple", "items": [1] * n}, "n_features_in_": n}
     tree["fitted"] |= {name: tree["fitted"][name][:1] * n for name in ("means_", "projections_")}
     tree["fitted"]["view_names_"] = [f"view{v}" for v in range(n)]
-    used = {name: X for name, X in arrays.items() if "[1]" not in name}
-    many = forge(tree, used)
-    refuse(tmp_path / "model", many)
-    assert_outcomes([wide, many], {"refused": 2})
+    refuse(tmp_path / "model", forge(tree, {name: X for name, X in arrays.items() if "[1]" not in name}))
 
 
 # Parts that are missing, or do not go together.
@@ -968,18 +921,12 @@ def test_parts_that_do_not_fit_are_refused(kind, way, tmp_path):
         refuse(tmp_path / "model", forged(model, way, value), message)
 
 
-@pytest.mark.parametrize(
-    ("kind", "way"),
-    [
-        ("linear", "fitted/coupling_"),
-        ("linear", "fitted/neighbour_recall_"),
-        ("kernel", "fitted/kernels_/0/params/origin"),
-        ("search", "fitted/best_estimator_"),
-        ("matcher", "fitted/temperature_metric_"),
-    ],
-)
-def test_parts_that_may_be_missing(kind, way, tmp_path):
-    (tmp_path / "model").write_bytes(forged(model_of(kind), way, GONE))
+OPTIONAL = {"linear": "coupling_", "search": "best_estimator_", "matcher": "temperature_metric_"}
+
+
+@pytest.mark.parametrize(("kind", "name"), OPTIONAL.items())
+def test_parts_that_may_be_missing(kind, name, tmp_path):
+    (tmp_path / "model").write_bytes(forged(model_of(kind), f"fitted/{name}", GONE))
     assert type(load(tmp_path / "model")) is type(model_of(kind))
 
 
@@ -1001,20 +948,20 @@ def test_what_is_refused_is_not_saved(tmp_path):
         refuse(tmp_path / "forgery", encode(FrozenEstimator(inner)), r"FrozenEstimator\.estimator is invalid")
 
 
+ARRAYS_OF = {
+    "linear": ["projections_", "means_", "eigenvalues_"],
+    "kernel": ["projections_", "landmarks_", "offsets_"],
+    "scaler": ["scales_"],
+    "pca": ["components_"],
+    "semantic": ["intercepts_"],
+    "matcher": ["gallery_"],
+}
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        ("linear", ["projections_", "means_", "eigenvalues_"]),
-        ("kernel", ["projections_", "landmarks_", "offsets_"]),
-        ("scaler", ["scales_"]),
-        ("pca", ["components_"]),
-        ("semantic", ["intercepts_"]),
-        ("matcher", ["gallery_"]),
-    ],
-)
-def test_arrays_of_models_are_finite(kind, names, bad, tmp_path):
-    for name in names:
+@pytest.mark.parametrize("kind", ARRAYS_OF)
+def test_arrays_of_models_are_finite(kind, bad, tmp_path):
+    for name in ARRAYS_OF[kind]:
         tree, arrays = unforge(encode(model_of(kind)))
         node = tree["fitted"][name]
         arrays[(node[0] if isinstance(node, list) else node)["array"]].ravel()[-1] = bad
@@ -1045,17 +992,16 @@ def test_samples_of_a_view_have_their_own_ids(tmp_path):
 
 def test_searches_that_would_try_a_cache_are_refused(tmp_path):
     path, cache = tmp_path / "model", tmp_path / "cache"
-    inner = cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), make_pipeline(cv.MvHE(2))), {})
     found, tried = (clone(SEARCH).fit(SAME_SIZES, Y) for _ in range(2))
     found.best_params_ = {"memory": str(cache)}
     tried.cv_results_["params"][1] = {"memory": str(cache)}
+    inner = cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), make_pipeline(cv.MvHE(2))), {})
     for search, reason in (
         (cv.EmbeddingSearchCV(PIPELINE, {"memory": [str(cache)]}), "a search for 'memory' of a pipeline"),
         (cv.EmbeddingSearchCV(PIPELINE, [{}, {"mvhe": [cv.MvHE(2)]}]), "a search for 'mvhe' of a pipeline"),
         (found, "a search for 'memory' of a pipeline"),
         (tried, "a search for 'memory' of a pipeline"),
         (inner, r"EmbeddingSearchCV\.estimator is invalid"),
-        (cv.EmbeddingSearchCV(None, {}), r"EmbeddingSearchCV\.estimator is invalid"),
     ):
         with pytest.raises(ValueError, match=f"cannot be saved: {reason}"):
             save(search, path)
