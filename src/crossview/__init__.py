@@ -14,9 +14,10 @@ from crossview._version import __version__
 from crossview.embeddings import BASELINES, METHODS
 from crossview.embeddings.baselines import RawFeatures, SemanticMatching
 from crossview.embeddings.contrastive import Contrastive
-from crossview.embeddings.correlation import CCA, KCCA, MCCA, PCA, PLS
+from crossview.embeddings.correlation import CCA, MCCA, PCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
-from crossview.embeddings.hybrid import KMvHE, MvHE
+from crossview.embeddings.hybrid import MvHE
+from crossview.embeddings.kernel import KCCA, KMvHE
 from crossview.embeddings.locality import DLA, LPP, NCA, MvDLA
 from crossview.feature_maps import ViewKernel
 from crossview.files import export_onnx, load, register, save

@@ -6,9 +6,10 @@ from crossview._schema import register
 from crossview.embeddings._base import Embedding
 from crossview.embeddings.baselines import RawFeatures, SemanticMatching
 from crossview.embeddings.contrastive import Contrastive
-from crossview.embeddings.correlation import CCA, KCCA, MCCA, PCA, PLS
+from crossview.embeddings.correlation import CCA, MCCA, PCA, PLS
 from crossview.embeddings.discriminant import GMA, LDA, MULDA, MvDA, MvDAVC, MvMDA
-from crossview.embeddings.hybrid import KMvHE, MvHE
+from crossview.embeddings.hybrid import MvHE
+from crossview.embeddings.kernel import KCCA, KMvHE
 from crossview.embeddings.locality import DLA, LPP, NCA, MvDLA
 
 __all__ = ["ALL_METHODS", "BASELINES", "METHODS", "SEARCH_SPACES", "method_name"]

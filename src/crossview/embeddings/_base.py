@@ -1,20 +1,26 @@
 """Base classes of the methods: check → data → problem → solve → store. Think twice before adding anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import field
+from functools import cache
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._parameters import parameters
 from crossview._progress import report, reporting
 from crossview._schema import VIEWS, Schema, number
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Indices, Rows
 from crossview._validation import (
     check_count,
+    check_coupling,
     check_equal_widths,
     check_flag,
     check_labels,
@@ -23,8 +29,9 @@ from crossview._validation import (
     check_views,
     check_weight,
 )
-from crossview.engines import product, shift
-from crossview.linalg.eigen import component_signs
+from crossview.engines import n_missing, product, shift
+from crossview.linalg.eigen import component_signs, largest_generalised_eigenpairs, ridge
+from crossview.linalg.norm import CoupledNorm
 from crossview.metrics import mean_accuracy
 from crossview.samples import Samples, pair_weights, samples_of
 from crossview.views import ViewInput, Views
@@ -38,6 +45,11 @@ WEIGHTS = [1e-2, 1e-1, 1.0, 1e1, 1e2]
 GAMMA_SCALES = [0.1, 0.3, 1.0, 3.0]
 COUPLINGS = ["auto", 0.0, 1.0, 4.0, 16.0, 64.0, np.inf]
 WHITENINGS = [None, 0.1, 1.0, 10.0]
+
+AUTO_COUPLING = 8.0
+"""Coupling of views with common coordinates with ``coupling="auto"``."""
+
+_ZERO_EIGENVALUE = 1e-12  # relative to the largest
 
 
 class Embedding(MultiViewTransformer):
@@ -298,3 +310,141 @@ class PooledEmbedding(Embedding):
     def _solve_one(self, samples: Samples, d: int) -> tuple[Array, Array]:
         """Eigenvalues and d components of one set of samples, none of them missing."""
         raise NotImplementedError("a subclass defines the problem")
+
+
+@parameters
+class CoupledEmbedding(Embedding):
+    """Base of methods that learn the maps of all views together, in the coupled norm.
+
+    Parameters
+    ----------
+    coupling : float or "auto"
+        c: cost of differences between the maps of the views, from 0 (the published method) to infinity (one map for all
+        views). Above 0, the views must share their coordinates: pixels of aligned images, or the features of one
+        network. ``"auto"`` is 8 if they seem to, and 0 otherwise. See `MvHE`.
+    """
+
+    n_components: int | str = field(default=20, kw_only=False)
+    coupling: float | str = 0.0
+    whitening: float | None = None
+    center: bool = True
+
+    _drop_nonpositive: ClassVar[bool] = False  # drop components from the first eigenvalue that is not positive
+
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        check_coupling(self.coupling, views)
+
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
+        data = super()._training_data(views, classes)
+        self.coupling_ = self._resolved_coupling(views, data if self.center else None)
+        return data
+
+    def _resolved_coupling(self, views: Views, centred: Samples | None = None) -> float:
+        """The coupling to use: the given one or, if that is ``"auto"``, one that suits the views."""
+        if self.coupling != "auto":
+            return float(self.coupling)
+        if centred is None or n_missing(views.mask) != 0:  # samples may have other weights
+            centred = samples_of(views, None, pair_weights).centred()
+        return AUTO_COUPLING if centred.features_correspond() else 0.0
+
+    def _norm(self, data: Samples) -> CoupledNorm:
+        """The norm of the maps."""
+        return CoupledNorm(self.coupling_, data.n_features, data.spans)
+
+    def _max_components(self, data: Samples) -> int:
+        return self._norm(data).order - len(data.nulls)
+
+    def _n_kept(self, data: Samples, eigenvalues: Array, W: Array) -> int:
+        if not self._drop_nonpositive:
+            return int(W.shape[1])
+        positive = eigenvalues > _ZERO_EIGENVALUE * max(eigenvalues[0], 0.0)
+        if not positive[0]:
+            raise ValueError("no component makes the objective larger than 0: check the weights, labels and views.")
+        return int(positive.argmin()) if not positive.all() else len(positive)
+
+    def _refitter(
+        self, views: Views, y: ArrayLike | None, settings: Sequence[Mapping[str, Any]]
+    ) -> Callable[[Mapping[str, Any]], Self]:
+        """Prepare the data once. Settings that only differ in the whitening share a solution if they are neighbours."""
+        unfitted: Self = clone(self)
+
+        def with_params(setting: Mapping[str, Any]) -> Any:
+            # As clone and set_params, whose inspection of signatures would take longer than scoring.
+            model = copy(unfitted)
+            model.__dict__.update(setting)
+            return model
+
+        def is_valid(model: Self) -> bool:
+            try:
+                model._check_params(views)
+            except ValueError:
+                return False
+            return True
+
+        data, solve = self._shared_solver([*filter(is_valid, map(with_params, settings))], views, y)
+        resolve = cache(lambda coupling: clone(self).set_params(coupling=coupling)._resolved_coupling(data.views))
+        last: list[Any] = []  # the setting but for its whitening, and its solution
+
+        def refit(setting: Mapping[str, Any]) -> Any:
+            model = with_params(setting)
+            model._check_params(data.views)
+            model.coupling_ = resolve(model.coupling)
+            rest = {name: value for name, value in setting.items() if name != "whitening"}
+            if not last or last[0] != rest:
+                last[:] = rest, solve(model, data, model._n_solved(data))
+            model._store(data, *last[1])
+            model._remember(data.views)
+            return model
+
+        return refit
+
+    def _shared_solver(
+        self, models: Sequence[Self], views: Views, y: ArrayLike | None
+    ) -> tuple[Samples, Callable[[Self, Samples, int], tuple[Array, Array]]]:
+        """Training data for models that differ in `_refits`, and a function that solves their problems."""
+        model, couplings = copy(self), [one.coupling for one in models]
+        # Coordinates that views share serve every coupling, and whitening needs labels.
+        if len(set(views.n_features)) == 1 and any(c != "auto" for c in couplings):
+            model.coupling = max(AUTO_COUPLING if c == "auto" else float(c) for c in couplings)
+        model.whitening = None if all(one.whitening is None for one in models) else 0.0
+        return model._prepare(views, y), type(self)._solve
+
+
+@parameters
+class RatioEmbedding(CoupledEmbedding):
+    """Base of methods that maximise ``tr W'AW`` subject to ``W'BW = I``. A subclass gives A and B in `_problem`.
+
+    Parameters
+    ----------
+    reg : float
+        Ridge on the matrix of the constraint, relative to its mean diagonal: in each view or, with coupling, in the
+        coordinates of the coupled norm of the maps.
+    """
+
+    reg: float | Sequence[float] = 0.1
+
+    search_space: ClassVar[SearchSpace] = {
+        "n_components": N_COMPONENTS,
+        "reg": RIDGES,
+        "coupling": COUPLINGS,
+        "whitening": WHITENINGS,
+    }
+    _refits: ClassVar[tuple[str, ...]] = ("reg", "coupling", "whitening")
+
+    def _problem(self, data: Samples) -> tuple[Array, Array | Sequence[Array]]:
+        """The matrices A and B, or the diagonal blocks of B."""
+        raise NotImplementedError("a subclass defines the problem")
+
+    def _solve(self, data: Samples, d: int) -> tuple[Array, Array]:
+        A, B = self._problem(data)
+        reg = float(np.mean(self.reg))
+        if not self.coupling_:
+            ridged = ridge(B, reg, data.n_features) if isinstance(B, np.ndarray) else [ridge(one, reg) for one in B]
+            return largest_generalised_eigenpairs(A, ridged, d)
+        norm = self._norm(data)
+        constraint = B if isinstance(B, np.ndarray) else scipy.linalg.block_diag(*B)
+        if not norm.one_map:  # the ridge alone depends on the norm
+            return largest_generalised_eigenpairs(A, norm.ridged(constraint, reg), d)
+        values, U = largest_generalised_eigenpairs(norm.restrict(A), ridge(norm.restrict(constraint), reg), d)
+        return values, norm.expand(U)

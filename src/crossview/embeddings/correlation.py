@@ -9,8 +9,15 @@ import scipy.linalg
 from crossview._parameters import parameters
 from crossview._types import Array
 from crossview._validation import check_choice, check_weight, per_view
-from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, PooledEmbedding, SearchSpace
-from crossview.embeddings._coupled import CoupledEmbedding, KernelEmbedding, RatioEmbedding
+from crossview.embeddings._base import (
+    COUPLINGS,
+    N_COMPONENTS,
+    WHITENINGS,
+    CoupledEmbedding,
+    PooledEmbedding,
+    RatioEmbedding,
+    SearchSpace,
+)
 from crossview.linalg.eigen import (
     factor_blocks,
     largest_singular_triplets,
@@ -22,7 +29,7 @@ from crossview.linalg.eigen import (
 from crossview.samples import Samples
 from crossview.views import Views
 
-__all__ = ["CCA", "KCCA", "MCCA", "PCA", "PLS"]
+__all__ = ["CCA", "MCCA", "PCA", "PLS"]
 
 
 @parameters
@@ -197,41 +204,6 @@ class CCA(RatioEmbedding):
             C = scipy.linalg.solve_triangular(L, C, lower=True, check_finite=False).T
         U, correlations, V = largest_singular_triplets(C, d)
         return correlations, unwhiten(np.vstack([U, V]), factors)
-
-
-@parameters
-class KCCA(KernelEmbedding, CCA):
-    r"""Kernel Canonical Correlation Analysis of two views.
-
-    CCA in the feature space of a kernel: maximises :math:`A_1^\top K_1 K_2 A_2` subject to
-    :math:`A_v^\top (K_v K_v + \rho_v K_v) A_v = I` [1]_. Without the regulariser ρ, any two views would be perfectly
-    correlated. Equivalent to ``make_pipeline(ViewKernel(...), CCA(...))``.
-
-    Parameters
-    ----------
-    reg : float or sequence of float
-        Regulariser ρ, one for both views or one per view, relative to the mean non-zero eigenvalue of the (centred)
-        kernel matrix.
-
-    Attributes
-    ----------
-    eigenvalues_ : ndarray of shape (d,)
-        Canonical correlations (with the regulariser in the denominators), descending.
-
-    References
-    ----------
-    .. [1] S. Akaho, "A Kernel Method for Canonical Correlation Analysis", IMPS 2001.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> data = cv.datasets.load_digits()
-    >>> cv.KCCA(n_components=5).fit(data.views[:300]).transform(data.views)
-    Views(1797 samples; left: 5 features, right: 5 features)
-    """
-
-    search_space: ClassVar[SearchSpace] = {**CCA.search_space, "gamma_scale": GAMMA_SCALES}
-    _refits: ClassVar[tuple[str, ...]] = ("reg", "whitening")
 
 
 @parameters

@@ -9,8 +9,7 @@ import scipy.linalg
 from crossview._parameters import parameters
 from crossview._types import Array
 from crossview._validation import check_choice, check_weight, per_view
-from crossview.embeddings._base import N_COMPONENTS, RIDGES, WEIGHTS, WHITENINGS, SearchSpace
-from crossview.embeddings._coupled import RatioEmbedding
+from crossview.embeddings._base import N_COMPONENTS, RIDGES, WEIGHTS, WHITENINGS, RatioEmbedding, SearchSpace
 from crossview.engines import cross_product
 from crossview.exceptions import NotApplicableError
 from crossview.linalg.eigen import factor_blocks, ridge, successive_conjugates, successive_directions

@@ -1,7 +1,9 @@
-"""Multi-view Hybrid Embedding and its kernel form."""
+"""Multi-view Hybrid Embedding, and what it shares with other methods that align patches."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Self
@@ -12,24 +14,129 @@ from scipy.linalg.blas import daxpy
 from sklearn.utils.random import sample_without_replacement
 
 from crossview._parameters import parameters
-from crossview._schema import Schema
+from crossview._progress import report
+from crossview._schema import Schema, number
 from crossview._types import Array, Indices
-from crossview._validation import check_choice, check_count, check_weight
-from crossview.embeddings._base import COUPLINGS, GAMMA_SCALES, N_COMPONENTS, WHITENINGS, SearchSpace
-from crossview.embeddings._coupled import KernelEmbedding
-from crossview.embeddings.locality import RECALL, AlignmentEmbedding
-from crossview.linalg.eigen import factor_blocks, ridge, smallest_eigenpairs, unwhiten, whiten
+from crossview._validation import check_count, check_weight
+from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, CoupledEmbedding, Embedding, SearchSpace
+from crossview.linalg.eigen import smallest_eigenpairs
 from crossview.linalg.norm import CoupledNorm
+from crossview.neighbours.classes import check_neighbours
 from crossview.samples import Samples
 from crossview.views import Views
 
-__all__ = ["KMvHE", "MvHE"]
+__all__ = ["AlignmentEmbedding", "MvHE"]
 
-AUTO_REG = 0.05
-"""Ridge of `KMvHE` with landmarks with ``reg="auto"``."""
+AUTO_COMPONENTS = 40
+"""Maximum number of components with ``n_components="auto"``."""
+
+RECALL: Schema = {"neighbour_recall_??": number(0.0, 1.0)}
 
 _WEIGHTS = ("lambda_paired", "lambda_intra", "lambda_inter", "beta", "n_within", "n_between")
-_NO_VARIANCE = 1e-5  # variance, relative to the mean of all directions, that adds next to nothing to a constraint
+_MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
+_SMALL_SHARE = 1 / 6  # of the components; if fewer are kept, their agreement must be larger
+_MIN_AGREEMENT_OF_SMALL_SHARE = 0.3, 0.9  # of several components, or of one
+
+
+@parameters
+class AlignmentEmbedding(CoupledEmbedding):
+    """Base of methods that align patches: each sample with neighbours of its class and of other classes.
+
+    The last components of these problems separate the views of a sample, so ``n_components="auto"`` leaves them out.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        d: dimension of the common space. A number is capped at the number available, as in all methods; see
+        ``n_components_``. ``"auto"`` keeps at most 40 components, and only those before the first along which the views
+        hardly agree; see `MvHE`.
+    beta : float
+        β: weight of between-class distances relative to within-class distances.
+    n_within, n_between : int
+        p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
+    algorithm : {"auto", "exact", "approximate"}
+        How to search for neighbours. The time of an exact search grows with the square of the number of samples, that
+        of an approximate one about linearly. The approximate search needs faiss
+        (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples, or more if few
+        patches are aligned, if faiss is installed.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (d,)
+        The smallest eigenvalues, ascending.
+    """
+
+    n_components: int | str = field(default="auto", kw_only=False)
+    beta: float = 0.1
+    n_within: int = 1
+    n_between: int = 15
+    algorithm: str = "auto"
+
+    _schema: ClassVar[Schema] = {**Embedding._schema, **RECALL}
+    _needs_labels = True
+
+    def _check_params(self, views: Views) -> None:
+        super()._check_params(views)
+        check_count(self.n_within, "n_within", least=0)
+        check_count(self.n_between, "n_between", least=0)
+        check_weight(self.beta, "beta")
+        check_neighbours(self.algorithm)
+
+    def _requested_components(self) -> int:
+        return AUTO_COMPONENTS if self.n_components == "auto" else super()._requested_components()
+
+    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
+        return super()._training_data(views, classes).in_span(common=self.coupling_ > 0)
+
+    def _couples_views(self) -> bool:
+        """Whether the objective has a term across views; without one, the views have no reason to agree."""
+        return True
+
+    def _n_kept(self, data: Samples, eigenvalues: Array, W: Array) -> int:
+        if self.n_components != "auto" or not self._couples_views():
+            return int(W.shape[1])
+        squares, products = data.agreement(W)
+        return _count_agreeing(squares, products, len(data.n_features))
+
+    def _learn(self, data: Samples) -> None:
+        report(now="solving the eigenproblem")
+        eigenvalues, W = self._solve(data, self._n_solved(data))
+        self._store(data, eigenvalues, W)
+        self._warn_of_disagreement(data, W)
+
+    def _warn_of_disagreement(self, data: Samples, W: Array) -> None:
+        """Warn if the components keep the views apart: the few that are left, or all of them together."""
+        # With one map, all components are the features themselves.
+        if not self._couples_views() or np.isinf(self.coupling_):
+            return
+        n, automatic, kept = len(data.n_features), self.n_components == "auto", len(self.eigenvalues_)
+        few = automatic and kept < _SMALL_SHARE * W.shape[1]
+        all_kept = W.shape[1] == self._max_components(data)
+        # Whitening makes those small that set views apart.
+        if not few and (automatic or not all_kept or self.whitening is not None):
+            return
+        squares, products = data.agreement(W[:, :kept] if few else W)
+        least = _MIN_AGREEMENT_OF_SMALL_SHARE[kept == 1] if few else _MIN_AGREEMENT
+        if products.sum() >= least * (n - 1) * squares.sum():
+            return
+        if few:
+            what = f"the views hardly agree along any of {W.shape[1]} components"
+            fix = "check that rows correspond, or search for other weights with crossview.tune"
+        else:
+            what = f"n_components={self.n_components} keeps all {W.shape[1]}, also those that set views apart"
+            fix = f"use n_components='auto', or at most {_count_agreeing(squares, products, n)}"
+        warnings.warn(f"{what}, so matching is close to chance: {fix}.", stacklevel=4)
+
+
+def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
+    """Number of components before the first along which the agreement of the views is below 0.1; at least 1.
+
+    The agreement is the sum of products over all ordered pairs of views and all samples, relative to its value for
+    equal views. A component along which only one view varies adds noise; one along which views oppose each other
+    separates them.
+    """
+    disagrees = products < _MIN_AGREEMENT * (n_views - 1) * squares
+    return max(int(disagrees.argmax()), 1) if disagrees.any() else len(disagrees)
 
 
 @parameters
@@ -169,7 +276,7 @@ class MvHE(AlignmentEmbedding):
 
     def _components(self, S: Array, data: Samples, d: int) -> tuple[Array, Array]:
         """The d smallest eigenvalues of a scatter matrix, and the components with W'MW = nI. Overwrites S."""
-        _shift_nulls(S, data, np.full(len(S), 2.0 * _check_norm(S)))  # above all other eigenvalues
+        shift_nulls(S, data, np.full(len(S), 2.0 * check_norm(S)))  # above all other eigenvalues
         norm, n = self._norm(data), len(data.n_features)
         eigenvalues, U = smallest_eigenpairs(norm.restrict(S), d, overwrite=True, engine=data.views.arrays[0])
         # The features of a pooled kernel have the coupled norm already, so all of it is that of one map.
@@ -231,110 +338,7 @@ class _Terms:
         return S
 
 
-@parameters
-class KMvHE(KernelEmbedding, MvHE):
-    r"""Kernel Multi-view Hybrid Embedding: MvHE in the feature space of a kernel.
-
-    With :math:`W_v = \phi(X_v) A_v`, it solves the generalised eigenproblem of the `MvHE` objective under
-    :math:`A^\top K A = n I` [1]_, in explicit coordinates of the part of the feature space that the training samples,
-    or landmarks among them, span. If all samples are landmarks and maps are not coupled, it is equivalent to
-    ``make_pipeline(ViewKernel(...), MvHE(...))``. With `n_landmarks`, neighbours by the rbf, linear and cosine kernels
-    are still exact, and components have unit variance instead of unit norm (see `reg`).
-
-    Parameters
-    ----------
-    reg : float, "auto" or None
-        None keeps the constraint of the paper, unit norm. A number is the ridge of components of unit variance: the fit
-        minimises :math:`\operatorname{tr} W^\top (S + R) W`, where S is the scatter of the objective and R is `reg`
-        times the mean of its absolute diagonal within each view, subject to
-        :math:`W^\top \operatorname{diag}(C_1, \dots, C_n) W = n I`, where :math:`C_v` is the covariance of view v.
-        ``"auto"`` is 0.05 if `n_landmarks` is given, and None otherwise.
-    random_state : int, RandomState or None
-        Seed for drawing the landmarks and the patches.
-
-    Notes
-    -----
-    KMvHE is less sensitive to its weights than MvHE: over ten data sets, without coupling, the default weights are
-    within a fraction of a point of the setting with the smallest average loss (``benchmarks/defaults.md``). The paper
-    uses ``lambda_intra=0.005``, ``lambda_inter=0.001``, ``beta=1.1``, ``n_within=3`` and ``n_between=15``.
-    Neither suits ``kernel="linear"``: use `MvHE`, or its weights.
-
-    The features of few landmarks have many directions in which the samples hardly vary. Under the constraint of the
-    paper, these have the smallest objective, and matching fails. Under unit variance they do not, and the ridge keeps
-    the components from fitting noise in them. With a tenth of the samples or fewer as landmarks, this is often tens of
-    points more accurate; with a third or more, try both constraints (``docs/results/landmarks.md``).
-
-    References
-    ----------
-    .. [1] J. Xu, S. Yu, X. You, M. Leng, X.-Y. Jing, C. L. P. Chen, "Multi-view Hybrid Embedding: A
-       Divide-and-Conquer Approach", IEEE Transactions on Cybernetics.
-
-    Examples
-    --------
-    >>> import crossview as cv
-    >>> data = cv.datasets.load_digits()
-    >>> model = cv.KMvHE(n_components=10).fit(data.views[:300], data.y[:300])
-    >>> model.transform_view(data.views["right"][300:], "right").shape
-    (1497, 10)
-    """
-
-    lambda_intra: float = 0.01
-    lambda_inter: float = 0.05
-    reg: float | str | None = "auto"
-
-    search_space: ClassVar[SearchSpace] = {
-        # The paper's best λ2 is smaller, and its best β larger, than for MvHE.
-        "n_components": N_COMPONENTS,
-        "lambda_intra": [0.001, 0.005, 0.01, 0.1],
-        "lambda_inter": [0.001, 0.01, 0.05, 0.3],
-        "beta": [0.1, 0.3, 1.1],
-        "n_within": [1, 3],
-        "n_between": [15, 30],
-        "gamma_scale": GAMMA_SCALES,
-        "coupling": ["auto", 0.0, 4.0, 16.0, 64.0],
-        "whitening": WHITENINGS,
-    }
-    _refits = (*(name for name in MvHE._refits if name != "coupling"), "reg")
-    _revision = 2
-    _schema: ClassVar[Schema] = {**KernelEmbedding._schema, **RECALL}
-
-    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
-        return self._with_patches(super()._training_data(views, classes))
-
-    def _check_params(self, views: Views) -> None:
-        super()._check_params(views)
-        if isinstance(self.reg, str):
-            check_choice(self.reg, "reg", ("auto",))
-        elif self.reg is not None:
-            check_weight(self.reg, "reg")
-
-    def _components(self, S: Array, data: Samples, d: int) -> tuple[Array, Array]:
-        # Samples have no say, so that the folds of a search and the final fit solve the same problem.
-        automatic = None if self.n_landmarks is None else AUTO_REG
-        reg = automatic if self.reg == "auto" else self.reg
-        return super()._components(S, data, d) if reg is None else _components_of_unit_variance(S, data, d, float(reg))
-
-
-def _components_of_unit_variance(S: Array, data: Samples, d: int, reg: float) -> tuple[Array, Array]:
-    """The d smallest eigenvalues of a scatter matrix with a ridge, per variance, and components of unit variance."""
-    _check_norm(S)
-    S = np.tril(S) + np.tril(S, -1).T
-    # Unlike covariances, S may have negative entries on the diagonal, where `ridge` would subtract.
-    diagonal, n = np.abs(np.diagonal(S)), len(data.n_features)
-    parts = [diagonal] if data.one_map else data.split(diagonal)
-    ridges = np.concatenate([np.full(len(part), part.mean()) for part in parts])
-    S[np.diag_indices(len(S))] += reg * ridges
-    _shift_nulls(S, data, ridges)  # which the small variance there multiplies
-    covariances = [gram / m for gram, m in zip(data.grams(), data.n_seen, strict=True)]
-    if data.one_map:
-        covariances = [sum(covariances[1:], covariances[0])]
-    factors = factor_blocks([ridge(C, _NO_VARIANCE) for C in covariances])
-    eigenvalues, V = smallest_eigenpairs(whiten(S, factors), d, overwrite=True, engine=data.views.arrays[0])
-    W = unwhiten(V, factors) * np.sqrt(n)
-    return eigenvalues, np.concatenate([W] * n) if data.one_map else W
-
-
-def _check_norm(S: Array) -> float:
+def check_norm(S: Array) -> float:
     """Norm of a scatter matrix; refuse one that is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         norm = float(np.sqrt(np.einsum("ij,ij->", S, S)))  # avoids NumPy's BLAS: see crossview.engines
@@ -343,7 +347,7 @@ def _check_norm(S: Array) -> float:
     return norm
 
 
-def _shift_nulls(S: Array, data: Samples, by: Array) -> None:
+def shift_nulls(S: Array, data: Samples, by: Array) -> None:
     """Shift the eigenvalues of directions in which no sample varies: the objective is 0 there, hence optimal."""
     for block, null in data.nulls:
         S[block, block] += np.outer(by[block] * null, null)

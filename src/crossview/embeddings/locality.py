@@ -1,6 +1,5 @@
-"""Methods that learn from the neighbours of samples: DLA, MvDLA, and over pooled samples LPP and NCA."""
+"""Other methods that learn from the neighbours of samples: DLA, MvDLA, and over pooled samples LPP and NCA."""
 
-import warnings
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -10,11 +9,11 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from crossview._parameters import parameters
 from crossview._progress import report
-from crossview._schema import Schema, number
+from crossview._schema import Schema
 from crossview._types import Array, Indices, Rows
 from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import COUPLINGS, N_COMPONENTS, WHITENINGS, Embedding, PooledEmbedding, SearchSpace
-from crossview.embeddings._coupled import CoupledEmbedding
+from crossview.embeddings.hybrid import RECALL, AlignmentEmbedding
 from crossview.engines import cross_product, product, squared_norms, to_numpy
 from crossview.linalg.eigen import largest_generalised_eigenpairs, ridge, smallest_eigenpairs
 from crossview.linalg.scatter import Edges, graph_scatter
@@ -22,116 +21,7 @@ from crossview.neighbours.classes import check_neighbours
 from crossview.samples import Samples
 from crossview.views import Views
 
-__all__ = ["DLA", "LPP", "NCA", "AlignmentEmbedding", "MvDLA"]
-
-AUTO_COMPONENTS = 40
-"""Maximum number of components with ``n_components="auto"``."""
-
-RECALL: Schema = {"neighbour_recall_??": number(0.0, 1.0)}
-_MIN_AGREEMENT = 0.1  # 1 for equal views, 0 for views that have nothing in common
-_SMALL_SHARE = 1 / 6  # of the components; if fewer are kept, their agreement must be larger
-_MIN_AGREEMENT_OF_SMALL_SHARE = 0.3, 0.9  # of several components, or of one
-
-
-@parameters
-class AlignmentEmbedding(CoupledEmbedding):
-    """Base of methods that align patches: each sample with neighbours of its class and of other classes.
-
-    The last components of these problems separate the views of a sample, so ``n_components="auto"`` leaves them out.
-
-    Parameters
-    ----------
-    n_components : int or "auto"
-        d: dimension of the common space. A number is capped at the number available, as in all methods; see
-        ``n_components_``. ``"auto"`` keeps at most 40 components, and only those before the first along which the views
-        hardly agree; see `MvHE`.
-    beta : float
-        β: weight of between-class distances relative to within-class distances.
-    n_within, n_between : int
-        p1, p2: neighbours of the same class and of other classes in a patch. Smaller classes contribute all they have.
-    algorithm : {"auto", "exact", "approximate"}
-        How to search for neighbours. The time of an exact search grows with the square of the number of samples, that
-        of an approximate one about linearly. The approximate search needs faiss
-        (``pip install 'crossview[approximate]'``). ``"auto"`` uses it from 30,000 samples, or more if few
-        patches are aligned, if faiss is installed.
-
-    Attributes
-    ----------
-    eigenvalues_ : ndarray of shape (d,)
-        The smallest eigenvalues, ascending.
-    """
-
-    n_components: int | str = field(default="auto", kw_only=False)
-    beta: float = 0.1
-    n_within: int = 1
-    n_between: int = 15
-    algorithm: str = "auto"
-
-    _schema: ClassVar[Schema] = {**Embedding._schema, **RECALL}
-    _needs_labels = True
-
-    def _check_params(self, views: Views) -> None:
-        super()._check_params(views)
-        check_count(self.n_within, "n_within", least=0)
-        check_count(self.n_between, "n_between", least=0)
-        check_weight(self.beta, "beta")
-        check_neighbours(self.algorithm)
-
-    def _requested_components(self) -> int:
-        return AUTO_COMPONENTS if self.n_components == "auto" else super()._requested_components()
-
-    def _training_data(self, views: Views, classes: Indices | None) -> Samples:
-        return super()._training_data(views, classes).in_span(common=self.coupling_ > 0)
-
-    def _couples_views(self) -> bool:
-        """Whether the objective has a term across views; without one, the views have no reason to agree."""
-        return True
-
-    def _n_kept(self, data: Samples, eigenvalues: Array, W: Array) -> int:
-        if self.n_components != "auto" or not self._couples_views():
-            return int(W.shape[1])
-        squares, products = data.agreement(W)
-        return _count_agreeing(squares, products, len(data.n_features))
-
-    def _learn(self, data: Samples) -> None:
-        report(now="solving the eigenproblem")
-        eigenvalues, W = self._solve(data, self._n_solved(data))
-        self._store(data, eigenvalues, W)
-        self._warn_of_disagreement(data, W)
-
-    def _warn_of_disagreement(self, data: Samples, W: Array) -> None:
-        """Warn if the components keep the views apart: the few that are left, or all of them together."""
-        # With one map, all components are the features themselves.
-        if not self._couples_views() or np.isinf(self.coupling_):
-            return
-        n, automatic, kept = len(data.n_features), self.n_components == "auto", len(self.eigenvalues_)
-        few = automatic and kept < _SMALL_SHARE * W.shape[1]
-        all_kept = W.shape[1] == self._max_components(data)
-        # Whitening makes those small that set views apart.
-        if not few and (automatic or not all_kept or self.whitening is not None):
-            return
-        squares, products = data.agreement(W[:, :kept] if few else W)
-        least = _MIN_AGREEMENT_OF_SMALL_SHARE[kept == 1] if few else _MIN_AGREEMENT
-        if products.sum() >= least * (n - 1) * squares.sum():
-            return
-        if few:
-            what = f"the views hardly agree along any of {W.shape[1]} components"
-            fix = "check that rows correspond, or search for other weights with crossview.tune"
-        else:
-            what = f"n_components={self.n_components} keeps all {W.shape[1]}, also those that set views apart"
-            fix = f"use n_components='auto', or at most {_count_agreeing(squares, products, n)}"
-        warnings.warn(f"{what}, so matching is close to chance: {fix}.", stacklevel=4)
-
-
-def _count_agreeing(squares: Array, products: Array, n_views: int) -> int:
-    """Number of components before the first along which the agreement of the views is below 0.1; at least 1.
-
-    The agreement is the sum of products over all ordered pairs of views and all samples, relative to its value for
-    equal views. A component along which only one view varies adds noise; one along which views oppose each other
-    separates them.
-    """
-    disagrees = products < _MIN_AGREEMENT * (n_views - 1) * squares
-    return max(int(disagrees.argmax()), 1) if disagrees.any() else len(disagrees)
+__all__ = ["DLA", "LPP", "NCA", "MvDLA"]
 
 
 @parameters

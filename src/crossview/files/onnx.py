@@ -16,9 +16,9 @@ from crossview._transformer import unwrap
 from crossview._types import Array
 from crossview._version import __version__
 from crossview.embeddings._base import Embedding
-from crossview.embeddings._coupled import KernelEmbedding
 from crossview.embeddings.baselines import RawFeatures, SemanticMatching
 from crossview.embeddings.contrastive import Contrastive
+from crossview.embeddings.kernel import KernelEmbedding
 from crossview.feature_maps import ViewKernel
 from crossview.kernels import Kernel, KernelMap
 from crossview.matching.classifier import CrossViewClassifier, chosen_metric

@@ -21,7 +21,7 @@ from crossview._transformer import MultiViewTransformer
 from crossview._types import Indices, Mask
 from crossview._validation import check_count
 from crossview.embeddings._base import Embedding
-from crossview.embeddings.locality import AUTO_COMPONENTS, AlignmentEmbedding
+from crossview.embeddings.hybrid import AUTO_COMPONENTS, AlignmentEmbedding
 from crossview.model_selection.committee import Committee
 from crossview.views import Views
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from crossview.embeddings import ALL_METHODS, SEARCH_SPACES, method_name
 from crossview.embeddings.baselines import RawFeatures
-from crossview.embeddings.hybrid import AUTO_REG, KMvHE
+from crossview.embeddings.kernel import AUTO_REG, KMvHE
 from crossview.feature_maps import KernelTransformer
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.model_selection.space import Grid
