@@ -35,7 +35,7 @@ def entries(panel: Panel, results: Results, value: Value, scale: float = 100.0) 
     """A value for every row and column of a panel, next to what was published."""
     return {
         row: [
-            entry(records(panel, results, row, column), value, _published(panel.key, row, column), scale)
+            _beside_published(entry(records(panel, results, row, column), value, scale), panel.key, row, column)
             for column in panel.columns
         ]
         for row in panel.rows
@@ -77,7 +77,8 @@ def _at_best_dimension(panel: Panel, results: Results) -> dict[str, list[Entry]]
         scores = [_by_pca(result) for result in finished(found)]
         shared = [k for k in (scores[0] if scores else ()) if all(k in one for one in scores)]
         best = max(shared, key=lambda k: np.mean([one[k] for one in scores]), default=0)
-        return entry(found if shared else [], lambda r: _by_pca(r)[best], _published(panel.key, row, column))
+        measured = entry(found if shared else [], lambda r: _by_pca(r)[best])
+        return _beside_published(measured, panel.key, row, column)
 
     return {row: [at_best(row, column) for column in panel.columns] for row in panel.rows}
 
@@ -97,7 +98,7 @@ def _pairs(panel: Panel, results: Results) -> list[Item]:
             columns[f"{column.upper()} {views[g]}-{views[p]}"] = (column, g, p)
     rows = {
         row: [
-            entry(records(panel, results, row, column), pair_accuracy(g, p), _published(panel.key, row, head))
+            _beside_published(entry(records(panel, results, row, column), pair_accuracy(g, p)), panel.key, row, head)
             for head, (column, g, p) in columns.items()
         ]
         for row in panel.rows
@@ -216,6 +217,11 @@ def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]]) -> dict[str, Curve
         x, y, sds = ([point[k] for point in known] for k in range(3))
         curves[row] = Curve(x, y, sds if any(sds) else None)
     return curves
+
+
+def _beside_published(measured: Entry, table: str, row: str, column: str) -> Entry:
+    known = _published(table, row, column)
+    return replace(measured, published=known.get("mean"), published_sd=known.get("sd"))
 
 
 def _published(table: str, row: str, column: str) -> dict[str, float | None]:

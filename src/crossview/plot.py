@@ -1,6 +1,6 @@
 """Pictures on matplotlib axes: common spaces, cumulative match curves, and matches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import cycle
 from typing import Any
 
@@ -14,19 +14,12 @@ from crossview.views import ViewInput, Views
 __all__ = ["cmc", "embedding", "matches"]
 
 _MARKERS = "osD^vP*X<>"
-RIGHT, WRONG = "#1b7837", "#b2182b"  # matches
+_MOST_CLASSES = 8  # more colours cannot be told apart
+_RIGHT, _WRONG = "#1b7837", "#b2182b"  # matches
 
 
-def embedding(
-    latents: ViewInput,
-    y: ArrayLike,
-    *,
-    components: tuple[int, int] = (0, 1),
-    class_names: Sequence[str] | None = None,
-    max_classes: int = 8,
-    ax: Any = None,
-) -> Any:
-    """Draw samples in two dimensions of the common space: a colour per class, a marker per view.
+def embedding(latents: ViewInput, y: ArrayLike, *, ax: Any = None) -> Any:
+    """Draw the first two components of the common space: a colour per class, up to eight, and a marker per view.
 
     Parameters
     ----------
@@ -34,12 +27,6 @@ def embedding(
         Every view's samples in the common space.
     y : array-like of shape (m,)
         Their classes.
-    components : tuple of int
-        The two components to draw.
-    class_names : sequence of str, optional
-        Names of the classes, in sorted order of their labels.
-    max_classes : int
-        Draw only the first so many classes: more colours cannot be told apart.
     ax : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -58,22 +45,21 @@ def embedding(
     """
     views = Views(latents)
     labels = as_labels(y, len(views))
-    if max(components) >= min(views.n_features) or min(components) < 0:
-        raise ValueError(f"components={components} but the common space has {min(views.n_features)}.")
+    if min(views.n_features) < 2:
+        raise ValueError("the common space has one component, but two are drawn: fit with n_components=2 or more.")
     ax = _axes(ax)
     classes = np.unique(labels)
-    drawn = classes[:max_classes]
-    names = classes if class_names is None else class_names
+    drawn = classes[:_MOST_CLASSES]
     for c, label in enumerate(drawn):
         for X, seen, marker in zip(views.arrays, views.mask.T, cycle(_MARKERS), strict=False):
-            draw_points(ax, X[seen & (labels == label)][:, list(components)], color=f"C{c}", marker=marker)
-    for c in range(len(drawn)):
-        draw_points(ax, np.empty((0, 2)), color=f"C{c}", marker="s", alpha=1.0, label=names[c])
+            draw_points(ax, X[seen & (labels == label), :2], color=f"C{c}", marker=marker)
+    for c, label in enumerate(drawn):
+        draw_points(ax, np.empty((0, 2)), color=f"C{c}", marker="s", alpha=1.0, label=label)
     for name, marker in zip(views.names, cycle(_MARKERS), strict=False):
         draw_points(ax, np.empty((0, 2)), color="0.35", marker=marker, alpha=1.0, label=name)
     if len(classes) > len(drawn):
         ax.set_title(f"{len(drawn)} of {len(classes)} classes", fontsize="small")
-    ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
+    ax.set(xlabel="component 1", ylabel="component 2")
     ax.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
 
@@ -106,7 +92,7 @@ def cmc(curves: ArrayLike | Mapping[str, ArrayLike], *, ax: Any = None) -> Any:
             raise ValueError(f"curve {name!r} must be shares from 0 to 1, one per rank.")
     ax = _axes(ax)
     for (name, rates), marker in zip(found.items(), cycle(_MARKERS), strict=False):
-        draw_curve(ax, np.arange(1, len(rates) + 1), rates, marker=marker, label=name or None)
+        ax.plot(np.arange(1, len(rates) + 1), rates, markersize=5, marker=marker, label=name or None)
     ax.set(xlabel="rank", ylabel="share of probes found", ylim=(0.0, 1.02))
     ax.grid(alpha=0.3)
     if any(found):
@@ -167,7 +153,7 @@ def matches(
     if probe_y is not None and gallery_y is not None:
         right = column_or_1d(gallery_y)[nearest] == column_or_1d(probe_y)[:, None]
         for ax, is_right in zip(axes[:, 1:].flat, right.flat, strict=True):
-            colour = RIGHT if is_right else WRONG
+            colour = _RIGHT if is_right else _WRONG
             for spine in ax.spines.values():
                 spine.set(color=colour, linewidth=2.5, linestyle="-" if is_right else ":")
             # A sign for those who cannot tell the colours apart.
@@ -178,16 +164,6 @@ def matches(
 def draw_points(ax: Any, points: NDArray[Any], **look: Any) -> None:
     """Draw points of shape (number, 2); `look` are properties of matplotlib's lines."""
     ax.plot(*points.T, **{"linestyle": "none", "markersize": 5, "alpha": 0.75, "markeredgewidth": 0} | look)
-
-
-def draw_curve(ax: Any, x: ArrayLike, y: ArrayLike, sd: ArrayLike | None = None, **look: Any) -> None:
-    """Draw a curve with markers and, if `sd` is given, a band of one standard deviation each way."""
-    (line,) = ax.plot(x, y, **{"markersize": 5} | look)
-    if sd is not None:
-        mean, error = np.asarray(y, dtype=np.float64), np.asarray(sd, dtype=np.float64)
-        ax.fill_between(
-            x, mean - error, mean + error, color=line.get_color(), alpha=0.13, linewidth=0, gid=line.get_gid()
-        )
 
 
 def _pyplot() -> Any:

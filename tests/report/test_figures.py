@@ -10,7 +10,7 @@ import pytest
 
 from crossview.report import Report, Section
 from crossview.report import document as doc
-from crossview.report.figures import DARK, GRID, figure_files, figure_of, page_svg, palette, series_look, x_ticks
+from crossview.report.figures import DARK, GRID, figure_files, figure_of, page_svg, palette, series_look
 
 FIGURES = ["match-curves", "dimensions", "spaces"]
 
@@ -134,7 +134,7 @@ def test_gaps_break_lines():
 @pytest.mark.parametrize(
     ("x", "found"),
     [
-        (range(1, 11), list(range(1, 11))),
+        (range(1, 6), [1, 2, 3, 4, 5]),
         (range(1, 21), [1, 5, 10, 15, 20]),
         ([3], [3]),
         ([48, 100, 200, 300], [48, 100, 150, 200, 250, 300]),  # no room for 50
@@ -142,9 +142,8 @@ def test_gaps_break_lines():
     ],
 )
 def test_whole_numbers_have_a_tick_at_the_first(x, found):
-    item = curves(list(x), [1.0] * len(x))
-    assert x_ticks(item) == found
-    assert texts(svg_of(item)[0])[: len(found)] == [f"{tick:g}" for tick in found]
+    svg, _ = svg_of(curves(list(x), [1.0] * len(x)))
+    assert texts(svg)[: texts(svg).index("rank")] == [f"{tick:g}" for tick in found]
 
 
 def test_a_logarithmic_vertical_axis():

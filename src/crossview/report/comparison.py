@@ -155,7 +155,7 @@ def _tabulate(
 ) -> ResultTable:
     """A table of several values, for every row of the first column of a panel."""
     found = {row: records(panel, results, row) for row in panel.rows}
-    rows = {row: [entry(found[row], value, {}, scale) for value in values.values()] for row in found}
+    rows = {row: [entry(found[row], value, scale) for value in values.values()] for row in found}
     return ResultTable(key, title, list(values), rows, **more)
 
 
@@ -169,33 +169,22 @@ def _accuracy(panel: Panel, results: Results, row: str, entry: Entry) -> Entry:
 
 def first_places(panel: Panel, results: Results) -> dict[str, Place]:
     """The place of the first split, for every row of the first column that has a result there."""
-    places: dict[str, Place] = {}
-    for place in panel.places:
-        if place.column == panel.places[0].column:
-            places.setdefault(place.row, place)
-    return {row: place for row, place in places.items() if results[place.cell].result is not None}
+    first = [place for place in panel.places if place.column == panel.columns[0] and place.cell.repeat == 0]
+    return {place.row: place for place in first if results[place.cell].result is not None}
 
 
-def entry(records: Sequence[Record], value: Value, printed: Mapping[str, float | None], scale: float = 100.0) -> Entry:
-    """Mean and standard deviation of a value over repeats, next to what was published, and why some are missing."""
+def entry(records: Sequence[Record], value: Value, scale: float = 100.0) -> Entry:
+    """Mean and standard deviation of a value over repeats, and why some are missing."""
     values = [scale * value(result) for result in finished(records)]
+    errors = [record.error["message"] for record in records if record.error is not None]
+    note = f"{len(errors)} of {len(records)} failed" if errors else ""
+    if not_applicable(records):
+        note = "not applicable"
     return Entry(
         mean=float(np.mean(values)) if values else None,
         sd=float(np.std(values)) if len(values) > 1 else None,
-        published=printed.get("mean"),
-        published_sd=printed.get("sd"),
-        note=_why_not(records),
+        note=f"{note}: {errors[0]}" if errors else "",
     )
-
-
-def _why_not(records: Sequence[Record]) -> str:
-    """Why results are missing; empty if all are there."""
-    errors = [record.error for record in records if record.error is not None]
-    if not errors:
-        return ""
-    if not_applicable(records):
-        return f"not applicable: {errors[0]['message']}"
-    return f"{len(errors)} of {len(records)} failed: {errors[0]['message']}"
 
 
 def direction_names(views: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ from sklearn.preprocessing import minmax_scale
 from crossview._text import counted
 from crossview.embeddings import METHODS
 from crossview.experiments.plans import method_of
-from crossview.plot import draw_curve, draw_points
+from crossview.plot import draw_points
 from crossview.report.document import Curves, Embeddings, Item, Report
 from crossview.report.tables import decimals, finite, number, spread
 
@@ -44,7 +44,6 @@ _MARKERS = "oXs^DvP"
 _DASHES = ("-", (0, (3.5, 1.5)), (0, (1.2, 1.2)), (0, (4.5, 1.5, 1.2, 1.5)))
 _COMMITTEE = 13  # from the marker and dash of a method to those of its committee
 _MOST_MARKERS = 14
-_FEW_STEPS = 10  # between whole numbers that all have room for a tick
 _LEGEND_ROWS = 22
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML does not allow
 _STYLE = {
@@ -128,12 +127,6 @@ def _extent(values: Iterable[Any]) -> tuple[float, float]:
     return (min(known), max(known)) if known else (0.0, 1.0)
 
 
-def _round_ticks(about: int) -> Any:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(about, steps=[1, 2, 5, 10])
-
-
 def tick_text(value: float, _: Any = None) -> str:
     """A number at an axis."""
     return f"{value:.10g}".replace("-", "−") if 1e-4 <= abs(value) < 1e6 or not value else f"{value:.3g}"
@@ -153,7 +146,10 @@ def _curves(item: Curves, looks: Mapping[str, Look]) -> Figure:
         for k, (name, curve) in enumerate(item.curves.items()):
             every = max(1, -(-len(curve.x) // _MOST_MARKERS))
             look = looks[name] | {"clip_on": False, "gid": f"data-series={k}", "markevery": every}
-            draw_curve(ax, curve.x, curve.y, curve.sd, **look)
+            ax.plot(curve.x, curve.y, markersize=5, **look)
+            if curve.sd is not None:
+                band = np.subtract(curve.y, curve.sd), np.add(curve.y, curve.sd)
+                ax.fill_between(curve.x, *band, color=look["color"], alpha=0.13, linewidth=0, gid=look["gid"])
         _set_axes(ax, item)
         ax.set(xlabel=clip(item.x_label, 80), ylabel=clip(item.y_label, 48))
         ax.grid(axis="y")
@@ -182,34 +178,27 @@ def _finite_values(item: Curves, axis: str) -> list[float]:
 
 def _set_axes(ax: Any, item: Curves) -> None:
     """Limits and ticks; bands of shares end at 0 and 100 %."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     for name, axis, is_log in (("x", ax.xaxis, item.log_x), ("y", ax.yaxis, item.log_y)):
-        values = _finite_values(item, name)
+        values = _finite_values(item, name) or [1.0]
+        low, high = min(values), max(values)
         if is_log:
-            ax.set(**{f"{name}scale": "log"} | ({} if values else {f"{name}lim": (0.1, 1.0)}))
-            is_short = not values or max(values) / min(values) < 300
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_short else (1,)))
+            ax.set(**{f"{name}scale": "log"})
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
             axis.set_minor_locator(NullLocator())
         elif name == "x":
-            ax.set_xticks(x_ticks(item))
+            is_whole = all(value.is_integer() for value in values)
+            # Of whole numbers, such as ranks, the first has a tick, with some room to the next.
+            least = low + 0.05 * (high - low) if is_whole else low
+            ticks = MaxNLocator(6, steps=[1, 2, 5, 10], integer=is_whole).tick_values(low, high).tolist()
+            inside = {tick for tick in ticks if least <= tick <= high}
+            ax.set_xticks(sorted(inside | {low} if is_whole else inside))
         else:
-            axis.set_major_locator(_round_ticks(7))
-            if "%" in item.y_label and values and min(values) >= 0 and max(values) <= 100:
-                low, high = ax.get_ylim()
-                ax.set_ylim(max(low, 0.0), min(high, 100.0))
+            axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+            if "%" in item.y_label and low >= 0 and high <= 100:
+                ax.set_ylim(max(ax.get_ylim()[0], 0.0), min(ax.get_ylim()[1], 100.0))
         axis.set_major_formatter(tick_text)
-
-
-def x_ticks(item: Curves) -> list[float]:
-    """Ticks between the ends of the curves; of whole numbers, such as ranks, the first one, and all if they are few."""
-    places = _finite_values(item, "x")
-    low, high = _extent(places)
-    is_whole = all(x.is_integer() for x in places)
-    if is_whole and high - low <= _FEW_STEPS:
-        return [low + k for k in range(int(high - low) + 1)]
-    inside = [float(tick) for tick in _round_ticks(6).tick_values(low, high) if low <= tick <= high]
-    return [low, *(tick for tick in inside if tick > low + 0.05 * (high - low))] if is_whole else inside or [low]
 
 
 def _embeddings(item: Embeddings) -> Figure:

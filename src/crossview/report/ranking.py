@@ -250,25 +250,19 @@ def _best(panel: Panel, results: Results) -> list[str]:
 
 
 def _other_orders(panel: Panel, results: Results) -> list[str]:
-    """Where the best by accuracy are not among the best by another score, and what that means."""
+    """Where none of the best by accuracy is among the best by another score."""
     best, sentences = rank(panel, results).best, []
-    if not best:
-        return []
-    enrolled = next(iter(leaders(panel, results, "with_counterparts")))
-    if enrolled not in leaders(panel, results, "score"):
-        sentences.append(
-            f"{enrolled} leads only if each probe's own counterpart is enrolled (with counterparts): it matches the "
-            "moment, not the class."
-        )
-    others = {"one_shot": "With one enrolled sample per class", "average_precision": "By mean average precision"}
+    others = {
+        "with_counterparts": "With its own counterpart enrolled for each probe",
+        "one_shot": "With one enrolled sample per class",
+        "average_precision": "By mean average precision",
+    }
     for score, where in others.items():
         ahead = leaders(panel, results, score)
-        if not set(best) & set(ahead):
-            first = next(iter(ahead))
-            own = known_scores(panel, results, score)[best[0]].values.mean()
-            sentences.append(
-                f"{where}, {first} is ahead ({_percent(ahead[first])} against {_percent(own)} for {best[0]})."
-            )
+        if best and not set(best) & set(ahead):
+            first, own = next(iter(ahead)), known_scores(panel, results, score)[best[0]].values.mean()
+            found = f"{_percent(ahead[first])} against {_percent(own)} for {best[0]}"
+            sentences.append(f"{where}, {first} is ahead ({found}).")
     return sentences
 
 
