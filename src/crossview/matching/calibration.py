@@ -3,7 +3,9 @@
 Probabilities are a softmax whose temperature is estimated on samples that were held out.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -80,6 +82,19 @@ def largest_threshold(other: Array, max_fpir: float) -> float:
     """
     k = int(max_fpir * (len(other) + 1) * _ROUNDING)
     return float(np.sort(other)[k - 1] * (1.0 - _CLEAR)) if k else 0.0
+
+
+def warn_of_few_probes(n: int, max_fpir: float, threshold: float) -> None:
+    """Warn of a rate that so many calibration probes cannot support."""
+    if supported(n, [max_fpir]).all():
+        return
+    least = f"{ceil(LEAST_ERRORS / max_fpir - 1e-9)} probes or more" if max_fpir else "infinitely many"
+    effect = "the threshold is uncertain" if threshold else "the threshold is 0, so every probe is unknown"
+    warnings.warn(
+        f"a false positive identification rate of {100 * max_fpir:.6g} % needs {least}, got {n}: {effect}; choose a "
+        "higher rate, or calibrate with more samples.",
+        stacklevel=3,
+    )
 
 
 def class_probabilities(distances: Array, temperature: float, metric: str) -> Array:

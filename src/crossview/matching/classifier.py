@@ -1,7 +1,5 @@
 """Enrol a gallery from one view and recognise probes from another."""
 
-import warnings
-from math import ceil
 from operator import attrgetter
 from threading import RLock
 from typing import Any, ClassVar, Self
@@ -19,30 +17,11 @@ from crossview._config import get_config
 from crossview._schema import Schema, number, one_of, register
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
-from crossview._validation import (
-    as_labels,
-    check_choice,
-    check_count,
-    check_labels,
-    check_lazy,
-    check_same_kind,
-)
+from crossview._validation import as_labels, check_choice, check_count, check_labels, check_lazy, check_same_kind
 from crossview.engines import to_numpy
-from crossview.matching import stored
-from crossview.matching.calibration import (
-    LEAST_ERRORS,
-    OneViewInput,
-    choose_probes,
-    class_probabilities,
-    fit_temperature,
-    held_out_temperature,
-    labelled_samples,
-    largest_threshold,
-    latent_samples,
-    spread,
-    supported,
-)
-from crossview.matching.gallery import Gallery, SearchOptions
+from crossview.matching import calibration
+from crossview.matching.calibration import OneViewInput, labelled_samples, latent_samples
+from crossview.matching.gallery import PARTS, SCHEMA, Gallery, SearchOptions
 from crossview.model_selection.committee import is_fitted_embedding
 from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.neighbours.search import load_faiss
@@ -50,15 +29,11 @@ from crossview.views import ViewInput, Views, index_of_view
 
 __all__ = ["CrossViewClassifier", "chosen_metric"]
 
-GALLERY_ATTRIBUTES = ["gallery_", "gallery_labels_", "gallery_ids_", "gallery_views_", "gallery_index_"]
-GALLERY_ATTRIBUTES += ["threshold_", "threshold_metric_", "threshold_view_"]
-"""Plain values that a gallery is stored as."""
 
-
-def _of_gallery(name: str, doc: str) -> Any:
+def _of_gallery(name: str) -> Any:
     """A property of the gallery. Until something is enrolled, it does not exist, as usual in scikit-learn."""
     get = attrgetter(f"_gallery.{name}")
-    return property(lambda matcher: get(matcher), doc=doc)
+    return property(lambda matcher: get(matcher))
 
 
 @register
@@ -77,7 +52,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     gallery_view, probe_view : int or str
         The view whose samples `fit` enrols, and the view that probes are seen from, by position or name.
     n_neighbors : int
-        Number of nearest gallery samples that vote. Ties go to the class of the nearest sample.
+        Number of nearest gallery samples that vote. Ties go to the class of the nearest sample; of samples at the same
+        distance, the one that was enrolled first is nearer.
     metric : {"euclidean", "cosine"}, optional
         The distance. The default is the one that a search chose, or else Euclidean.
     unknown_label : optional
@@ -85,17 +61,14 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         -1, or "unknown" if the classes are strings.
     calibration_folds : int, optional
         Number of folds in which `fit` estimates the temperature of `predict_proba`, each of which fits another copy of
-        the embedding, with the parameters that a search chose. By default, `fit` fits once, and `predict_proba` raises
-        an error until `calibrate` has estimated the temperature.
+        the embedding, with the parameters that a search chose. By default, `calibrate` has to estimate it.
     random_state : int
         Seed of these folds.
     algorithm : {"auto", "exact", "approximate"}
-        How `kneighbors`, `rank`, `predict`, `score` and the threshold of `calibrate` search the gallery. "approximate"
-        uses an inverted file (``pip install 'crossview[approximate]'``) that `enroll` builds and extends. It may miss
-        some of the nearest samples; distances are exact. "auto" does so from 200,000 enrolled samples on if the
-        library is installed, unless `config_context` sets a device, on which exact searches run. Probes that are
-        tensors are searched for on their own device, unless `algorithm` is "approximate". Probabilities always take
-        all samples into account.
+        How the gallery is searched, except for probabilities. "approximate" uses an inverted file (``pip install
+        'crossview[approximate]'``) that `enroll` builds and extends: it may miss some of the nearest samples. "auto"
+        does so from 200,000 enrolled samples on if the library is installed, unless `config_context` sets a device,
+        or probes are tensors on one, where exact searches run.
 
     Attributes
     ----------
@@ -123,14 +96,10 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     >>> model = cv.CrossViewClassifier(cv.KMvHE(n_components=10), gallery_view="left", probe_view="right")
     >>> bool(model.fit(train, y_train).score(test, y_test) > 0.85)
     True
-    >>> model.set_params(calibration_folds=3).fit(train, y_train).predict_proba(test).shape
-    (450, 10)
 
     A gallery of its own, of samples that come in later:
 
-    >>> model.enroll(test["left"][:2], ["ada", "bob"], ids=["p1", "p2"], replace=True).classes_
-    array(['ada', 'bob'], dtype='<U3')
-    >>> model.predict(test["right"][:2])
+    >>> model.enroll(test["left"][:2], ["ada", "bob"], ids=["p1", "p2"], replace=True).predict(test["right"][:2])
     array(['ada', 'bob'], dtype='<U3')
     """
 
@@ -141,14 +110,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         "embedding_": is_fitted_embedding,
         "temperature_": number(1e-300, optional=True),
         "temperature_metric_??": one_of(None, "euclidean", "cosine"),
-        "gallery_?": "g d",
-        "gallery_labels_?": stored.labels,
-        "gallery_ids_?": stored.ids,
-        "gallery_views_?": stored.views,
-        "gallery_index_?": stored.index,
-        "threshold_?": number(0.0, optional=True),
-        "threshold_metric_?": one_of(None, "euclidean", "cosine"),
-        "threshold_view_?": lambda value, sizes: value in (None, *sizes["names"]),
+        **SCHEMA,
     }
 
     def __init__(
@@ -177,16 +139,13 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("_writing", None)
-        if (gallery := state.pop("_gallery", None)) is not None:
-            parts = gallery.samples, gallery.labels, gallery.ids, gallery.views, gallery.index_state
-            state |= zip(GALLERY_ATTRIBUTES, parts + gallery.threshold, strict=True)
-        return state
+        gallery = state.pop("_gallery", None)
+        return state if gallery is None else state | gallery.state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({name: value for name, value in state.items() if name not in GALLERY_ATTRIBUTES})
+        super().__setstate__({name: value for name, value in state.items() if name not in PARTS})
         if "gallery_" in state:
-            parts: list[Any] = [state.get(name) for name in GALLERY_ATTRIBUTES]
-            self._gallery = Gallery(*parts[:5]).calibrated(*parts[5:])
+            self._gallery = Gallery.from_state(state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -200,12 +159,12 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_gallery")
         return self._gallery.classes
 
-    gallery_ = _of_gallery("samples", "Enrolled samples in the common space.")
-    gallery_labels_ = _of_gallery("labels", "Classes of the enrolled samples.")
-    gallery_ids_ = _of_gallery("ids", "Ids of the enrolled samples.")
-    gallery_views_ = _of_gallery("views", "Names of the views that the enrolled samples were seen from.")
-    neighbour_recall_ = _of_gallery("recall", "Share of the nearest samples that searches find: 1 for exact search.")
-    threshold_view_ = _of_gallery("threshold.view", "The view whose probes the threshold is for; None without one.")
+    gallery_ = _of_gallery("samples")
+    gallery_labels_ = _of_gallery("labels")
+    gallery_ids_ = _of_gallery("ids")
+    gallery_views_ = _of_gallery("views")
+    neighbour_recall_ = _of_gallery("recall")
+    threshold_view_ = _of_gallery("threshold.view")
 
     @property
     def threshold_(self) -> float | None:
@@ -223,14 +182,9 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            All views of the training samples.
+            All views of the training samples. The ids of the gallery are the numbers of their rows.
         y : array-like of shape (m,)
             One class label per sample.
-
-        Returns
-        -------
-        self : CrossViewClassifier
-            The fitted matcher. The ids of its gallery are the numbers of the rows, and there is no threshold.
         """
         self._check_params(enrolling=True)
         checked = Views(views)
@@ -245,10 +199,11 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         self.temperature_ = None
         self.enroll(checked.arrays[pair[0]][rows], labels[rows], pair[0], ids=rows, replace=True)
         if self.calibration_folds is not None:
-            best = getattr(self.embedding_, "best_estimator_", self.embedding_)
-            metric, folds = chosen_metric(self), self.calibration_folds
-            relative = held_out_temperature(best, checked, labels, pair, metric, folds, self.random_state)
-            self.temperature_ = None if relative is None else relative * spread(self.gallery_, metric)
+            best, metric = getattr(self.embedding_, "best_estimator_", self.embedding_), chosen_metric(self)
+            relative = calibration.held_out_temperature(
+                best, checked, labels, pair, metric, self.calibration_folds, self.random_state
+            )
+            self.temperature_ = None if relative is None else relative * calibration.spread(self.gallery_, metric)
             self.temperature_metric_ = metric
         return self
 
@@ -261,7 +216,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         ids: ArrayLike | None = None,
         replace: bool = False,
     ) -> Self:
-        """Add samples to the gallery, which may hold samples of several views.
+        """Add samples to the gallery, of any view, and reset the threshold, which depends on the gallery.
 
         Parameters
         ----------
@@ -275,11 +230,6 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
             Names of the samples, each once per view. They are kept as text. The default is running numbers.
         replace : bool
             Whether to empty the gallery first.
-
-        Returns
-        -------
-        self : CrossViewClassifier
-            The matcher. Its threshold is reset, because it depends on the gallery.
         """
         self._check_params(enrolling=True)
         view = self.gallery_view if view is None else view
@@ -304,7 +254,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : Views, or list, tuple or dict of all views, or array-like of shape (t, D_v)
-            Probes: all views, of which one is used, or its matrix alone. Rows must not be missing in it.
+            Probes: all views, of which one is used, or its matrix alone, without missing rows.
         view : int or str, optional
             The view, by position or name; by default `probe_view`.
         n_neighbors : int, optional
@@ -319,36 +269,26 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return self._nearest(self._latent(X, view), k, self._enrolled())
 
     def predict(self, X: OneViewInput, view: int | str | None = None) -> Labels:
-        """Predict the classes of probes. After calibration, probes beyond the threshold get the unknown label.
+        """Predict the classes of probes, (t,). After calibration, those beyond the threshold get the unknown label.
 
         Parameters
         ----------
         X, view
             As in `kneighbors`.
-
-        Returns
-        -------
-        labels : ndarray of shape (t,)
-            Predicted classes.
         """
         return self._predict(self._latent(X, view), view, self._enrolled())
 
     def predict_proba(self, X: OneViewInput, view: int | str | None = None) -> Array:
-        """Predict the probabilities of the enrolled classes, provided that a probe belongs to one of them.
+        """Predict the probabilities of ``classes_``, (t, c), provided that a probe belongs to one of them.
 
-        They are the softmax of the negative distances to the nearest sample of each class, over ``temperature_``. For
-        the cosine distance, samples are scaled to unit length and their Euclidean distances are taken. Without a
-        temperature, an error is raised: call `calibrate`, or set `calibration_folds` before `fit`.
+        They are the softmax of the negative distances to the nearest sample of each class, over ``temperature_``, which
+        `calibrate` or `calibration_folds` estimates. For the cosine distance, these are the Euclidean distances of
+        samples of unit length. The threshold has no influence.
 
         Parameters
         ----------
         X, view
             As in `kneighbors`.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (t, c)
-            One column per class, in the order of ``classes_``. The threshold has no influence.
         """
         probes, gallery, metric = self._latent(X, view), self._enrolled(), chosen_metric(self)
         if self.temperature_ is None or self.temperature_metric_ not in (None, metric):
@@ -357,7 +297,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 "not used for training, or fit with calibration_folds=3 and more samples per class."
             )
         chunks = gallery.class_distances(probes, self._search_options())
-        return np.concatenate([class_probabilities(block, self.temperature_, metric) for _, block in chunks])
+        probabilities = [calibration.class_probabilities(block, self.temperature_, metric) for _, block in chunks]
+        return np.concatenate(probabilities)
 
     def rank(self, X: OneViewInput, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
         """Rank the k nearest classes of each probe. The distance to a class is that to its nearest sample.
@@ -386,7 +327,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         Each calibration probe plays an impostor: gallery samples of its class are ignored, and the threshold is the
         largest at which at most the given share of further probes like these finds a match on average. If they are of
         classes that the embedding was trained on, more strangers of new classes are accepted. The temperature is the
-        one with the smallest log loss on probes of enrolled classes; if there are none, it stays as it is.
+        one with the smallest log loss on probes of enrolled classes, if there are any. Both are for the distance in
+        use, and the threshold for the view of the probes.
 
         Parameters
         ----------
@@ -398,46 +340,34 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         max_fpir : float
             Share of probes from classes outside the gallery that may still be matched. A warning says if it is too
             low for the number of probes; below 1 / (number + 1), every probe is unknown.
-
-        Returns
-        -------
-        self : CrossViewClassifier
-            The calibrated matcher. The threshold is for the view of the probes and for the distance in use.
         """
         if not 0.0 <= max_fpir < 1.0:
             raise ValueError(f"max_fpir must be a share from 0 to below 1, got {max_fpir!r}.")
         with self._lock:
-            gallery, metric = self._enrolled(), chosen_metric(self)
+            gallery, metric, options = self._enrolled(), chosen_metric(self), self._search_options()
             probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
             self._unknown(gallery)
             if len(gallery.classes) < 2:
                 raise ValueError("the gallery has only one class: enrol others before calibrating.")
-            nearest, distances = gallery.nearest_classes(probes, 2, self._search_options())
+            nearest, distances = gallery.nearest_classes(probes, 2, options)
             others = np.where(nearest[:, 0] == labels, distances[:, 1], distances[:, 0])
-            threshold = largest_threshold(others, max_fpir), metric, self._view_name(view)
-            enrolled = np.flatnonzero(gallery.enrolled(labels))
-            chosen = choose_probes(enrolled, self.random_state, len(gallery.classes))
+            threshold = calibration.largest_threshold(others, max_fpir)
+            rows = np.flatnonzero(gallery.enrolled(labels))
+            chosen = calibration.choose_probes(rows, self.random_state, len(gallery.classes))
             if len(chosen):
-                chunks = gallery.class_distances(probes[chosen], self._search_options())
-                of_classes = np.concatenate([block for _, block in chunks])
+                of_classes = [block for _, block in gallery.class_distances(probes[chosen], options)]
                 codes = np.searchsorted(gallery.classes, labels[chosen])
-                self.temperature_, self.temperature_metric_ = fit_temperature(of_classes, codes, metric), metric
-            self._gallery = gallery.calibrated(*threshold)
-        if not supported(len(labels), [max_fpir]).all():
-            rate = max_fpir
-            least = f"{ceil(LEAST_ERRORS / rate - 1e-9)} probes or more" if rate else "infinitely many"
-            needs = f"a false positive identification rate of {100 * rate:.6g} % needs {least}"
-            effect = "the threshold is uncertain" if threshold[0] else "the threshold is 0, so every probe is unknown"
-            fix = "choose a higher rate, or calibrate with more samples"
-            warnings.warn(f"{needs}, got {len(labels)}: {effect}; {fix}.", stacklevel=2)
+                self.temperature_ = calibration.fit_temperature(np.concatenate(of_classes), codes, metric)
+                self.temperature_metric_ = metric
+            self._gallery = gallery.calibrated(threshold, metric, self._view_name(view))
+        calibration.warn_of_few_probes(len(labels), max_fpir, threshold)
         return self
 
     def score(self, X: OneViewInput, y: ArrayLike, view: int | str | None = None) -> float:
-        """Return the share of probes that are recognised correctly, the rank-1 accuracy.
+        """Return the share of probes that `predict` recognises.
 
         Probes that are missing in the view, or have the empty text for a label, are left out. So are those whose class
-        is not enrolled, as in `crossview.metrics`, because no matcher could find it; after calibration, they count, and
-        are correct if they are rejected.
+        is not enrolled; after calibration, they count, and are correct if they are rejected.
 
         Parameters
         ----------

@@ -16,10 +16,19 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from crossview._progress import report, reporting
+from crossview._schema import Schema, Sizes, number, one_of
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview.engines import is_tensor, to_numpy
 from crossview.neighbours.distances import chunks, nearest
-from crossview.neighbours.search import ApproximateSearch, ExactSearch, GrowingArray, TensorSearch, is_installed
+from crossview.neighbours.search import (
+    MOST_LISTS,
+    ApproximateSearch,
+    ExactSearch,
+    GrowingArray,
+    TensorSearch,
+    check_state,
+    is_installed,
+)
 
 _MIN_INDEXED = (
     200_000  # samples for which "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
@@ -28,6 +37,8 @@ _MAX_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
 _MIN_REPORTED_SAMPLES = 10_000  # samples that take a while to index
 _MIN_REPORTED_PAIRS = 10**9  # pairs of probes and samples that take a while to compare
 _CHUNK = 1 << 16  # labels that are Python objects at a time
+_ARRAYS_OF_INDEX = {"centroids": np.float32, "origin": np.float64, "lists": np.int32}
+_OF_INDEX = {*_ARRAYS_OF_INDEX, "scale", "metric", "n_probes", "recall", "n_measured"}
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,18 @@ class Gallery:
         new._sizes = self._sizes + Counter({view: len(samples)})
         new._engines, new._lock, new.threshold = dict(self._engines), RLock(), Threshold()
         return new
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Gallery:
+        """The gallery that `state` describes; files of earlier versions lack some of it."""
+        parts: list[Any] = [state.get(name) for name in PARTS]
+        return cls(*parts[:5]).calibrated(*parts[5:])
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The gallery as plain values."""
+        parts = self.samples, self.labels, self.ids, self.views, self.index_state, *self.threshold
+        return dict(zip(PARTS, parts, strict=True))
 
     def calibrated(self, *threshold: Any) -> Gallery:
         """The same gallery with a threshold."""
@@ -355,3 +378,63 @@ def _check_ids(ids: ArrayLike, n: int, taken: set[str], view: str) -> Labels:
         unique, counts = np.unique(names, return_counts=True)
         raise ValueError(f"ids has {str(unique[counts.argmax()])!r} more than once: every sample needs its own id.")
     return np.array(listed)  # as wide as the longest
+
+
+def _labels_fit(value: Any, sizes: Sizes, kinds: str = "biufU") -> bool:
+    """One label per sample of the gallery."""
+    finite = id(value) not in sizes["infinite"]
+    return finite and value.dtype.kind in kinds and bool(value.shape == (sizes["g"],))
+
+
+def _ids_fit(value: Any, sizes: Sizes) -> bool:
+    """One text per sample of the gallery."""
+    return _labels_fit(sizes.setdefault("ids", value), sizes, "U")
+
+
+def _views_fit(value: Any, sizes: Sizes) -> bool:
+    """Views of the samples of the gallery, each of which has its own id in its view."""
+    if not _labels_fit(value, sizes, "U"):
+        return False
+    hashes = []  # which take less memory than pairs; those of different pairs are never the same in practice
+    for part in chunks(len(value), 64):
+        names = value[part].tolist()
+        if not set(sizes["names"]).issuperset(names):
+            return False
+        hashes.append(np.fromiter(map(hash, zip(names, sizes["ids"][part].tolist(), strict=True)), np.int64))
+    ordered = np.sort(np.concatenate(hashes))
+    return bool((ordered[1:] != ordered[:-1]).all())
+
+
+def _index_fits(value: Any, sizes: Sizes) -> bool:
+    """An approximate index of the samples of the gallery, or None."""
+    if value is None:
+        return True
+    if type(value) is not dict or set(value) != _OF_INDEX or value["metric"] not in ("euclidean", "cosine"):
+        return False
+    for name, dtype in _ARRAYS_OF_INDEX.items():
+        if not isinstance(value[name], np.ndarray) or value[name].dtype != dtype:
+            return False
+    for name in ("scale", "recall"):
+        if type(value[name]) is not float or not 0.0 <= value[name] < np.inf:
+            return False
+    for name, most in (("n_probes", MOST_LISTS), ("n_measured", sizes["g"])):
+        if type(value[name]) is not int or not 1 <= value[name] <= most:
+            return False
+    check_state(value, (sizes["g"], sizes["d"]))
+    return True
+
+
+SCHEMA: Schema = {
+    "gallery_?": "g d",
+    "gallery_labels_?": _labels_fit,
+    "gallery_ids_?": _ids_fit,
+    "gallery_views_?": _views_fit,
+    "gallery_index_?": _index_fits,
+    "threshold_?": number(0.0, optional=True),
+    "threshold_metric_?": one_of(None, "euclidean", "cosine"),
+    "threshold_view_?": lambda value, sizes: value in (None, *sizes["names"]),
+}
+"""What model files may hold of a gallery; see `crossview._schema`."""
+
+PARTS = [name.rstrip("?") for name in SCHEMA]
+"""Plain values that a gallery is stored as."""
