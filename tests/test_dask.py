@@ -46,7 +46,7 @@ MORE = [
 KERNELS = [
     cv.KMvHE(2, n_landmarks=20),
     cv.KMvHE(n_landmarks=30, n_patches=40, kernel="cosine", center=False),
-    cv.KMvHE(2, n_landmarks=25, kernel="poly", degree=2),
+    cv.KMvHE(2, n_landmarks=25, kernel="poly", kernel_params={"degree": 2}),
     cv.KMvHE(2, n_landmarks=200, kernel="linear"),
     cv.KMvHE(2, n_landmarks=20, kernel="laplacian"),
     cv.KCCA(2, n_landmarks=20, gamma=0.2),

@@ -75,7 +75,7 @@ class TestKernelMap:
             cv.ViewKernel("precomputed", n_landmarks=30).fit([indefinite, indefinite])
 
     def test_parameters_and_callables(self):
-        k = Kernel("poly", gamma=0.5, degree=2, coef0=3)
+        k = Kernel("poly", gamma=0.5, kernel_params={"degree": 2, "coef0": 3})
         np.testing.assert_allclose(k(X, X), (0.5 * X @ X.T + 3) ** 2)
         k = Kernel(lambda a, b, power: float(a @ b) ** power, kernel_params={"power": 2})
         np.testing.assert_allclose(k(X[:4], X[:3]), (X[:4] @ X[:3].T) ** 2)
@@ -145,7 +145,7 @@ class TestLandmarks:
 
     def test_of_callable_kernels(self):
         called = cv.ViewKernel(lambda a, b: (a @ b + 1.0) ** 2, n_landmarks=10).fit(ARRAYS)
-        named = cv.ViewKernel("poly", gamma=1.0, degree=2, n_landmarks=10).fit(ARRAYS)
+        named = cv.ViewKernel("poly", gamma=1.0, kernel_params={"degree": 2}, n_landmarks=10).fit(ARRAYS)
         for one, other in zip(called.landmarks_, named.landmarks_, strict=True):
             np.testing.assert_array_equal(one, other)
 

@@ -74,10 +74,8 @@ class KernelTransformer(MultiViewTransformer):
     gamma_scale : float
         Factor on the widths of the median heuristic. Search over it rather than over `gamma`: it does not depend on
         the units of the data.
-    degree, coef0 : float
-        Parameters of the polynomial and sigmoid kernels.
     kernel_params : dict, optional
-        Additional keyword arguments of the kernel.
+        Other arguments of the kernel, such as ``{"degree": 2, "coef0": 0}`` for ``"poly"``.
     n_landmarks : int, optional
         Number of training samples that span the map of a view (Nyström). All by default, which is exact. Dask arrays
         need a number.
@@ -98,8 +96,6 @@ class KernelTransformer(MultiViewTransformer):
     kernel: str | Callable[..., float] = "rbf"
     gamma: float | Sequence[float] | None = None
     gamma_scale: float = 1.0
-    degree: float = 3
-    coef0: float = 1
     kernel_params: dict[str, Any] | None = None
     n_landmarks: int | None = None
     random_state: int | np.random.RandomState | None = 0
@@ -128,8 +124,6 @@ class KernelTransformer(MultiViewTransformer):
         if self.gamma is not None:
             per_view(self.gamma, "gamma", views.shape[1], positive=True)
         check_weight(self.gamma_scale, "gamma_scale", positive=True)
-        check_weight(self.degree, "degree")
-        check_weight(self.coef0, "coef0")
         check_kernel_params(self.kernel, self.kernel_params)
         if self.kernel == "precomputed":
             for name, X in zip(views.names, views.arrays, strict=True):
@@ -206,7 +200,7 @@ class KernelTransformer(MultiViewTransformer):
         gamma = None if self.gamma is None else per_view(self.gamma, "gamma", n_views, positive=True)[v]
         median = median_gamma(rows, self.kernel) if gamma is None else None
         width = gamma if median is None else self.gamma_scale * median
-        return Kernel(self.kernel, width, self.degree, self.coef0, self.kernel_params, origin)
+        return Kernel(self.kernel, width, self.kernel_params, origin)
 
     def _instead_of_lazy(self) -> str | None:
         """What to do instead of passing Dask arrays, if these parameters do not allow it."""

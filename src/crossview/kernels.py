@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import pairwise, product
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,16 +44,12 @@ class Kernel:
 
     kernel: str | Callable[..., float]
     gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
     kernel_params: dict[str, Any] | None = None
     origin: Array | None = None
 
     _schema: ClassVar[Schema] = {
         "kernel": lambda value, sizes: value in ("precomputed", *kernel_metrics()),
         "gamma": number(optional=True),
-        "degree": number(),
-        "coef0": number(),
     }
 
     @property
@@ -66,9 +63,8 @@ class Kernel:
             # Keep X and Y the same object if they are: scikit-learn then computes half and sets d(x, x) exactly to 0.
             moved = shift(X, self.origin)
             X, Y = moved, moved if X is Y else Y - self.origin
-        named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        params = {} if callable(self.kernel) else {name: value for name, value in named.items() if value is not None}
-        return kernel_values(X, Y, self.kernel, params | (self.kernel_params or {}))
+        width = {} if callable(self.kernel) or self.gamma is None else {"gamma": self.gamma}
+        return kernel_values(X, Y, self.kernel, width | (self.kernel_params or {}))
 
     def against(self, landmarks: NDArray[Any], X: Rows) -> Any:
         """Kernel values of samples against landmarks, which are column indices if the kernel is precomputed."""
@@ -205,12 +201,14 @@ def check_kernel_params(kernel: str | Callable[..., float], kernel_params: objec
         raise ValueError(f"kernel_params must be a dict of keyword arguments, got {kernel_params!r}.")
     if isinstance(kernel, str):
         taken = () if kernel == "precomputed" else signature(kernel_metrics()[kernel]).parameters
-        for name in kernel_params:
-            if name not in taken or name in ("gamma", "degree", "coef0"):
+        for name, value in kernel_params.items():
+            if name not in taken or name == "gamma":
                 raise ValueError(
                     f"kernel_params has {name!r}, which the {kernel!r} kernel does not take there: remove it. "
-                    "gamma, degree and coef0 are parameters of the estimator."
+                    "gamma is a parameter of the estimator."
                 )
+            if name in ("degree", "coef0") and not (isinstance(value, Real) and np.isfinite(float(value))):
+                raise ValueError(f"{name} must be a finite number, got {value!r}.")
 
 
 def median_gamma(X: Rows, kernel: str | Callable[..., float]) -> float | None:

@@ -148,7 +148,9 @@ def test_values(value, tmp_path):
 
 
 KERNELS = [
-    cv.KMvHE(2, kernel="poly", degree=2, gamma=0.5, n_landmarks=20, random_state=np.random.RandomState(1)),
+    cv.KMvHE(
+        2, kernel="poly", kernel_params={"degree": 2}, gamma=0.5, n_landmarks=20, random_state=np.random.RandomState(1)
+    ),
     cv.KMvHE(2, gamma=[0.1, np.float64(0.2)], n_landmarks=np.int64(20), random_state=None),
     cv.KMvHE(2, gamma=np.array([0.1, 0.2]), kernel_params={}, center=np.bool_(True)),
     cv.KCCA(2, kernel="laplacian", reg=(0.1, 0.2)),
@@ -862,10 +864,8 @@ FORGERIES = {
     ("kernel", "fitted/kernels_"): [[], [None, None]],
     ("kernel", "fitted/kernels_/0/params/kernel"): ["no such kernel", None, ["rbf"], "precomputed"],
     ("kernel", "fitted/kernels_/0/params/gamma"): ["wide", np.nan, -np.inf, True],
-    ("kernel", "fitted/kernels_/0/params/degree"): [None],
-    ("kernel", "fitted/kernels_/0/params/coef0"): [[]],
     ("kernel", "fitted/kernels_/0/params/origin"): [np.zeros(2), np.full(6, np.nan)],
-    ("kernel", "fitted/kernels_/0/params/kernel_params"): [{"n_jobs": 10**9}],
+    ("kernel", "fitted/kernels_/0/params/kernel_params"): [{"n_jobs": 10**9}, {"degree": None}, {"coef0": []}],
     ("precomputed", "fitted/landmarks_/0"): [np.arange(15) + 46, np.arange(15) - 1, np.ones(15), np.arange(14), IDS],
     ("random", "params/random_state/state"): [[at, 0, 0.0] for at in (625, 10**6, -5, 1.5, "1")]
     + [[1, 0], [1, "a", 0.0]],

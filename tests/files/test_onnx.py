@@ -23,10 +23,10 @@ SAME_SIZES, _ = make(sizes=(6, 6))
 KERNELS = {
     "rbf": {},
     "linear": {},
-    "poly": {"degree": 2},
+    "poly": {"kernel_params": {"degree": 2}},
     "polynomial": {},
     "cosine": {},
-    "sigmoid": {"gamma": 1e-4, "coef0": 0.0},  # hardly curved, or it is no positive definite kernel
+    "sigmoid": {"gamma": 1e-4, "kernel_params": {"coef0": 0.0}},  # hardly curved, or it is no positive definite kernel
     "laplacian": {},
 }
 
@@ -76,8 +76,12 @@ def test_kernels_of_uncentred_features(kernel, tmp_path):
     assert_same_latents(model, ARRAYS, tmp_path)
 
 
-UNFITTED = [Kernel("sigmoid", 0.3, coef0=-0.2), Kernel("sigmoid", coef0=0.5), Kernel("rbf", 2.0, origin=np.arange(4.0))]
-UNFITTED += [Kernel("poly", 0.7, degree=3, coef0=-0.1), Kernel("laplacian")]
+UNFITTED = [
+    Kernel("sigmoid", 0.3, {"coef0": -0.2}),
+    Kernel("sigmoid", None, {"coef0": 0.5}),
+    Kernel("rbf", 2.0, origin=np.arange(4.0)),
+]
+UNFITTED += [Kernel("poly", 0.7, {"degree": 3, "coef0": -0.1}), Kernel("laplacian")]
 
 
 @pytest.mark.parametrize("kernel", UNFITTED, ids=repr)

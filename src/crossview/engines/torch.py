@@ -183,7 +183,7 @@ def kernel_values(X: Tensor, Y: Array, kernel: str | Callable[..., float], param
     if name == "linear":
         return A @ B.T
     if name in ("poly", "polynomial"):
-        return (A @ B.T).mul_(gamma).add_(params["coef0"]).pow_(params["degree"])
+        return (A @ B.T).mul_(gamma).add_(params.get("coef0", 1)).pow_(params.get("degree", 3))
     if name == "sigmoid":
-        return (A @ B.T).mul_(gamma).add_(params["coef0"]).tanh_()
+        return (A @ B.T).mul_(gamma).add_(params.get("coef0", 1)).tanh_()
     return like(X, engines.kernel_values(to_numpy(X), Y, kernel, params))

@@ -253,8 +253,9 @@ class _Graph:
                 return self.node("Exp", self.node("Mul", distances, -gamma))
             case "cosine":
                 return self.node("MatMul", self.normalised(x), normalize(landmarks).T)
-        shifted = self.node("Add", self.node("MatMul", x, gamma * landmarks.T), kernel.coef0)
-        return self.node("Tanh", shifted) if kernel.kernel == "sigmoid" else self.node("Pow", shifted, kernel.degree)
+        params = {"degree": 3, "coef0": 1, **(kernel.kernel_params or {})}
+        shifted = self.node("Add", self.node("MatMul", x, gamma * landmarks.T), params["coef0"])
+        return self.node("Tanh", shifted) if kernel.kernel == "sigmoid" else self.node("Pow", shifted, params["degree"])
 
     def sum(self, x: str, axis: int = 1, keepdims: int = 1) -> str:
         return self.node("ReduceSum", x, np.array([axis], np.int64), keepdims=keepdims)
