@@ -40,7 +40,7 @@ def models():
     pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(2), cv.MvDA(1))
     fitted = [
         cv.MvHE(1),
-        cv.KMvHE(1, n_landmarks=4, random_state=np.random.RandomState(0)),
+        cv.KMvHE(1, n_landmarks=4, random_state=0),
         pipeline,
         cv.Committee([cv.MvDA(1), make_pipeline(cv.ViewScaler(), cv.KCCA(1, n_landmarks=3))]),
         cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1, 1.0]}, n_folds=2, cv="samples"),

@@ -120,11 +120,6 @@ def number(least: float = -1e300, most: float = 1e300, optional: bool = False) -
     return check
 
 
-def one_of(*values: Any) -> Callable[[Any, Sizes], bool]:
-    """One of some values."""
-    return lambda value, sizes: value in values
-
-
 def _names(value: Any, sizes: Sizes) -> bool:
     sizes["names"], sizes["n"] = value, len(value)
     return _are_texts(value) and 1 <= len(value) <= _MOST_VIEWS and len(set(value)) == len(value)

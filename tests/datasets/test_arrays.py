@@ -35,7 +35,7 @@ def test_npz(tmp_path):
     assert data.y.tolist() == ["b", "a", "a", "b", "a"]
     assert data.class_names == ["a", "b"]
     assert data.image_shape is None
-    np.savez_compressed(tmp_path / "other.npz", a=photo, target=np.array([b"u", b"v"] * 2 + [b"u"]))
+    np.savez_compressed(tmp_path / "other.npz", a=photo, target=["u", "v"] * 2 + ["u"])
     assert cv.datasets.load_arrays(tmp_path / "other.npz", y_name="target").y.tolist() == ["u", "v", "u", "v", "u"]
 
 
@@ -49,7 +49,7 @@ def test_npz(tmp_path):
         ({"a": np.eye(3), "b": np.eye(4), "y": np.arange(4)}, r"data\.npz: all views need the same number of rows"),
         ({"a": np.eye(3), "y": np.eye(3)}, "y must be one label per sample"),
         ({"a": np.eye(3), "y": [1.0, np.nan, 2.0]}, "y must be one label per sample"),
-        ({"a": np.eye(3), "y": [b"a", b"\xff", b"b"]}, r"data\.npz: y is not in UTF-8 .*: save it as text"),
+        ({"a": np.eye(3), "y": [b"a", b"b", b"b"]}, "y must be one label per sample"),
         ({"a": np.arange(3), "y": np.arange(3)}, r"data\.npz: view 'a' must be a matrix"),
         ({"a": np.array([["u"]] * 3), "y": np.arange(3)}, r"data\.npz: view 'a' has dtype <U1, not numbers"),
         (

@@ -52,8 +52,6 @@ def assert_same(first, second):
         assert len(first) == len(second)
         for a, b in zip(first, second, strict=True):
             assert_same(a, b)
-    elif isinstance(first, np.random.RandomState):
-        assert_same(first.get_state(legacy=False), second.get_state(legacy=False))
     elif isinstance(first, cv.CrossViewClassifier):
         assert_same(first.__getstate__(), second.__getstate__())
     elif hasattr(first, "__dict__"):
@@ -118,10 +116,6 @@ def test_preprocessing_and_pipelines(pooled, tmp_path):
 def test_one_object_stays_one(tmp_path):
     again = through_a_file(cv.ViewScaler().fit(SAME_SIZES), tmp_path)
     assert again.means_[0] is again.means_[1]
-    random = np.random.RandomState(3)
-    search = cv.EmbeddingSearchCV(cv.KCCA(2, random_state=random), {"reg": [0.1]}, random_state=random)
-    again = through_a_file(search, tmp_path)
-    assert again.random_state is again.estimator.random_state
 
 
 def test_galleries_of_several_matchers_stay_apart(tmp_path):
@@ -148,9 +142,7 @@ def test_values(value, tmp_path):
 
 
 KERNELS = [
-    cv.KMvHE(
-        2, kernel="poly", kernel_params={"degree": 2}, gamma=0.5, n_landmarks=20, random_state=np.random.RandomState(1)
-    ),
+    cv.KMvHE(2, kernel="poly", kernel_params={"degree": 2}, gamma=0.5, n_landmarks=20, random_state=1),
     cv.KMvHE(2, gamma=[0.1, np.float64(0.2)], n_landmarks=np.int64(20), random_state=None),
     cv.KMvHE(2, gamma=np.array([0.1, 0.2]), kernel_params={}, center=np.bool_(True)),
     cv.KCCA(2, kernel="laplacian", reg=(0.1, 0.2)),
@@ -182,7 +174,7 @@ def test_columns_image_sizes_and_frames(tmp_path):
 
 def test_searches(tmp_path):
     grid = {"reg": np.logspace(-2, 0, 2), "n_components": [2, 3]}
-    folds = StratifiedKFold(2, shuffle=True, random_state=np.random.RandomState(0))
+    folds = StratifiedKFold(2, shuffle=True, random_state=0)
     couplings = {"mvhe__coupling": [0.0, 4.0, np.inf], "mvhe__whitening": [None, 0.5], "mvhe__n_components": [2]}
     for search in (
         cv.EmbeddingSearchCV(cv.MvDA(), grid, cv=folds),
@@ -254,7 +246,7 @@ def test_a_parameter_that_an_older_version_did_not_have_takes_its_default(conten
 
 
 def test_the_same_model_gives_the_same_file(tmp_path):
-    model = make_pipeline(cv.ViewScaler(), cv.KMvHE(2, random_state=np.random.RandomState(0))).fit(SAME_SIZES, Y)
+    model = make_pipeline(cv.ViewScaler(), cv.KMvHE(2, random_state=0)).fit(SAME_SIZES, Y)
     save(model, tmp_path / "first")
     save(copy.deepcopy(model), tmp_path / "second")
     save(load(tmp_path / "first"), tmp_path / "third")
@@ -343,7 +335,7 @@ ENDLESS.members = [ENDLESS]
         (cv.MvHE(n_components=1 + 2j), r"n_components is a builtins\.complex"),
         (cv.KMvHE(kernel_params={1: 1, "1": 2}), "has the key 1"),
         (cv.KMvHE(kernel_params={"$": "tuple"}), r"has the key '\$'"),
-        (cv.KMvHE(random_state=np.random.default_rng(0)), r"random_state is a numpy\.random\._generator\.Generator"),
+        (cv.KMvHE(random_state=np.random.RandomState(0)), r"RandomState, .* use a whole number as random_state"),
         (cv.MvHE(beta=np.ma.ones(2)), "MaskedArray"),
         (cv.MvHE(beta=np.zeros(2, dtype=[("a", float)])), "beta is a numpy"),
         (cv.MvHE(beta=np.array(None, dtype=object)), "cannot be saved"),
@@ -829,8 +821,6 @@ def model_of(kind):
     """Small fitted models, by what they are."""
     if kind == "precomputed":
         return cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit([X @ X.T for X in ARRAYS], Y)
-    if kind == "random":
-        return cv.KMvHE(random_state=np.random.RandomState(0))
     if kind == "frozen":
         return cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
     kinds = {"linear": cv.MvHE(1), "kernel": cv.KMvHE(2), "scaler": cv.ViewScaler(), "pca": cv.ViewPCA(3)}
@@ -867,9 +857,6 @@ FORGERIES = {
     ("kernel", "fitted/kernels_/0/params/origin"): [np.zeros(2), np.full(6, np.nan)],
     ("kernel", "fitted/kernels_/0/params/kernel_params"): [{"n_jobs": 10**9}, {"degree": None}, {"coef0": []}],
     ("precomputed", "fitted/landmarks_/0"): [np.arange(15) + 46, np.arange(15) - 1, np.ones(15), np.arange(14), IDS],
-    ("random", "params/random_state/state"): [[at, 0, 0.0] for at in (625, 10**6, -5, 1.5, "1")]
-    + [[1, 0], [1, "a", 0.0]],
-    **{("random", f"params/random_state/{key}"): [GONE] for key in ("state", "array")},
     ("search", "fitted/best_index_"): [10**6, -1],
     ("search", "fitted/members_"): [[0, 4], ["0"]],
     ("search", "fitted/best_score_"): ["high"],

@@ -51,12 +51,9 @@ def load_arrays(
           their identity: where a view lacks one, or has no value for it, its row is NaN. A label in one of the tables
           suffices. Parquet needs pyarrow.
         - One ``.csv``, ``.parquet`` or ``.npy`` file, which gives one view.
-    y_name : str
-        Name of the array of labels.
-    id_column : str
-        The column of tables, or the name of the array, that identifies samples.
-    label_column : str
-        The column of tables with the labels. All other columns are features.
+    y_name, id_column, label_column : str
+        Name of the array of labels; the column of tables, or the array, that identifies samples; the column of tables
+        with the labels. All other columns are features.
     labelled : bool
         Whether every sample must have a label, as fitting requires, and tables must have samples in common. Otherwise
         missing labels are empty text.
@@ -139,11 +136,6 @@ def _from_arrays(arrays: dict[str, NDArray[Any]], source: Path, y_name: str, id_
 
 def _check_each(what: str, values: NDArray[Any], name: str, n_samples: int) -> NDArray[Any]:
     """Labels or identities, one per sample, as text without blanks around it."""
-    if values.dtype.kind == "S":
-        try:
-            values = np.char.decode(values, "utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not in UTF-8 ({error}): save it as text.") from error
     finite = values.dtype.kind != "f" or np.isfinite(values).all()
     if values.ndim != 1 or values.dtype.kind not in "biufU" or not finite:
         got = f"{values.dtype} of shape {values.shape}"

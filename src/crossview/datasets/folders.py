@@ -31,10 +31,7 @@ _HELP = (
     "Arrange images as <view>/<class>/<sample>.png (or another image format, or .npy with a vector of features): those "
     "of the same class and name in two views are the same sample."
 )
-_PROBE_HELP = (
-    "Put images (or .npy files with a vector of features) directly into the folder, or into a folder per class, or "
-    "arrange them as <view>/<class>/<sample>.png."
-)
+_PROBE_HELP = f"Put images (or .npy files) directly into the folder, or into a folder per class. Or else: {_HELP}"
 _NO_SIZE = (
     "The model was not trained on images of a known size: pass a table of this view's features, or images of the size "
     "that it was trained on."

@@ -28,13 +28,9 @@ class Source(NamedTuple):
 SOURCES: dict[str, Source] = {
     "digits": Source(load_digits, "handwritten digits, left half against right half; comes with scikit-learn"),
     "descriptors": Source(load_descriptors, "handwritten digits in four descriptions; comes with scikit-learn"),
-    "turntable": Source(
-        partial(make_turntable, random_state=0), "renderings of random solid objects from three ranges of angles"
-    ),
+    "turntable": Source(partial(make_turntable, random_state=0), "renderings of random solid objects, in three views"),
     "manifolds": Source(partial(make_manifolds, random_state=0), "nonlinear views of shared factors"),
-    "captions": Source(
-        partial(make_captions, random_state=0), "synthetic image features and caption topics, of 300 classes"
-    ),
+    "captions": Source(partial(make_captions, random_state=0), "synthetic image features and caption topics"),
 }
 """The data sets by name."""
 

@@ -241,9 +241,6 @@ class _Encoder:
             return {"$": kind.__name__, "items": self.node(list(value), way, depth)}
         if isinstance(value, np.generic) and (kind is np.str_ or value.dtype.name in _SCALARS):
             return {"$": "str" if kind is np.str_ else value.dtype.name, "value": value.item()}
-        if kind is np.random.RandomState and value.get_state(legacy=False)["bit_generator"] == "MT19937":
-            _, keys, *state = value.get_state()
-            return self._add("random", value, way, keys) | {"state": state}
         if kind is np.ndarray and (value.dtype.kind == "U" or value.dtype.name in _SCALARS):
             array = np.asarray(value, dtype=value.dtype.newbyteorder("="))
             if value.dtype.kind == "U":
@@ -279,6 +276,8 @@ def _why_not(way: str, value: Any) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, np.ndarray):
         kind, fix = f"{kind} of {value.dtype}", "use numbers, strings or truth values"
+    elif isinstance(value, np.random.RandomState | np.random.Generator):
+        fix = "use a whole number as random_state"
     elif hasattr(value, "_schema"):
         fix = "register its class with crossview.register"
     elif callable(value) and not isinstance(value, BaseEstimator):
@@ -324,8 +323,8 @@ class _Decoder:
                 return tuple(self.value(list(node["items"]), depth))
             case "ndarray":
                 return np.fromiter(self.value(list(node["items"]), depth), dtype=object)
-            case "array" | "transposed" | "text" | "random" as kind:
-                return self._from_array(kind, node["array"], node.get("state"))
+            case "array" | "transposed" | "text" as kind:
+                return self._from_array(kind, node["array"])
             case "same" if type(node["object"]) is int and node["object"] >= 0:
                 model, size = self.complete[node["object"]]
                 self.size += size
@@ -334,7 +333,7 @@ class _Decoder:
                 return np.array(node["value"], dtype=kind)[()]
         return self._object(node, depth)
 
-    def _from_array(self, kind: str, name: str, state: Any) -> Any:
+    def _from_array(self, kind: str, name: str) -> Any:
         """Build what an array stands for, once."""
         array = self.arrays[name]
         if (kind, name) in self.shared:
@@ -346,14 +345,6 @@ class _Decoder:
             if array.dtype != np.uint32 or array.max() > 0x10FFFF:
                 raise ValueError("an array is not text")
             made = array.view(f"U{array.shape[-1]}").reshape(array.shape[:-1])
-        elif kind == "random":
-            position, has_gauss, gauss = state
-            # numpy takes any position, and would read numbers from outside its 624.
-            inside = type(position) is int and 0 <= position <= 624
-            if array.dtype != np.uint32 or array.shape != (624,) or not inside:
-                raise ValueError("the state of a random generator is damaged")
-            made = np.random.RandomState()
-            made.set_state(("MT19937", array, position, has_gauss, gauss))
         elif array.dtype.kind == "f" and not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
             self.infinite.add(id(made))
         self.shared[kind, name] = made

@@ -14,7 +14,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from crossview._config import get_config
-from crossview._schema import Schema, number, one_of, register
+from crossview._schema import Schema, number, register
 from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import as_labels, check_choice, check_count, check_labels, check_lazy, check_same_kind
@@ -109,7 +109,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     _schema: ClassVar[Schema] = {
         "embedding_": is_fitted_embedding,
         "temperature_": number(1e-300, optional=True),
-        "temperature_metric_??": one_of(None, "euclidean", "cosine"),
+        "temperature_metric_??": lambda value, sizes: value in (None, "euclidean", "cosine"),
         **SCHEMA,
     }
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from crossview._progress import report, reporting
-from crossview._schema import Schema, Sizes, number, one_of
+from crossview._schema import Schema, Sizes, number
 from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview.engines import is_tensor, to_numpy
 from crossview.neighbours.distances import chunks, nearest
@@ -431,7 +431,7 @@ SCHEMA: Schema = {
     "gallery_views_?": _views_fit,
     "gallery_index_?": _index_fits,
     "threshold_?": number(0.0, optional=True),
-    "threshold_metric_?": one_of(None, "euclidean", "cosine"),
+    "threshold_metric_?": lambda value, sizes: value in (None, "euclidean", "cosine"),
     "threshold_view_?": lambda value, sizes: value in (None, *sizes["names"]),
 }
 """What model files may hold of a gallery; see `crossview._schema`."""
