@@ -58,37 +58,24 @@ def test_gradient_is_that_of_the_loss(hidden):
         assert float(above - below) == pytest.approx(2.0 * float((tensor.grad * step).sum()), abs=2e-6)
 
 
-def assert_same_heads(first, second):
-    for a, b in zip(first, second, strict=True):
-        for (W, w), (V, v) in zip(a, b, strict=True):
-            np.testing.assert_array_equal(W, V)
-            np.testing.assert_array_equal(w, v)
-
-
-def test_the_epoch_with_the_smallest_held_out_loss_is_restored():
+def test_the_number_of_epochs_has_the_smallest_held_out_loss():
     trained, train, held_out = trainer(learning_rate=0.03, patience=20), np.flatnonzero(Y < 4), np.flatnonzero(Y >= 4)
-    best, n_epochs = trained.train(train, held_out, 20)
-    losses, found = [], []
+    _, n_epochs = trained.train(train, held_out, 20)
+    losses = []
     for epochs in range(1, 21):
         layers, _ = trained.train(train, None, epochs)
         heads = [[tuple(map(trained.tensor, layer)) for layer in head] for head in layers]
         losses.append(float(trained.loss(heads, trained.batch(held_out))))
-        found.append(layers)
     assert n_epochs == 1 + np.argmin(losses)
     assert 1 < n_epochs < 20
     assert losses[0] > losses[4] > losses[n_epochs - 1] + 0.01
-    assert_same_heads(best, found[n_epochs - 1])
-    impatient = trainer(learning_rate=0.3, patience=3)
-    assert impatient.train(train, held_out, 10_000)[1] < 100
+    assert trainer(learning_rate=0.3, patience=3).train(train, held_out, 10_000)[1] < 100
 
 
-def test_refit_trains_on_all_samples_for_as_many_epochs():
+def test_the_heads_are_trained_on_all_samples():
     model = cv.Contrastive(3, learning_rate=0.03, max_epochs=30).fit(ARRAYS, Y)
     again = cv.Contrastive(3, learning_rate=0.03, max_epochs=model.n_epochs_, validation=None).fit(ARRAYS, Y)
-    other = cv.Contrastive(3, learning_rate=0.03, max_epochs=30, refit=False).fit(ARRAYS, Y)
     np.testing.assert_array_equal(model.projections_[0], again.projections_[0])
-    assert other.n_epochs_ == model.n_epochs_
-    assert not np.allclose(other.projections_[0], model.projections_[0])
 
 
 @pytest.mark.parametrize("validation", [None, "samples"])
@@ -104,9 +91,7 @@ def test_what_is_held_out(kind, n_classes):
     shared = np.isin(y[held_out], y[~held_out])
     assert shared.all() == shared.any() == (kind == "samples" or (kind, n_classes) == ("auto", 6))
     assert held_out.sum() == (20 if kind == "classes" else 12)
-    for share in (0.01, 0.99):
-        held_out = cv.Contrastive(validation=kind, validation_fraction=share)._held_out(y)
-        assert min(len(np.unique(y[held_out])), len(np.unique(y[~held_out]))) >= 2
+    assert min(len(np.unique(y[held_out])), len(np.unique(y[~held_out]))) >= 2
 
 
 def test_nothing_can_be_held_out():

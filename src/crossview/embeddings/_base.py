@@ -1,6 +1,7 @@
 """Base classes of the methods: check → data → problem → solve → store. Think twice before adding anything."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import field
 from functools import cache
@@ -253,17 +254,9 @@ class Embedding(MultiViewTransformer):
         return int(self.projections_[v].shape[1])
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
-        """Return the names of the components, which all views share.
+        """Return the names of the components, which all views share: the class's name and a number.
 
-        Parameters
-        ----------
-        input_features : sequence of str, optional
-            Names of the input features, which are only checked.
-
-        Returns
-        -------
-        names : ndarray of str
-            The class's name and a number: ``mvhe0``, ``mvhe1``, …
+        Names of the input features are only checked.
         """
         check_is_fitted(self)
         return np.array(self._names_out(0, self._input_names(input_features)[0]), dtype=object)
@@ -376,11 +369,10 @@ class CoupledEmbedding(Embedding):
             return model
 
         def is_valid(model: Self) -> bool:
-            try:
+            with suppress(ValueError):
                 model._check_params(views)
-            except ValueError:
-                return False
-            return True
+                return True
+            return False
 
         data, solve = self._shared_solver([*filter(is_valid, map(with_params, settings))], views, y)
         resolve = cache(lambda coupling: clone(self).set_params(coupling=coupling)._resolved_coupling(data.views))

@@ -18,7 +18,7 @@ from crossview._parameters import parameters
 from crossview._progress import report
 from crossview._schema import VIEWS, Schema, has_shape
 from crossview._types import Array, Indices, Mask
-from crossview._validation import check_choice, check_count, check_flag, check_weight
+from crossview._validation import check_choice, check_count, check_weight
 from crossview.embeddings._base import Embedding, SearchSpace
 from crossview.engines import product
 from crossview.samples import Samples
@@ -27,6 +27,7 @@ from crossview.views import Views
 __all__ = ["Contrastive"]
 
 _MANY_CLASSES = 20  # from which on classes are held out
+_HELD_OUT = 0.2  # share of classes or samples
 _SAMPLES_PER_CLASS = 4  # in a batch, next to each other, so that anchors have positives besides their counterparts
 
 
@@ -50,8 +51,6 @@ class Contrastive(Embedding):
 
     Parameters
     ----------
-    n_components : int
-        d: dimension of the common space.
     hidden : int, optional
         Width of the hidden layer; None for linear heads.
     temperature : float
@@ -66,13 +65,8 @@ class Contrastive(Embedding):
     patience : int
         Stop if the loss on held-out samples has not improved for this many epochs.
     validation : {"auto", "classes", "samples"}, optional
-        What to hold out. ``"auto"`` holds out classes if there are 20 or more, and samples of every class otherwise.
-        None trains for `max_epochs`.
-    validation_fraction : float
-        Share of the classes or samples to hold out.
-    refit : bool
-        Whether to train on all samples in the end. With False, the model is that of the best epoch, which has not seen
-        the held-out samples.
+        What to hold out, a fifth. ``"auto"`` holds out classes if there are 20 or more, and samples of every class
+        otherwise. None trains for `max_epochs`.
     random_state : int
         Seed of the initial weights, batches and held-out samples.
 
@@ -114,8 +108,6 @@ class Contrastive(Embedding):
     max_epochs: int = 300
     patience: int = 10
     validation: str | None = "auto"
-    validation_fraction: float = 0.2
-    refit: bool = True
     random_state: int = 0
 
     search_space: ClassVar[SearchSpace] = {
@@ -140,19 +132,15 @@ class Contrastive(Embedding):
     }
 
     def _check_params(self, views: Views) -> None:
-        for name in ("batch_size", "max_epochs", "patience"):
-            check_count(getattr(self, name), name, least=2 if name == "batch_size" else 1)
+        for name, least in (("batch_size", 2), ("max_epochs", 1), ("patience", 1), ("random_state", 0)):
+            check_count(getattr(self, name), name, least=least)
         if self.hidden is not None:
             check_count(self.hidden, "hidden", least=1)
         check_weight(self.weight_decay, "weight_decay")
-        for name in ("temperature", "learning_rate", "validation_fraction"):
+        for name in ("temperature", "learning_rate"):
             check_weight(getattr(self, name), name, positive=True)
-        if self.validation_fraction >= 1.0:
-            raise ValueError(f"validation_fraction must be below 1, got {self.validation_fraction!r}.")
         if self.validation is not None:
             check_choice(self.validation, "validation", ("auto", "classes", "samples"))
-        check_count(self.random_state, "random_state", least=0)
-        check_flag(self.refit, "refit")
 
     def _learn(self, data: Samples) -> None:
         every, held_out = np.arange(len(data)), self._held_out(data.labels)
@@ -162,12 +150,10 @@ class Contrastive(Embedding):
         ]
         arrays = [X / scale for X, scale in zip(data.arrays, scales, strict=True)]
         trainer = _Trainer(self, arrays, data.mask, data.labels)
-        if held_out is None:
-            heads, n_epochs = trainer.train(every, None, self.max_epochs)
-        else:
-            heads, n_epochs = trainer.train(every[~held_out], every[held_out], self.max_epochs)
-            if self.refit:
-                heads, _ = trainer.train(every, None, n_epochs)
+        n_epochs = self.max_epochs
+        if held_out is not None:
+            _, n_epochs = trainer.train(every[~held_out], every[held_out], n_epochs)
+        heads, _ = trainer.train(every, None, n_epochs)
         if not n_epochs or not all(np.isfinite(W).all() for head in heads for W, _ in head):
             raise ValueError(f"training diverged: use a learning_rate below {self.learning_rate:g}.")
         for head, scale in zip(heads, scales, strict=True):
@@ -184,24 +170,24 @@ class Contrastive(Embedding):
         self.projections_, self.biases_ = ([head[-1][k] for head in heads] for k in range(2))
 
     def _held_out(self, classes: Indices) -> Mask | None:
-        """Which samples to hold out: a share of the classes, or of the samples of every class.
+        """Which samples to hold out: a fifth of the classes, or of the samples of every class.
 
         Two classes at least are on either side and, of a class with several samples, one sample at least.
         """
-        kind, n_classes, share = self.validation, int(classes.max()) + 1, self.validation_fraction
+        kind, n_classes = self.validation, int(classes.max()) + 1
         if kind is None:
             return None
         random = np.random.default_rng(self.random_state)
         if kind == "classes" or (kind == "auto" and n_classes >= _MANY_CLASSES):
             if n_classes < 4:
                 raise ValueError(f"cannot hold out 2 of {n_classes} classes: use validation='samples' or None.")
-            chosen = random.permutation(n_classes)[: np.clip(round(share * n_classes), 2, n_classes - 2)]
+            chosen = random.permutation(n_classes)[: np.clip(round(_HELD_OUT * n_classes), 2, n_classes - 2)]
             return np.isin(classes, chosen)
         held_out = np.zeros(len(classes), dtype=bool)
         for c in range(n_classes):
             rows = random.permutation(np.flatnonzero(classes == c))
             if len(rows) > 1:
-                held_out[rows[: np.clip(round(share * len(rows)), 1, len(rows) - 1)]] = True
+                held_out[rows[: np.clip(round(_HELD_OUT * len(rows)), 1, len(rows) - 1)]] = True
         if held_out.sum() < 2:
             raise ValueError("there are too few samples to hold some out: use validation=None.")
         return held_out
@@ -237,14 +223,14 @@ class _Trainer:
         self.model, self.arrays, self.mask, self.classes = model, arrays, mask, classes
 
     def train(self, rows: Indices, held_out: Indices | None, max_epochs: int) -> tuple[list[Any], int]:
-        """Heads trained on some rows, and the number of epochs: that with the smallest loss on the rows held out."""
+        """Train on some rows; the heads, and the number of epochs, or that with the smallest loss on rows held out."""
         torch, model, heads = self.torch, self.model, self.initial_heads()
         weights, biases = ([layer[k] for head in heads for layer in head] for k in range(2))
         groups = [{"params": weights}, {"params": biases, "weight_decay": 0.0}]
         optimiser = torch.optim.AdamW(groups, lr=model.learning_rate, weight_decay=model.weight_decay, fused=True)
         whole = [self.batch(rows)] if len(rows) <= model.batch_size else None
         validation = None if held_out is None else [*map(self.batch, self.split(held_out, self.random()))]
-        random, best, best_epoch, best_loss = self.random(), heads, 0, np.inf
+        random, best_epoch, best_loss = self.random(), 0, np.inf
         report(more=max_epochs, now="training heads")
         for epoch in range(1, max_epochs + 1):
             for batch in whole or map(self.batch, self.split(rows, random)):
@@ -258,10 +244,11 @@ class _Trainer:
                 losses = [float(self.loss(heads, batch)) for batch in validation]
             loss = float(np.average(losses, weights=[len(batch.n_positives) for batch in validation]))
             if loss < best_loss:
-                best, best_epoch, best_loss = _as_arrays(heads), epoch, loss
+                best_epoch, best_loss = epoch, loss
             elif epoch >= best_epoch + model.patience:
                 break
-        return (_as_arrays(heads), max_epochs) if validation is None else (best, best_epoch)
+        layers = [[tuple(part.detach().cpu().numpy().astype(np.float64) for part in pair) for pair in h] for h in heads]
+        return layers, max_epochs if validation is None else best_epoch
 
     def random(self) -> Generator:
         return np.random.default_rng(self.model.random_state)
@@ -315,9 +302,3 @@ class _Trainer:
         positives = batch.indicators @ (batch.indicators.T @ Z) - Z
         to_positives = (Z * positives).sum(dim=1) / (temperature * batch.n_positives)
         return (torch.logsumexp(similarities, dim=1) - to_positives).mean()
-
-
-def _as_arrays(heads: Sequence[Any]) -> list[Any]:
-    return [
-        [tuple(part.detach().cpu().numpy().astype(np.float64) for part in layer) for layer in head] for head in heads
-    ]
