@@ -237,10 +237,7 @@ def test_without_a_complete_row_nothing_is_recommended():
 @pytest.mark.parametrize(
     ("score", "said"),
     [
-        (
-            "with_counterparts",
-            "With its own counterpart enrolled for each probe, LDA is ahead (53.8 % against 12.2 % for",
-        ),
+        ("with_counterparts", "With its own counterpart enrolled for each probe, LDA is ahead (53.8 % against"),
         ("one_shot", "With one enrolled sample per class, LDA is ahead (53.8 % against 12.2 % for MvHE)."),
         ("average_precision", "By mean average precision, LDA is ahead (53.8 % against 12.2 % for MvHE)."),
     ],

@@ -12,7 +12,7 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import isfinite
@@ -27,7 +27,7 @@ from crossview.embeddings import METHODS
 from crossview.experiments.plans import method_of
 from crossview.plot import draw_points
 from crossview.report.document import Curves, Embeddings, Item, Report
-from crossview.report.tables import decimals, finite, number, spread
+from crossview.report.tables import decimals, number, spread
 
 INK, SOFT, GRID = "#1c222b", "#56606e", "#e7eaee"
 # Made in the space OKLCH, in which equal steps look equal. Neighbours differ in lightness as well as in hue, for those
@@ -93,7 +93,7 @@ class Panel:
     head: str
     draw: Callable[[Any], None]  # on matplotlib axes
     description: str
-    points: Sequence[tuple[str, Sequence[tuple[float, float, str]]]] = ()
+    points: Sequence[tuple[str, Sequence[tuple[float, float, str]]]]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,6 @@ class Figure:
     columns: int
     legends: Mapping[str, Mapping[str, Look]]  # name → look, by what is named
     table: Sequence[Sequence[str]] = ()  # the values in rows, the first of which is the head
-    data: Any = None  # more data for the page's script
 
 
 def clip(text: str, length: int) -> str:
@@ -119,12 +118,6 @@ def clip(text: str, length: int) -> str:
 def figure_of(item: Curves | Embeddings, looks: Mapping[str, Look]) -> Figure:
     """The drawings of an item; its curves look as `looks` says."""
     return _curves(item, looks) if isinstance(item, Curves) else _embeddings(item)
-
-
-def _extent(values: Iterable[Any]) -> tuple[float, float]:
-    """Least and largest of the finite values; 0 and 1 if there are none."""
-    known = [float(value) for value in values if finite(value)]
-    return (min(known), max(known)) if known else (0.0, 1.0)
 
 
 def tick_text(value: float, _: Any = None) -> str:
@@ -158,18 +151,12 @@ def _curves(item: Curves, looks: Mapping[str, Look]) -> Figure:
     for name, curve in item.curves.items():
         known = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(y)]
         points.append((name, [(x, y, f"{item.x_label} {tick_text(x)}: {texts[x][name]}") for x, y in known]))
-    ends = " to ".join(number(end, digits) for end in _extent(values))
-    description = f"{counted(len(item.curves), 'curve')} of {item.y_label} against {item.x_label}, from {ends}."
+    ends = f", from {number(min(values), digits)} to {number(max(values), digits)}" if values else ""
+    description = f"{counted(len(item.curves), 'curve')} of {item.y_label} against {item.x_label}{ends}."
     rows = [[tick_text(x), *(texts[x].get(name, "") for name in item.curves)] for x in sorted(texts)]
-    return Figure(
-        item,
-        "curves",
-        [Panel("", draw, description, points)],
-        (640, 400),
-        columns=1,
-        legends={"curves": {name: looks[name] for name in item.curves}},
-        table=[[item.x_label, *item.curves], *rows],
-    )
+    legend = {name: looks[name] for name in item.curves}
+    table = [[item.x_label, *item.curves], *rows]
+    return Figure(item, "curves", [Panel("", draw, description, points)], (640, 400), 1, {"curves": legend}, table)
 
 
 def _finite_values(item: Curves, axis: str) -> list[float]:
@@ -191,8 +178,8 @@ def _set_axes(ax: Any, item: Curves) -> None:
             is_whole = all(value.is_integer() for value in values)
             # Of whole numbers, such as ranks, the first has a tick, with some room to the next.
             least = low + 0.05 * (high - low) if is_whole else low
-            ticks = MaxNLocator(6, steps=[1, 2, 5, 10], integer=is_whole).tick_values(low, high).tolist()
-            inside = {tick for tick in ticks if least <= tick <= high}
+            ticks = MaxNLocator(6, steps=[1, 2, 5, 10], integer=is_whole).tick_values(low, high)
+            inside = {float(tick) for tick in ticks if least <= tick <= high}
             ax.set_xticks(sorted(inside | {low} if is_whole else inside))
         else:
             axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
@@ -207,34 +194,29 @@ def _embeddings(item: Embeddings) -> Figure:
     groups: dict[tuple[int, int], list[int]] = {}
     for k, (label, view) in enumerate(zip(item.labels, item.views, strict=True)):
         groups.setdefault((labels.index(label), views.index(view)), []).append(k)
-    groups = dict(sorted(groups.items()))
     sizes = (counted(len(item.labels), "sample"), counted(len(labels), "class"), counted(len(views), "view"))
     description = "{} of {} and {} in the plane.".format(*sizes)
 
     def panel(name: str) -> Panel:
+        places = minmax_scale(item.panels[name]) if groups else np.empty((0, 2))
+
         def draw(ax: Any) -> None:
-            places = minmax_scale(item.panels[name]) if groups else np.empty((0, 2))
             for (c, v), rows in groups.items():
                 look = {"color": series_look(c)["color"], "marker": series_look(v)["marker"]}
                 draw_points(ax, places[rows], clip_on=False, gid=f"data-c={c} data-v={v}", **look)
             ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xticks=[], yticks=[])
             ax.spines[:].set(visible=True, color=SOFT, linewidth=0.6)
 
-        return Panel(name, draw, description)
+        points = [
+            (labels[c], [(*places[k], f"{views[v]}\n{item.names[k]}") for k in rows]) for (c, v), rows in groups.items()
+        ]
+        return Panel(name, draw, description, points)
 
     legends = {
         "view": {view: {"color": SOFT, "marker": series_look(v)["marker"]} for v, view in enumerate(views)},
         "class": {label: {"color": series_look(c)["color"], "marker": "s"} for c, label in enumerate(labels)},
     }
-    return Figure(
-        item,
-        "scatter",
-        [panel(name) for name in item.panels],
-        (240, 240),
-        columns=4,
-        legends=legends,
-        data={"labels": labels, "views": views, "names": [item.names[k] for rows in groups.values() for k in rows]},
-    )
+    return Figure(item, "scatter", [panel(name) for name in item.panels], (240, 240), 4, legends)
 
 
 def figure_files(figure: Figure) -> dict[str, bytes]:
@@ -299,7 +281,8 @@ def _key(look: Look) -> Any:
     """The line of a legend, which is only a marker if the look has no line."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], **({"linestyle": "none", "markersize": 8} | look if "linestyle" not in look else look))
+    alone: Look = {} if "linestyle" in look else {"linestyle": "none", "markersize": 8}
+    return Line2D([], [], **alone | look)
 
 
 def _adapted(drawn: Any, kind: str, name: str) -> Any:

@@ -109,16 +109,6 @@
 
   // Charts: the nearest point says what it is. How far the pointer reaches:
   const reaches = { curves: 40, scatter: 14 };
-  function rowsOfScatter(svg, { labels, views, names }) {
-    let next = 0;
-    return all("[data-c]", svg).map((group) => ({
-      n: labels[group.dataset.c],
-      p: all("use", group).map((use) => {
-        const text = `${views[group.dataset.v]}\n${names[next++]}`;
-        return [Number(use.getAttribute("x")), Number(use.getAttribute("y")), text];
-      }),
-    }));
-  }
   function explore(box, kind, rows, groups) {
     const svg = box.querySelector("svg");
     const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
@@ -180,12 +170,12 @@
   }
   for (const figure of all("figure:not(.matches-figure)")) {
     const kind = Object.keys(reaches).find((name) => figure.classList.contains(`${name}-figure`));
-    const shared = kind === "scatter" ? dataOf(figure) : null;
+    const isScatter = kind === "scatter";
     for (const box of all(".plot", figure)) {
       const svg = box.querySelector("svg");
       const series = all("[data-c]", svg);
-      const group = (row) => (shared ? series[row] : svg.querySelector(`[data-series="${row}"]`));
-      explore(box, kind, shared ? rowsOfScatter(svg, shared) : dataOf(box), group);
+      const group = (row) => (isScatter ? series[row] : svg.querySelector(`[data-series="${row}"]`));
+      explore(box, kind, dataOf(box), group);
     }
     const buttons = all(".legend button", figure);
     const toggle = (button) => {
@@ -200,7 +190,7 @@
     for (const button of buttons) {
       button.addEventListener("click", () => {
         const isPressed = toggle(button);
-        if (!shared) {
+        if (!isScatter) {
           for (const mark of all(`[data-series="${button.dataset.k}"]`, figure)) mark.classList.toggle("off", !isPressed);
           return;
         }
