@@ -61,15 +61,6 @@ def test_what_cannot_be_read_is_refused_rather_than_skipped(tree):
         link.unlink()
 
 
-@pytest.mark.filterwarnings("ignore:1 of 3 samples")
-def test_views_are_chosen_and_ordered(tree, draw):
-    draw(tree / "infrared" / "2" / "a.png", size=(50, 50))
-    data = cv.datasets.load_folder(tree, views=["sketch", "photo"])
-    assert data.view_names == ["sketch", "photo"]
-    with pytest.raises(FileNotFoundError, match=r"no files of the view 'x-ray'.*<view>/<class>/<sample>"):
-        cv.datasets.load_folder(tree, views=["x-ray", "photo"])
-
-
 def test_mixed_sizes_want_a_size(tree, draw):
     draw(tree / "sketch" / "10" / "b.png", 200, size=(8, 8))
     with pytest.raises(ValueError, match=r"photo/2/a\.png is 6 × 4 .*sketch/10/b\.png is 8 × 8\. Resize .*--size 6x4"):
@@ -77,15 +68,6 @@ def test_mixed_sizes_want_a_size(tree, draw):
     data = cv.datasets.load_folder(tree, size=3)
     assert data.views.n_features == (9, 9)
     assert data.views.mask.all()
-
-
-def test_a_class_folder_with_a_single_sample_may_be_a_typing_error(tmp_path, draw):
-    for view in ("photo", "sketch"):
-        for name in ("ada/1", "ada/2", "ada/3", "bob/1", "bob/2", "bob/3", "bbo/4"):
-            draw(tmp_path / view / f"{name}.png")
-    with pytest.warns(UserWarning, match="a class with a single sample: 'bbo'"):
-        data = cv.datasets.load_folder(tmp_path)
-    assert data.class_names == ["ada", "bbo", "bob"]
 
 
 def test_says_what_is_wrong(tree, tmp_path, draw):
@@ -148,7 +130,6 @@ def test_names_that_do_not_match(mismatched, draw):
     with pytest.raises(ValueError, match=r"12 of 13 unmatched.* --pair-by '\(\\d\+\)\$'"):
         cv.datasets.load_folder(mismatched)
     assert len(cv.datasets.load_folder(mismatched, labelled=False).y) == 24
-    assert len(cv.datasets.load_folder(mismatched, views=["sketch"]).y) == 12
 
 
 def test_a_small_view_may_belong_to_a_large_gallery(tmp_path, draw):

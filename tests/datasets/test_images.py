@@ -131,13 +131,6 @@ def test_all_images_that_cannot_be_read_are_reported_at_once(tmp_path, draw, con
     assert "e.png" not in str(caught.value)
 
 
-def test_mixed_sizes_name_two_files(tmp_path, draw):
-    draw(tmp_path / "a.png", size=(4, 6))
-    draw(tmp_path / "b.png", size=(6, 4))
-    with pytest.raises(ValueError, match=r"a\.png is 4 × 6 .*b\.png is 6 × 4\. .* --size 4x6 \(size=\(4, 6\)\)"):
-        read(tmp_path)
-
-
 def test_hidden_files_are_left_out_and_order_is_natural(tmp_path, draw):
     for name in ("10.png", "2.png", ".1.png", ".cache/3.png"):
         draw(tmp_path / name)

@@ -1,7 +1,7 @@
 """Images, or vectors of features, in folders by view and class."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
@@ -38,14 +38,7 @@ _NO_SIZE = (
 )
 
 
-def load_folder(
-    root: str | Path,
-    size: Size = None,
-    *,
-    views: Sequence[str] | None = None,
-    labelled: bool = True,
-    pair_by: str | None = None,
-) -> Dataset:
+def load_folder(root: str | Path, size: Size = None, *, labelled: bool = True, pair_by: str | None = None) -> Dataset:
     r"""Images, or vectors of features, from one folder per view and in it one per class.
 
     Parameters
@@ -56,8 +49,6 @@ def load_folder(
         with other endings are ignored.
     size : int or (int, int), optional
         Height and width to which images are resized, with antialiasing. By default all must have the same size.
-    views : sequence of str, optional
-        The views to read, in this order; by default all, by name.
     labelled : bool
         Whether every image must be in the folder of its class, as fitting requires, and views must have samples in
         common. Otherwise the class of ``<view>/<sample>.png`` is unknown, and its label is empty text.
@@ -86,18 +77,17 @@ def load_folder(
     wanted = check_size(size)
     with open_files(root, _HELP) as files:
         found = _by_place(files, root, labelled)
-        names = sorted({view for view, _ in found}, key=natural) if views is None else list(views)
-        chosen = _of_views(found, names, root)
+        views = sorted({view for view, _ in found}, key=natural)
         if pair_by is not None:
-            chosen = _by_key(chosen, pair_by, root)
+            found = _by_key(found, pair_by, root)
         if labelled:
-            classes = [{label for name, (label, _) in chosen if name == view} for view in names]
+            classes = [{label for name, (label, _) in found if name == view} for view in views]
             what, pattern = "File names must match", r"(\d+)$"
             if not set.intersection(*classes):
                 what, pattern = "Names of class folders and of files must match", r"(?P<class>\d+)/.*?(\d+)$"
             fix = f"{what}: rename them, or give a pattern for what they share: --pair-by '{pattern}' (pair_by=…)."
-            check_pairs(names, {place: str(file) for place, file in chosen.items()}, "/", fix, pair_by is not None)
-        data = _read(chosen, names, root, wanted)
+            check_pairs(views, {place: str(file) for place, file in found.items()}, "/", fix, pair_by is not None)
+        data = _read(found, views, root, wanted)
     if labelled:
         warn_of_single_samples(data)
         if wanted is None and data.image_shape is not None:
@@ -113,7 +103,12 @@ def load_samples(path: str | Path, view: str, size: Size = None, *, onerror: OnE
         return _read(_by_place([one], source, view=view), [view], source, wanted, _NO_SIZE)
     with open_files(source, _HELP) as files:
         found = _by_place(files, source, view=view)
-        return _read(_of_views(found, [view], source), [view], source, wanted, _NO_SIZE, onerror)
+        chosen = {place: file for place, file in found.items() if place[0] == view}
+        if not chosen:
+            there = sorted({name for name, _ in found}, key=natural)
+            only = first_few(there, 10)
+            raise FileNotFoundError(f"{source} has no files of the view {view!r}, only {only}. {_HELP}")
+        return _read(chosen, [view], source, wanted, _NO_SIZE, onerror)
 
 
 def is_sample(name: str) -> bool:
@@ -155,15 +150,6 @@ def _by_place(
         zip(places, samples, strict=True),
         lambda _, one, other: f"{root} has {one} and {other}, which are the same sample: rename or remove one.",
     )
-
-
-def _of_views(found: Mapping[Place, File], names: Collection[str], root: str | Path) -> dict[Place, File]:
-    """The files of some views, each of which must have some."""
-    there = sorted({view for view, _ in found}, key=natural)
-    for view in names:
-        if view not in there:
-            raise FileNotFoundError(f"{root} has no files of the view {view!r}, only {first_few(there, 10)}. {_HELP}")
-    return {place: file for place, file in found.items() if place[0] in names}
 
 
 def _by_key(found: Mapping[Place, File], pattern: str, root: str | Path) -> dict[Place, File]:
