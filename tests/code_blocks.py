@@ -8,17 +8,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-BLOCK = re.compile(r"(<!-- long -->\n)?```(python|sh)\n(.*?)```", flags=re.DOTALL)
+BLOCK = re.compile(r"(<!-- long -->\n)?```(python|sh)\n(.*?)```(?:\n\n```text\n(.*?)```)?", flags=re.DOTALL)
 
 
 def code_blocks(page):
-    """Whether it is marked as long, language, and code of every block."""
+    """Whether it is marked as long, language, code, and the output that is shown, of every block."""
     return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
 def main(pages):
     for page in [Path(page).resolve() for page in pages]:
-        blocks = [code for _, language, code in code_blocks(page) if language == "python"]
+        blocks = [code for _, language, code, _ in code_blocks(page) if language == "python"]
         if not blocks:
             sys.exit(f"error: {page.name} has no Python code.")
         names: dict[str, object] = {"__name__": "__main__"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -20,13 +22,10 @@ from commands import run
 import crossview as cv
 from crossview.cli import app
 
+NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 ROOT = Path(__file__).parents[1]
 LISTS = ("api", "changes", "contributing", "development", "guide")  # pages of links, and copies of others
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.stem not in LISTS)]
-
-
-def test_there_is_a_page_to_run():
-    assert {"README.md", "recipe.md", "tuning.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")  # two pages show why it is a bad choice
@@ -36,10 +35,12 @@ def test_code_blocks_run(page, monkeypatch, tmp_path):
     names: dict[str, object] = {}
     blocks = code_blocks(page)
     assert blocks
-    for long, language, code in blocks:
+    for long, language, code, output in blocks:
         if language == "python":
             code = code.replace('device="cuda"', 'device="cpu"')  # the same code, where there is no GPU
-            exec(compile(code, page.name, "exec"), names)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(code, page.name, "exec"), names)
+            assert_shown(printed.getvalue(), output)
             continue
         for line in code.replace("\\\n", "").splitlines():
             command = shlex.split(line, comments=True)
@@ -51,6 +52,15 @@ def test_code_blocks_run(page, monkeypatch, tmp_path):
     CHECKS.get(page.stem, lambda names, folder: None)(names, tmp_path)
 
 
+def assert_shown(printed, shown):
+    """What a page shows, after a warning if there is one, is what is printed: numbers up to 3 % or 0.03."""
+    shown = re.sub(r"\A\w+Warning: .*?\.\n", "", shown, flags=re.S)
+    if shown:
+        assert re.sub(NUMBER, "0", printed).split() == re.sub(NUMBER, "0", shown).split(), printed
+        numbers = ([float(number) for number in re.findall(NUMBER, text)] for text in (printed, shown))
+        np.testing.assert_allclose(*numbers, rtol=0.03, atol=0.03)
+
+
 def parse(arguments):
     """What would take too long to run must at least be a command that exists, with options that exist."""
     with click.Context(typer.main.get_command(app)) as context:
@@ -60,18 +70,10 @@ def parse(arguments):
 
 def test_every_command_has_its_place_on_the_page_of_commands():
     blocks = code_blocks(ROOT / "docs" / "commands.md")
-    shown = re.findall(r"^crossview (\w+)", "\n".join(code for _, language, code in blocks if language == "sh"), re.M)
+    code = "\n".join(code for _, language, code, _ in blocks if language == "sh")
+    shown = re.findall(r"^crossview (\w+)", code, re.M)
     command = typer.main.get_command(app)
     assert set(command.list_commands(click.Context(command))) == set(shown)
-
-
-def test_the_method_in_contributing_is_an_embedding():
-    names: dict[str, object] = {}
-    ((_, _, code),) = code_blocks(ROOT / "CONTRIBUTING.md")
-    exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
-    data = cv.datasets.load_digits()
-    model = names["IndicatorRegression"]().fit(data.views[:900], data.y[:900])
-    assert model.score(data.views[900:], data.y[900:]) > 0.4
 
 
 @pytest.mark.parametrize("first", ['    "PCA": PCA,', '    "NCA": NCA,'], ids=["METHODS", "BASELINES"])
@@ -79,7 +81,7 @@ def test_the_method_in_contributing_is_known_everywhere(first, tmp_path):
     """Added as the page says, to a copy of the package."""
     copy = tmp_path / "crossview"
     shutil.copytree(Path(cv.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    ((_, _, code),) = code_blocks(ROOT / "CONTRIBUTING.md")
+    ((_, _, code, _),) = code_blocks(ROOT / "CONTRIBUTING.md")
     (copy / "embeddings" / "indicators.py").write_text(code, encoding="utf-8")
     page = copy / "embeddings" / "__init__.py"
     text = page.read_text(encoding="utf-8").replace(first, f'{first}\n    "IndicatorRegression": IndicatorRegression,')
@@ -96,6 +98,7 @@ views, y = data.views[:200], data.y[:200]
 search = cv.tune("IndicatorRegression", views, y, n_iter=3, n_members=2)
 matcher = cv.CrossViewClassifier(search.best_estimator_).fit(views, y)
 new = (cv.METHODS | cv.BASELINES)["IndicatorRegression"]().fit(views, y)
+assert new.score(data.views[900:], data.y[900:]) > 0.4
 for model in (search, matcher, new, cv.Committee([new, cv.MvDA()]).fit(views, y)):
     cv.save(model, sys.argv[1])
     loaded = cv.load(sys.argv[1])
@@ -165,49 +168,6 @@ def check_problem(names, folder):
     assert names["left"].shape == names["right"].shape
 
 
-def check_mvhe(names, folder):
-    assert [*names["scores"].values()] == pytest.approx([0.49, 0.23, 0.44, 0.24], abs=0.01)
-
-
-def check_parameters(names, folder):
-    digits = {(1, beta, n): score / 100 for (beta, n), score in names["balance"].items()}
-    for settings, too_large in ((digits, 8.0), (names["by_balance"], 4.9)):
-        pushes = {setting: setting[1] * setting[2] / setting[0] for setting in settings}
-        balanced = min(score for setting, score in settings.items() if 1 < pushes[setting] < 3.01)
-        assert max(score for setting, score in settings.items() if pushes[setting] < 0.6) < balanced
-        assert max(score for setting, score in settings.items() if pushes[setting] > too_large) < 0.8 * balanced
-    assert list(names["by_views"].values()) == [8, 0, 0]
-    for scores in names["by_coupling"].values():
-        assert scores["auto"] > max(scores[0], scores[16], scores[64])
-    assert names["by_both"][0.01, 9.0] > 2 * names["by_both"][0.01, 1.5]
-    assert names["by_number"][64] < 20 < 50 < max(names["by_number"].values())
-    by_scaler = names["by_scaler"]
-    assert by_scaler["turntable", "feature"] < by_scaler["turntable", "view"]
-    assert by_scaler["captions", "feature"] > by_scaler["captions", "view"]
-
-
-def check_checklist(names, folder):
-    assert names["healthy"] > 0.75 > 0.2 > names["misaligned"]
-    correlations = names["correlation_of_new_samples"]
-    assert correlations(names["train"]).min() > 0.5 > abs(correlations(names["shuffled"])).max()
-    losses = {method: feature / view for method, (view, feature) in names["by_scaling"].items()}
-    assert min(losses, key=losses.get) == "MvHE"
-    assert losses["MvHE"] < 0.3
-    assert names["by_folds"]["samples"][0] > 0.95 > 0.6 > names["by_folds"]["samples"][1]
-    mean = names["evaluation"].mean
-    assert mean.accuracy.value < mean.accuracy_with_counterparts.value - 0.1
-
-
-def check_incomplete(names, folder):
-    marked, complete, zeros, means = list(names["by_form"].values())[1:]
-    assert marked > complete > 2 * max(zeros, means)
-
-
-def check_kernels(names, folder):
-    assert all(kernel > linear + 0.1 for linear, kernel in names["gains"].values())
-    assert min(names["by_width"][0.1], names["by_width"][10]) > 0.7 > 0.5 > names["by_width"][100]
-
-
 def check_commands(names, folder):
     assert len((folder / "matches.csv").read_text().splitlines()) == 1 + 2 * 200
     assert cv.load(folder / "my.model").threshold_ > 0.0
@@ -244,17 +204,9 @@ def check_migrating(names, folder):
         (names["MCCA"](3), names["three"], [0.991, 0.985, 0.920]),
     ):
         assert names["correlations"](model.fit(views).transform(views)) == pytest.approx(expected, abs=1e-3)
-    assert names["apart"] < 0.3 < 0.99 < names["together"]
-    theirs, ours = names["theirs"], names["ours"]
-    assert theirs.best_params_ == ours.best_params_
-    assert theirs.best_score_ == pytest.approx(ours.best_score_)
 
 
 CHECKS = {
-    "parameters": check_parameters,
-    "checklist": check_checklist,
-    "incomplete": check_incomplete,
-    "kernels": check_kernels,
     "README": check_readme,
     "recipe": check_recipe,
     "matching": check_matching,
@@ -262,7 +214,6 @@ CHECKS = {
     "data": check_data,
     "evaluation": check_evaluation,
     "problem": check_problem,
-    "mvhe": check_mvhe,
     "commands": check_commands,
     "report": check_report,
     "deployment": check_deployment,

@@ -52,18 +52,10 @@ def parameters(thing):
 
 def test_versions_agree():
     headings = [heading for heading in re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.M) if heading != "Unreleased"]
-    assert headings[0] == cv.__version__
-    assert yaml.safe_load(read("CITATION.cff"))["version"] == cv.__version__
-
-
-def test_citation_has_what_its_format_requires():
     citation = yaml.safe_load(read("CITATION.cff"))
-    assert citation["cff-version"] == "1.2.0"
-    assert {"message", "title", "authors"} <= set(citation)
+    assert headings[0] == citation["version"] == cv.__version__
     assert isinstance(citation["date-released"], datetime.date)
-    paper = citation["preferred-citation"]
-    assert {"type", "title", "authors"} <= set(paper)
-    assert all({"family-names", "given-names"} == set(author) for author in paper["authors"])
+    assert {"cff-version", "message", "title", "authors", "preferred-citation"} <= set(citation)
 
 
 def test_workflows_call_targets_that_exist():
@@ -99,21 +91,11 @@ def test_exhaustive_tests_exist():
         assert re.search(rf"^def {test}\(" if test else "", read(f"tests/{file}"), re.M), name
 
 
-@pytest.mark.parametrize("path", [".pre-commit-config.yaml", ".github/dependabot.yml"])
+@pytest.mark.parametrize(
+    "path", [ROOT / ".pre-commit-config.yaml", *sorted((ROOT / ".github").rglob("*.yml"))], ids=lambda path: path.name
+)
 def test_settings_are_valid_yaml(path):
-    assert isinstance(yaml.safe_load(read(path)), dict)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem)
-def test_issue_forms_have_what_github_requires(path):
-    form = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if path.stem == "config":
-        assert form == {"blank_issues_enabled": True}
-        return
-    assert {"name", "description", "body"} <= set(form)
-    ids = [field["id"] for field in form["body"]]
-    assert len(set(ids)) == len(ids)
-    assert all(field["attributes"]["label"] for field in form["body"])
+    assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
 
 
 def test_api_reference_has_every_public_name():
@@ -135,29 +117,17 @@ def test_docstrings_are_complete(name):
         assert re.search(r"\.\. math::|:math:", found[""]), "an equation"
 
 
-@pytest.fixture(scope="module")
-def hatch_build():
+def test_package_indexes_get_absolute_links_or_text():
     pytest.importorskip("hatchling")
     specification = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    return module
-
-
-def test_package_indexes_get_absolute_links(hatch_build):
-    text = "![A picture](docs/a.png) [guide](docs/b.md#c) [peer](https://example.org) [below](#d)"
-    assert hatch_build.absolute_links(text, "https://example.com/crossview/", "v1.0") == (
-        "![A picture](https://example.com/crossview/raw/v1.0/docs/a.png) "
+    text = "![A picture](docs/a.png)[guide](docs/b.md#c) [peer](https://example.org) [below](#d)"
+    assert module.absolute_links(text, "https://example.com/crossview/", "v1.0") == (
+        "![A picture](https://example.com/crossview/raw/v1.0/docs/a.png)"
         "[guide](https://example.com/crossview/blob/v1.0/docs/b.md#c) [peer](https://example.org) [below](#d)"
     )
-
-
-def test_package_indexes_get_text_where_the_repository_is_unknown(hatch_build):
-    text = "![A picture](docs/a.png)[guide](docs/b.md#c) [peer](https://example.org) [below](#d)"
-    assert hatch_build.absolute_links(text, None, "v1.0") == "guide [peer](https://example.org) [below](#d)"
-
-
-def test_relative_links_of_the_readme_are_all_replaced(hatch_build):
-    text = hatch_build.absolute_links(read("README.md"), None, "v1.0")
+    # Where the repository is unknown, links become text.
+    assert module.absolute_links(text, None, "v1.0") == "guide [peer](https://example.org) [below](#d)"
     assert "](docs/" in read("README.md")
-    assert not re.search(r"\]\((?!https?:|#)", text)
+    assert not re.search(r"\]\((?!https?:|#)", module.absolute_links(read("README.md"), None, "v1.0"))

@@ -75,8 +75,7 @@ def config_context(*, device: str | EllipsisType | None = ..., progress: bool | 
     Notes
     -----
     As in scikit-learn, every thread has its own configuration and starts with the defaults. Searches with `n_jobs` pass
-    the device on to their workers. Threads and processes that you start yourself, also by scikit-learn's `n_jobs`, do
-    not inherit it: use this function inside what they call.
+    the device on to their workers; use this function inside what other threads and processes call.
 
     Examples
     --------

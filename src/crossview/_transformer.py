@@ -123,7 +123,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         X : array-like of shape (t, D_v)
             The samples.
         view : int or str
-            The view they come from, by index or name.
+            The view that they come from, by index or name.
 
         Returns
         -------
@@ -138,8 +138,8 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Parameters
         ----------
         input_features : sequence of str, optional
-            Names of the input features of all views, one view after another, or those that all views share. Only
-            scaling keeps them.
+            Names of the features of all views, one view after another, or those that all views share. Only scaling
+            keeps them.
 
         Returns
         -------
@@ -156,8 +156,7 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         Parameters
         ----------
         transform : {"default", "pandas", "polars"}, optional
-            Arrays, or data frames with the columns `get_feature_names_out`: one per view, in a list for a list, and in
-            a dict for a dict or a `Views`. None changes nothing. Without a choice,
+            Arrays, or a data frame per view with the columns `get_feature_names_out`. Without a choice,
             ``sklearn.set_config(transform_output=...)`` decides.
 
         Returns

@@ -223,9 +223,8 @@ class KernelTransformer(MultiViewTransformer):
 class ViewKernel(KernelTransformer):
     r"""Map each view into the feature space of a kernel.
 
-    The features of a sample are its coordinates in the part of the feature space that the training samples, or
-    landmarks among them, span: their inner products are the kernel values. A linear method after this step becomes a
-    kernel method, for example ``make_pipeline(ViewKernel(), MvDA())``.
+    Inner products of features are kernel values. A linear method after this step becomes a kernel method, for
+    example ``make_pipeline(ViewKernel(), MvDA())``.
 
     Parameters
     ----------

@@ -51,24 +51,19 @@ class Views:
     mask : array-like of bool, shape (m, n), optional
         False where a sample is missing from a view, whatever its row contains. Derived from the rows of NaN by default.
     feature_names : sequence, optional
-        Names of the columns, one sequence of str or None per view. By default, those of data frames; column labels that
-        are not strings do not count.
+        Names of the columns, one sequence of str or None per view. By default, those of data frames, if they are text.
     image_shape : tuple of int, optional
         Height and width, if the features of every view are the pixels of an image, row by row.
 
     Attributes
     ----------
     arrays : list of ndarray, Tensor or Dask array, each of shape (m, D_v)
-        The views as arrays of float64, or as the tensors that they were given as, with rows of NaN where a sample is
-        missing. They share memory with the input unless it had to be converted. Dask arrays stay lazy.
-    names : list of str
-        Names of the views.
+        The views as arrays of float64, or as the tensors or lazy Dask arrays that they were given as, with rows of NaN
+        where a sample is missing. They share memory with the input unless it had to be converted.
     mask : ndarray or Dask array of bool, shape (m, n)
         True where a sample is present in a view.
-    feature_names : list
-        Names of the columns of each view, a list of str, or None if it has no names.
-    image_shape : tuple of int or None
-        Height and width of the images in every view; None if views are not images.
+    names, feature_names, image_shape
+        As given, or by default.
 
     Examples
     --------
@@ -156,7 +151,6 @@ class Views:
 
     @property
     def _place(self) -> str:
-        """Where the views are, see `crossview.engines.place`."""
         return place(self.arrays[0])
 
     @property

@@ -42,37 +42,30 @@ def test_missing_samples_and_containers():
     np.testing.assert_array_equal(np.isnan(latents["photo"]).all(axis=1), ~views.mask[:, 0])
 
 
-def test_a_matcher_takes_one():
-    matcher = cv.CrossViewClassifier(cv.Committee(MEMBERS)).fit(ARRAYS, Y).enroll(ARRAYS[0], Y, 0)
-    assert matcher.score(ARRAYS[1], Y, 1) > 0.5
-
-
-def test_cloning_and_parameters():
+def test_a_matcher_takes_a_clone():
     committee = clone(cv.Committee(MEMBERS))
     assert [type(member) for member in committee.members] == [type(member) for member in MEMBERS]
     assert committee.get_params(deep=False).keys() == {"members"}
+    matcher = cv.CrossViewClassifier(committee).fit(ARRAYS, Y).enroll(ARRAYS[0], Y, 0)
+    assert matcher.score(ARRAYS[1], Y, 1) > 0.5
 
 
-def test_members_of_kernel_matrices():
+def test_tags_and_kernel_matrices():
     kernels = [rbf_kernel(X) for X in ARRAYS]
-    members = [cv.KMvHE(4, kernel="precomputed"), make_pipeline(cv.ViewKernel("precomputed"), cv.MvDA(2))]
-    committee = cv.Committee(members)
-    assert get_tags(committee).input_tags.pairwise
-    assert not get_tags(cv.Committee(MEMBERS)).input_tags.pairwise
-    matcher = cv.CrossViewClassifier(committee, calibration_folds=3).fit(kernels, Y)
-    np.testing.assert_allclose(matcher.predict_proba(kernels).sum(axis=1), 1.0)
+    committee = cv.Committee(
+        [cv.KMvHE(4, kernel="precomputed"), make_pipeline(cv.ViewKernel("precomputed"), cv.MvDA(2))]
+    )
     search = cv.EmbeddingSearchCV(cv.KMvHE(4, kernel="precomputed"), {"beta": [0.1, 1.0]}, n_members=2, cv=2)
-    assert get_tags(search).input_tags.pairwise
-    assert not get_tags(cv.EmbeddingSearchCV(cv.KMvHE(), {})).input_tags.pairwise
-    matcher = cv.CrossViewClassifier(search, calibration_folds=3).fit(kernels, Y)
-    assert get_tags(matcher).input_tags.pairwise
-    assert matcher.predict_proba(kernels).shape == (60, len(matcher.classes_))
-
-
-def test_tags_of_searches():
-    tags = get_tags(cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), cv.CCA()), {}))
-    assert tags.target_tags.required  # to score, even if the method does not need labels
-    assert not tags.input_tags.two_d_array
+    for embedding in (committee, search):
+        assert get_tags(embedding).input_tags.pairwise
+        matcher = cv.CrossViewClassifier(embedding, calibration_folds=3).fit(kernels, Y)
+        assert get_tags(matcher).input_tags.pairwise
+        np.testing.assert_allclose(matcher.predict_proba(kernels).sum(axis=1), 1.0)
+    for embedding in (cv.Committee(MEMBERS), cv.EmbeddingSearchCV(make_pipeline(cv.ViewScaler(), cv.CCA()), {})):
+        tags = get_tags(embedding)
+        assert tags.target_tags.required  # to score, even if the method does not need labels
+        assert not tags.input_tags.two_d_array
+        assert not tags.input_tags.pairwise
 
 
 @pytest.mark.parametrize("members", [[], None, cv.MvDA()])
