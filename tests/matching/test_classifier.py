@@ -5,14 +5,12 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     cross_val_predict,
     cross_val_score,
-    learning_curve,
     train_test_split,
 )
 from sklearn.neighbors import KNeighborsClassifier
@@ -72,13 +70,6 @@ def test_ranks_are_of_classes_and_literal(enrolled):
     np.testing.assert_array_equal(labels[:, 0], enrolled.predict(RIGHT[TEST][:30], "right"))
 
 
-def test_gallery_grows_and_is_replaced(enrolled):
-    enrolled.enroll(RIGHT[TEST], Y[TEST], "right")
-    assert len(enrolled.gallery_) == len(enrolled.gallery_labels_) == 900
-    enrolled.enroll(LEFT[:20], Y[:20], "left", replace=True)
-    assert len(enrolled.gallery_) == 20
-
-
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
 def test_threshold_is_literal(enrolled, rate):
     enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", max_fpir=rate)
@@ -124,10 +115,7 @@ def test_a_threshold_is_for_one_view_and_one_distance(enrolled):
         enrolled.set_params(metric=None)
     assert enrolled.kneighbors(LEFT[TEST], "left")[0].shape == (400, 1)  # decides nothing
     np.testing.assert_array_equal(enrolled.predict(RIGHT[TEST]), expected)
-    enrolled.set_params(metric="cosine")
-    with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
-        enrolled.predict_proba(RIGHT[TEST])
-    enrolled.calibrate(RIGHT[TEST], Y[TEST] + 10, "right", 0.1)  # strangers only
+    enrolled.set_params(metric="cosine").calibrate(RIGHT[TEST], Y[TEST] + 10, "right", 0.1)  # strangers only
     assert enrolled.predict(RIGHT[TEST]).shape == (400,)
     with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
         enrolled.predict_proba(RIGHT[TEST])
@@ -151,28 +139,24 @@ def test_strangers_are_accepted_about_as_often_as_wanted(enrolled):
     assert 0.1 < np.mean(accepted) < 0.3
 
 
-def test_unknown_label(enrolled):
-    assert set(np.unique(enrolled.calibrate(RIGHT[TEST], Y[TEST], 1, 0.01).predict(RIGHT[TEST], 1))) > {-1}
-    words = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[Y]
-    enrolled.enroll(LEFT[TRAIN], words[TRAIN], "left", replace=True)
-    found = enrolled.calibrate(RIGHT[TEST], words[TEST], 1, 0.01).predict(RIGHT[TEST], 1)
-    assert "unknown" in found
-    enrolled.set_params(unknown_label="a stranger whose name is long")
-    assert "a stranger whose name is long" in enrolled.predict(RIGHT[TEST], 1)
-
-
-def test_an_unknown_label_may_be_text_where_classes_are_numbers(enrolled):
+def test_the_unknown_label_may_be_text(enrolled):
+    """Also where classes are numbers, and however long it is."""
     enrolled.calibrate(RIGHT[TEST], Y[TEST], "right", 0.3)
     found, score = enrolled.predict(RIGHT[TEST], "right"), enrolled.score(RIGHT[TEST], Y[TEST], "right")
     enrolled.set_params(unknown_label="nobody")
     named = enrolled.predict(RIGHT[TEST], "right")
     assert named.tolist() == ["nobody" if label == -1 else label for label in found.tolist()]
     assert 0 < enrolled.score(RIGHT[TEST], Y[TEST], "right") == score
+    words = Y.astype(str)
+    enrolled.set_params(unknown_label=None).enroll(LEFT[TRAIN], words[TRAIN], "left", replace=True)
+    for label in ("unknown", "a stranger whose name is long"):
+        assert label in enrolled.calibrate(RIGHT[TEST], words[TEST], 1, 0.01).predict(RIGHT[TEST], 1)
+        enrolled.set_params(unknown_label="a stranger whose name is long")
 
 
 @pytest.mark.parametrize(
     ("dtype", "offset"),
-    [("uint8", 0), ("int64", 0), ("int64", 2**53), ("uint64", 0), ("uint64", 2**53), ("uint64", 2**63)],
+    [("uint8", 0), ("int64", 2**53), ("uint64", 0), ("uint64", 2**63)],
 )
 def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
     y = Y.astype(dtype) + np.array(offset, dtype=dtype)
@@ -191,34 +175,23 @@ def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
         assert enrolled.score(RIGHT[TEST], y[TEST]) == share < 1.0
 
 
-def test_small_unsigned_labels_are_whole_numbers(enrolled):
-    enrolled.enroll(LEFT[TRAIN], Y[TRAIN], replace=True).enroll(RIGHT[:5], Y[:5].astype(np.uint64), "right")
-    assert enrolled.gallery_labels_.dtype == enrolled.predict(RIGHT[TEST]).dtype == np.int64
-
-
 def test_the_unknown_label_is_no_class(enrolled):
     signs = np.where(Y % 2, 1, -1)
     enrolled.enroll(LEFT[TRAIN], signs[TRAIN], replace=True)  # usual for two classes; nothing is unknown yet
     assert set(enrolled.predict(RIGHT[TEST])) == {-1, 1}
-    message = "unknown_label=-1 is also a class: choose another label, or rename the class"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="unknown_label=-1 is also a class: choose another label, or rename the class"):
         enrolled.calibrate(RIGHT[TEST], signs[TEST], max_fpir=0.1)
     assert enrolled.threshold_ is None
     enrolled.set_params(unknown_label=0).calibrate(RIGHT[TEST], signs[TEST], max_fpir=0.1)
     assert set(enrolled.predict(RIGHT[TEST])) == {-1, 0, 1}
+    enrolled.set_params(unknown_label=1)
     for method, *more in ((enrolled.predict,), (enrolled.score, signs[TEST])):
-        enrolled.set_params(unknown_label=1)
         with pytest.raises(ValueError, match="unknown_label=1 is also a class"):
             method(RIGHT[TEST], *more)
     size = len(enrolled.gallery_)
     with pytest.raises(ValueError, match="unknown_label='nobody' is also a class"):
         enrolled.set_params(unknown_label="nobody").enroll(LEFT[:2], ["ada", "nobody"], replace=True)
     assert len(enrolled.gallery_) == size
-    words = np.where(Y % 2, "known", "unknown")
-    with pytest.raises(ValueError, match="unknown_label='unknown' is also a class"):
-        enrolled.set_params(unknown_label=None).enroll(LEFT[TRAIN], words[TRAIN], replace=True).calibrate(
-            RIGHT[TEST], words[TEST]
-        )
 
 
 def test_votes_take_little_memory(enrolled):
@@ -231,24 +204,10 @@ def test_votes_take_little_memory(enrolled):
         tracemalloc.stop()
 
 
-def test_embedding_may_be_a_pipeline_or_a_search():
-    pipeline = make_pipeline(cv.ViewScaler(), cv.ViewPCA(20), cv.MvDA())
-    search = cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1]}, n_folds=3, metrics=["cosine"])
-    for embedding in (pipeline, search):
-        model = cv.CrossViewClassifier(embedding).fit(DATA.views[TRAIN], Y[TRAIN])
-        assert model.score(RIGHT[TEST], Y[TEST], "right") > 0.4
-        assert chosen_metric(model) == ("cosine" if embedding is search else "euclidean")
-
-
-def test_clone_has_no_gallery(enrolled):
-    fresh = clone(enrolled)
-    assert not hasattr(fresh, "gallery_")
-    assert fresh.get_params()["embedding__n_components"] == 10
-
-
 @pytest.mark.parametrize(
     ("message", "mistake"),
     [
+        ("not fitted: call fit, or give it a", lambda _: cv.CrossViewClassifier(cv.CCA()).predict(RIGHT)),
         ("the gallery is empty: call enroll first", lambda m: cv.CrossViewClassifier(m.embedding_).predict(RIGHT[:3])),
         ("y has 2 labels for 3 samples", lambda m: m.enroll(LEFT[:3], [0, 1], "left")),
         ("y contains NaN", lambda m: m.enroll(LEFT[:2], [1.0, np.nan], "left")),
@@ -285,11 +244,6 @@ def test_mistakes(enrolled, message, mistake):
         mistake(enrolled)
 
 
-def test_an_embedding_must_be_fitted_before_enrolment():
-    with pytest.raises(NotFittedError, match="not fitted: call fit, or give it a fitted embedding"):
-        cv.CrossViewClassifier(cv.MvDA()).enroll(LEFT[:3], Y[:3])
-
-
 def test_fit_enrols_what_the_gallery_view_has_seen():
     views = cv.Views(DATA.views[TRAIN], mask=np.column_stack([np.arange(500) % 7 > 0, np.arange(500) % 5 > 0]))
     model = cv.CrossViewClassifier(cv.MvDA(5), gallery_view="right", probe_view="left").fit(views, Y[TRAIN])
@@ -307,13 +261,12 @@ def test_fit_enrols_what_the_gallery_view_has_seen():
 def test_probes_may_be_all_views_or_one_matrix(enrolled):
     test = DATA.views[TEST]
     expected = enrolled.predict(RIGHT[TEST], "right")
-    for probes in (test, dict(zip(test.names, test.arrays, strict=True)), test.arrays, tuple(test.arrays), RIGHT[TEST]):
+    named = dict(zip(test.names, test.arrays, strict=True))
+    for probes in (test, named, test.arrays, tuple(test.arrays), RIGHT[TEST], RIGHT[TEST].tolist()):
         np.testing.assert_array_equal(enrolled.predict(probes), expected)
-    np.testing.assert_array_equal(enrolled.predict(RIGHT[TEST].tolist()), expected)
     np.testing.assert_array_equal(enrolled.predict(test, "left"), enrolled.predict(LEFT[TEST], "left"))
     distances, _ = enrolled.kneighbors(test, n_neighbors=2)
     np.testing.assert_array_equal(distances, enrolled.kneighbors(RIGHT[TEST], "right", 2)[0])
-    np.testing.assert_array_equal(enrolled.rank(test, k=2)[1], enrolled.rank(RIGHT[TEST], "right", 2)[1])
 
 
 def test_score_leaves_out_what_cannot_be_recognised(enrolled):
@@ -379,16 +332,13 @@ def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):
     search.fit(DATA.views[TRAIN], Y[TRAIN])
     monkeypatch.setattr(cv.EmbeddingSearchCV, "fit", lambda *arguments: pytest.fail("the search is repeated"))
     for embedding in (search, FrozenEstimator(search), make_pipeline(search), FrozenEstimator(make_pipeline(search))):
-        assert chosen_metric(embedding) == "cosine"
         model = cv.CrossViewClassifier(embedding).enroll(LEFT[TRAIN], Y[TRAIN], "left")
-        assert chosen_metric(model) == "cosine"
+        assert chosen_metric(embedding) == chosen_metric(model) == "cosine"
         assert model.embedding_ is model.embedding
         distances, _ = model.kneighbors(RIGHT[TEST][:5])
         G, P = (search.transform_view(X, v) for X, v in ((LEFT[TRAIN], 0), (RIGHT[TEST][:5], 1)))
         cosines = P @ G.T / np.linalg.norm(P, axis=1)[:, None] / np.linalg.norm(G, axis=1)
         np.testing.assert_allclose(distances[:, 0], 1.0 - cosines.max(axis=1))
-        with pytest.raises(ValueError, match="has not been estimated for metric='cosine': call calibrate"):
-            model.predict_proba(RIGHT[TEST])
         assert model.calibrate(RIGHT[TEST], Y[TEST]).predict_proba(RIGHT[TEST]).shape == (400, 10)
     frozen = cv.CrossViewClassifier(FrozenEstimator(search), calibration_folds=3).fit(DATA.views[TEST], Y[TEST])
     np.testing.assert_array_equal(frozen.gallery_, search.transform_view(LEFT[TEST], "left"))
@@ -396,15 +346,6 @@ def test_a_fitted_embedding_is_used_as_it_is(monkeypatch):
     grid = GridSearchCV(cv.MvDA(), {"reg": [0.1]}, cv=2).fit(DATA.views[TRAIN], Y[TRAIN])
     assert chosen_metric(grid) == "euclidean"
     assert len(cv.CrossViewClassifier(grid).enroll(LEFT[:9], Y[:9]).gallery_) == 9
-
-
-def test_fit_repeats_no_search_to_estimate_the_temperature(monkeypatch):
-    searches, fit = [], cv.EmbeddingSearchCV.fit
-    monkeypatch.setattr(cv.EmbeddingSearchCV, "fit", lambda self, *given: searches.append(self) or fit(self, *given))
-    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1, 1.0]}, n_folds=2)
-    model = cv.CrossViewClassifier(search, calibration_folds=3)
-    assert model.fit(DATA.views[TRAIN], Y[TRAIN]).temperature_ > 0.0
-    assert len(searches) == 1
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -446,7 +387,7 @@ def test_probabilities_are_calibrated(metric):
 def test_probabilities_do_not_depend_on_the_scale_of_the_common_space():
     views, y = DATA.views[TRAIN], Y[TRAIN]
     expected = cv.CrossViewClassifier(cv.PCA(8), calibration_folds=3).fit(views, y).predict_proba(DATA.views[TEST])
-    for scale in (1e-120, 1e3, 1e130):
+    for scale in (1e-120, 1e130):
         scaled = cv.Views([scale * X for X in views.arrays], names=views.names)
         model = cv.CrossViewClassifier(cv.PCA(8), calibration_folds=3).fit(scaled, y)
         np.testing.assert_allclose(model.predict_proba(scale * RIGHT[TEST]), expected, atol=1e-4)
@@ -500,36 +441,36 @@ def test_precomputed_kernels_have_probabilities():
 
 
 def test_fit_is_one_fit_by_default(monkeypatch):
+    """And with a search, one search, even if folds estimate the temperature."""
     views, y = DATA.views[TRAIN], Y[TRAIN]
-    fits, fit = [], cv.MvDA.fit
-    monkeypatch.setattr(cv.MvDA, "fit", lambda self, *given: fits.append(self) or fit(self, *given))
+    fits = {}
+    for cls in (cv.MvDA, cv.EmbeddingSearchCV):
+        calls, fit = fits.setdefault(cls, []), cls.fit
+        monkeypatch.setattr(cls, "fit", lambda self, *given, c=calls, f=fit: c.append(self) or f(self, *given))
     model = cv.CrossViewClassifier(cv.MvDA(9)).fit(views, y)
-    assert len(fits) == 1
+    assert len(fits[cv.MvDA]) == 1
     assert model.temperature_ is None
     with pytest.raises(ValueError, match="call calibrate with samples that were not used for training, or fit with"):
         model.predict_proba(views)
-    assert model.calibrate(DATA.views[TEST], Y[TEST]).temperature_ > 0.0
-    held = model.temperature_
-    assert model.enroll(LEFT[TEST], Y[TEST]).temperature_ == held  # distances keep their scale
+    held = model.calibrate(DATA.views[TEST], Y[TEST]).temperature_
+    assert model.enroll(LEFT[TEST], Y[TEST]).temperature_ == held > 0.0  # distances keep their scale
     assert model.calibrate(DATA.views[TEST], Y[TEST] + 10).temperature_ == held  # strangers only
+    search = cv.EmbeddingSearchCV(cv.MvDA(), {"reg": [0.1, 1.0]}, n_folds=2)
+    assert cv.CrossViewClassifier(search, calibration_folds=3).fit(views, y).temperature_ > 0.0
+    assert len(fits[cv.EmbeddingSearchCV]) == 1
 
 
 def test_is_a_classifier_in_scikit_learns_tools():
-    views, y = DATA.views[:600], Y[:600]
+    views, y = DATA.views[:400], Y[:400]
     model = cv.CrossViewClassifier(make_pipeline(cv.ViewScaler(), cv.MvDA(9)), calibration_folds=2)
     assert is_classifier(model)
     scores = cross_val_score(model, views, y, cv=3)
-    assert scores.min() > 0.4
-    assert cross_val_score(model, views, y, cv=3, scoring="neg_log_loss").min() > -np.log(10)
+    assert scores.min() > 0.3
+    assert cross_val_score(model, views, y, cv=2, scoring="neg_log_loss").min() > -np.log(10)
     grid = GridSearchCV(model, {"embedding__mvda__reg": [0.1, 10.0], "n_neighbors": [1, 3]}, cv=2).fit(views, y)
     assert grid.best_score_ == max(grid.cv_results_["mean_test_score"])
-    assert grid.predict(DATA.views[TEST]).shape == (400,)
     np.testing.assert_array_equal(grid.classes_, range(10))
-    found = cross_val_predict(model, views, y, cv=3)
-    assert np.mean(found == y) == pytest.approx(scores.mean())
-    assert cross_val_predict(model, views, y, cv=3, method="predict_proba").shape == (600, 10)
-    _, _, scores = learning_curve(model, views, y, train_sizes=[0.5, 1.0], cv=2)
-    assert np.isfinite(scores).all()
+    assert np.mean(cross_val_predict(model, views, y, cv=3) == y) == pytest.approx(scores.mean(), abs=0.01)
 
 
 @pytest.mark.parametrize("rate", [0.29, 0.57, 0.58])

@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from fuzz_models import encode
 
 import crossview as cv
@@ -46,8 +45,7 @@ def literal_distances(G, P, metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("offset", [0.0, 10.0, 1e7])
-@pytest.mark.parametrize("scale", [1.0, 1e-120, 1e120])
+@pytest.mark.parametrize(("offset", "scale"), [(0.0, 1.0), (1e7, 1.0), (10.0, 1e-120), (10.0, 1e120)])
 def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
     monkeypatch.setattr("crossview.neighbours.distances._CHUNK", 2800)  # many tiles, of unequal size
     monkeypatch.setattr(searches, "_PROBES", 7)
@@ -83,13 +81,6 @@ def test_ties_are_in_the_order_of_enrolment():
         np.testing.assert_array_equal(found, np.flatnonzero((G[k] == G).all(axis=1)))
 
 
-def test_samples_at_zero_are_at_a_right_angle_to_all():
-    G, P = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 0.0]])
-    distances, rows = ExactSearch("cosine").extended(G).nearest(G, P, 3)
-    np.testing.assert_array_equal(distances, [[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
-    np.testing.assert_array_equal(rows, [[0, 1, 2], [1, 0, 2]])
-
-
 @pytest.mark.parametrize("scale", [1e-170, 1e170])
 def test_angles_do_not_depend_on_lengths(scale):
     lengths = np.where(np.arange(500) % 50 == 7, scale, 1.0)[:, None]
@@ -97,6 +88,11 @@ def test_angles_do_not_depend_on_lengths(scale):
     expected, (distances, rows) = found
     np.testing.assert_array_equal(rows, expected[1])
     np.testing.assert_allclose(distances, expected[0], atol=1e-14)
+    # Samples at zero are at a right angle to all.
+    G, P = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 0.0]])
+    distances, rows = ExactSearch("cosine").extended(G).nearest(G, P, 3)
+    np.testing.assert_array_equal(distances, [[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
+    np.testing.assert_array_equal(rows, [[0, 1, 2], [1, 0, 2]])
 
 
 # Engines.
@@ -178,13 +174,6 @@ def test_low_recall_is_warned_of(embedding, monkeypatch):
     assert 0.0 < model.neighbour_recall_ < 0.95
 
 
-def test_an_index_may_start_with_one_sample(embedding):
-    pytest.importorskip("faiss")
-    model = cv.CrossViewClassifier(embedding, algorithm="approximate").enroll(X[:1], Y[:1], 0)
-    assert model.neighbour_recall_ == 1.0
-    assert model.enroll(X[1:3], [500, 501], 0).predict(X[2:3], 0) == [501]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -255,42 +244,32 @@ def test_large_labels_never_become_equal(embedding):
     model = cv.CrossViewClassifier(embedding).enroll(X[:2], y, 0)
     assert model.predict(X[:2], 0).tolist() == y.tolist()
     for other in (np.uint64([2**63, 2**63 + 1]), np.array([1.0, 2.0]), [2**63, 1]):
-        with pytest.raises(ValueError, match=r"labels of 2\*\*53 or more must all be of one integer type: convert"):
-            model.enroll(X[2:4], other, 0)
-        with pytest.raises(ValueError, match="must all be of one integer type"):
-            model.score(X[2:4], other, 0)
+        for refused in (model.enroll, model.score):
+            with pytest.raises(ValueError, match=r"labels of 2\*\*53 or more must all be of one integer type: convert"):
+                refused(X[2:4], other, 0)
     assert len(model.gallery_) == 2
     model.enroll(X[:2], np.uint64([2**63, 2**63 + 1]), 0, replace=True)
     assert model.classes_.tolist() == [2**63, 2**63 + 1]
-    with pytest.raises(ValueError, match="must all be of one integer type"):
-        cv.LDA().fit([X[:4], X[:4]], [2**63, 1, 2**63, 1])
 
 
-def test_labels_keep_their_kind():
-    G, view = np.zeros((2, 1)), "left"
+def test_labels_keep_their_kind_and_codes_while_classes_are_added():
+    G, view = np.zeros((3, 1)), "left"
     for first, second in (
-        (np.array([1, 2]), np.array([2.5, 1.0])),
-        (np.array([True, False]), np.array([3, 1])),
-        (np.array(["b", "a"]), np.array(["long name", "b"])),
+        (np.array([1, 2, 1]), np.array([2.5, 1.0, 3.0])),
+        (np.array([True, False, True]), np.array([3, 1, 0])),
+        (np.array(["bo", "al", "bo"]), np.array(["grace", "al", "ada"])),
     ):
-        one = Gallery.of_view(G, first, None, view).extended(G, second, None, view)
+        before = Gallery.of_view(G, first, None, view)
+        np.testing.assert_array_equal(before.classes, np.unique(first))
+        one = before.extended(G, second, None, view)
         expected = np.concatenate([first, second])
         np.testing.assert_array_equal(one.labels, expected)
         np.testing.assert_array_equal(one.classes, np.unique(expected))
+        assert one.n_classes == len(one.classes)
         assert one.labels.dtype == one.classes.dtype == expected.dtype
-        assert one.enrolled(np.array([first[0], second[0]])).all()
-
-
-def test_labels_keep_their_codes_while_classes_are_added():
-    first = Gallery.of_view(np.zeros((3, 2)), np.array(["bo", "al", "bo"]), None, "left")
-    assert first.classes.tolist() == ["al", "bo"]
-    gallery = first.extended(np.zeros((4, 2)), np.array(["grace", "al", "ada", "grace"]), None, "left")
-    assert first.enrolled(np.array(["bo", "grace"])).tolist() == [True, False]
-    assert gallery.classes.tolist() == ["ada", "al", "bo", "grace"]
-    assert gallery.n_classes == 4
-    assert gallery.labels.tolist() == ["bo", "al", "bo", "grace", "al", "ada", "grace"]
-    assert gallery.vote(np.array([[3], [0]])).tolist() == ["grace", "bo"]
-    assert gallery.enrolled(np.array(["ada", "eve"])).tolist() == [True, False]
+        assert one.vote(np.array([[3], [0]])).tolist() == expected[[3, 0]].tolist()
+        assert one.enrolled(second).all()
+        assert not before.enrolled(second).all()
 
 
 def test_copies_grow_by_themselves(embedding):
@@ -380,14 +359,6 @@ def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
             load(tmp_path / "model")
 
 
-def test_files_are_in_the_format_of_safetensors(indexed, tmp_path):
-    save(indexed, tmp_path / "model")
-    arrays = safetensors.numpy.load_file(tmp_path / "model")
-    np.testing.assert_array_equal(arrays["CrossViewClassifier.gallery_"], indexed.gallery_)
-    lists = arrays["CrossViewClassifier.gallery_index_['lists']"]
-    np.testing.assert_array_equal(lists, indexed._gallery.index_state["lists"])
-
-
 def test_devices_stay_out_of_files(embedding, tmp_path):
     pytest.importorskip("torch")
     with cv.config_context(device="cpu"):
@@ -408,56 +379,49 @@ def test_metrics_take_tensors(metric, dtype):
     latents = [CENTRES[Y[:400]] + 0.5 * RNG.normal(size=(400, 6)) for _ in range(3)]
     latents = [Z.astype(dtype).astype(np.float64) for Z in latents]
     latents[1][:9] = np.nan
-    tensors = [torch.from_numpy(Z).to(getattr(torch, dtype)) for Z in latents]
-    y = Y[:400]
-    found = cv.metrics.cross_view_accuracy(tensors, y, metric)
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, cv.metrics.cross_view_accuracy(latents, y, metric))
-    kept, expected = (cv.metrics.cross_view_accuracy(Z, y, metric, counterparts=True) for Z in (tensors, latents))
-    np.testing.assert_array_equal(kept, expected)
-    assert np.nanmean(kept) > np.nanmean(found)
-    assert 0.1 < cv.metrics.mean_accuracy(tensors, y, metric) < 0.9
-    for name in ("mean_accuracy", "mean_average_precision", "cross_view_average_precision", "one_shot_accuracy"):
+    y, tensors = Y[:400], [torch.from_numpy(Z).to(getattr(torch, dtype)) for Z in latents]
+    for options in ({}, {"counterparts": True}):
+        found, expected = (cv.metrics.cross_view_accuracy(Z, y, metric, **options) for Z in (tensors, latents))
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, expected)
+    for name in ("cross_view_average_precision", "one_shot_accuracy"):
         score = getattr(cv.metrics, name)
         np.testing.assert_allclose(score(tensors, y, metric), score(latents, y, metric), rtol=1e-12)
     found, expected = (score_by_dimension(Z, y, [2, 6], metric, "accuracy") for Z in (tensors, latents))
     np.testing.assert_array_equal(found, expected)
-    for name in ("cmc", "roc", "det", "average_precision", "identification_rates", "fnir_at_fpir"):
+    for name in ("cmc", "roc", "average_precision", "identification_rates"):
         score = getattr(cv.metrics, name)
         np.testing.assert_equal(*(score(Z[0], y, Z[2], y, metric=metric) for Z in (tensors, latents)))
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_tensors_with_extreme_values_are_compared(metric):
-    torch = pytest.importorskip("torch")
-    latents = [CENTRES[:50] * 1e120, (CENTRES[:50] + 0.1) * 1e120]
-    latents[0][0] = 0.0
-    tensors = [torch.from_numpy(Z) for Z in latents]
-    expected = cv.metrics.cross_view_accuracy(latents, np.arange(50), metric)
-    np.testing.assert_array_equal(cv.metrics.cross_view_accuracy(tensors, np.arange(50), metric), expected)
+    if dtype == "float64":
+        latents = [1e120 * np.where(np.arange(400)[:, None] > 0, Z, 0.0) for Z in latents[::2]]
+        found, expected = (
+            cv.metrics.cross_view_accuracy(Z, y, metric) for Z in ([torch.from_numpy(X) for X in latents], latents)
+        )
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_matcher_works_with_tensors_alone(tmp_path):
     torch = pytest.importorskip("torch")
     views = [X[:600], X[:600] + 0.1 * RNG.normal(size=(600, 6))]
     tensors = [torch.tensor(Z) for Z in views]
-    models = [cv.CrossViewClassifier(cv.MvDA(4), calibration_folds=3).fit(given, Y[:600]) for given in (views, tensors)]
-    np.testing.assert_allclose(models[1].gallery_, models[0].gallery_, atol=1e-9)
-    assert models[1].temperature_ == pytest.approx(models[0].temperature_, rel=1e-6)
-    np.testing.assert_array_equal(models[1].predict(tensors), models[0].predict(views))
-    assert models[1].score(tensors, Y[:600]) == models[0].score(views, Y[:600])
-    assert models[1].embedding_.score(tensors, Y[:600]) == models[0].embedding_.score(views, Y[:600])
-    evaluations = [
+    ours, theirs = (
+        cv.CrossViewClassifier(cv.MvDA(4), calibration_folds=3).fit(given, Y[:600]) for given in (views, tensors)
+    )
+    np.testing.assert_allclose(theirs.gallery_, ours.gallery_, atol=1e-9)
+    assert theirs.temperature_ == pytest.approx(ours.temperature_, rel=1e-6)
+    np.testing.assert_array_equal(theirs.predict(tensors), ours.predict(views))
+    assert theirs.score(tensors, Y[:600]) == ours.score(views, Y[:600])
+    found, expected = (
         cv.evaluate_probes(model, given[1], Y[:600], 1, n_bootstrap=100).mean.accuracy.value
-        for model, given in zip(models, (views, tensors), strict=True)
-    ]
-    assert evaluations[0] == evaluations[1]
-    assert cv.evaluate(models[1], tensors, Y[:600], n_bootstrap=100).mean.accuracy.value > 0.5
+        for model, given in ((theirs, tensors), (ours, views))
+    )
+    assert found == expected
+    assert cv.evaluate(theirs, tensors, Y[:600], n_bootstrap=100).mean.accuracy.value > 0.5
     tensors[1][3] = torch.nan
     with pytest.raises(ValueError, match="row 3 is missing in view 'view1'"):
-        models[1].predict(tensors)
-    save(models[1], tmp_path / "model")
-    np.testing.assert_array_equal(load(tmp_path / "model").predict(views), models[1].predict(views))
+        theirs.predict(tensors)
+    save(theirs, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(views), theirs.predict(views))
 
 
 def test_long_work_reports_progress(embedding, monkeypatch, capsys):
