@@ -84,13 +84,13 @@ class Trial:
 
         def jobs() -> Iterator[Any]:
             (train, test, probes), (known, new) = self.folds[fold], self.take(fold)
-            scorer = _Scorer(self.y[test], probes, self.metrics, self.scoring, self.kept)
+            how = self.y[test], probes, self.metrics, self.scoring, self.kept, self.advance if in_process else silent
             for shared in shared_fits(self.space, self.candidates, numbers, known, self.y[train], new):
                 missing = {number: self.candidates[number] for number in shared.numbers if number in names}
                 if missing:
                     running.append(next(iter(missing.values())).description)
                     self.advance(0, running[0])
-                    yield delayed(for_workers(scorer))(shared, missing, names, self.advance if in_process else silent)
+                    yield delayed(for_workers(_scores))(shared, missing, names, *how)
 
         for scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
             self.scores |= scores
@@ -187,44 +187,49 @@ def choose_members(mean: Array, eligible: Mask, origins: Sequence[str], n_member
     return [int(row) for row in order[np.sort(first)][:n_members]]
 
 
-@dataclass(frozen=True)
-class _Scorer:
-    """Scores candidates on a fold, in this process or in another."""
+def _scores(
+    shared: SharedFit,
+    wanted: Mapping[int, Candidate],
+    names: Mapping[int, str],
+    y: NDArray[Any],
+    probes: Mask | None,
+    metrics: Sequence[str],
+    scoring: str,
+    kept: ScoreFile,
+    advance: Advance,
+) -> dict[str, Score]:
+    """Scores of some candidates of a shared fit on a fold, by name; the errors that prevent them are among them."""
+    found, fits = dict[str, Score](), shared.fit(list(wanted))
+    for number, (_, dimensions, description, _) in wanted.items():
+        advance(0, description)
+        score = fitted = next(fits)
+        if not isinstance(fitted, ValueError):
+            try:
+                score = _score(fitted._mapped(shared.test), y, dimensions, metrics, scoring, probes)
+            except ValueError as error:
+                score = error
+        kept.append(names[number], score)
+        found[names[number]] = score
+        advance()
+    return found
 
-    y: NDArray[Any]
-    probes: Mask | None
-    metrics: Sequence[str]
-    scoring: str
-    kept: ScoreFile
 
-    def __call__(
-        self, shared: SharedFit, wanted: Mapping[int, Candidate], names: Mapping[int, str], advance: Advance
-    ) -> dict[str, Score]:
-        """Scores of some candidates of a shared fit, by name."""
-        found, fits = {}, shared.fit(list(wanted))
-        for number, candidate in wanted.items():
-            advance(0, candidate.description)
-            score = self._score(next(fits), candidate.dimensions, shared.test)
-            self.kept.append(names[number], score)
-            found[names[number]] = score
-            advance()
-        return found
-
-    def _score(self, fitted: Any, dimensions: Sequence[int], test: Views) -> Score:
-        """Scores by number of components and distance, or the error that prevents them."""
-        if isinstance(fitted, ValueError):
-            return fitted
-        try:
-            latents, how = fitted._mapped(test), (self.scoring, self.probes)
-            found = [score_by_dimension(latents, self.y, dimensions, metric, *how) for metric in self.metrics]
-        except ValueError as error:
-            return error
-        scores = np.column_stack(found)
-        if "euclidean" in self.metrics and "cosine" in self.metrics:
-            # The angle between samples of one component is that of their signs, so most matches are ties.
-            single = np.minimum(dimensions, min(Views(latents).n_features)) == 1
-            scores[single, list(self.metrics).index("cosine")] = np.nan
-        return scores
+def _score(
+    latents: Views,
+    y: NDArray[Any],
+    dimensions: Sequence[int],
+    metrics: Sequence[str],
+    scoring: str,
+    probes: Mask | None,
+) -> Array:
+    """Scores by number of components and distance."""
+    found = [score_by_dimension(latents, y, dimensions, metric, scoring, probes) for metric in metrics]
+    scores = np.column_stack(found)
+    if "euclidean" in metrics and "cosine" in metrics:
+        # The angle between samples of one component is that of their signs, so most matches are ties.
+        single = np.minimum(dimensions, min(latents.n_features)) == 1
+        scores[single, list(metrics).index("cosine")] = np.nan
+    return scores
 
 
 def _name(fold: int, number: int) -> str:

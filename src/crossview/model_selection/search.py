@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from crossview._parameters import parameters
 from crossview._progress import progress
 from crossview._schema import Schema, Sizes, register
 from crossview._transformer import MultiViewTransformer, transform_view
@@ -72,6 +74,7 @@ def _are_rows(value: Any, sizes: Sizes) -> bool:
 
 
 @register
+@parameters
 class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the parameters of an embedding, or of a pipeline that ends in one, and for the distance.
 
@@ -160,6 +163,22 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
     20
     """
 
+    estimator: Any = field(kw_only=False)
+    param_grid: Grid = field(kw_only=False)
+    n_iter: int | None = None
+    metrics: Sequence[str] = ("euclidean", "cosine")
+    scoring: str = "accuracy"
+    n_members: int = 1
+    factor: float = 1.0
+    refine: int = 0
+    max_samples: int | None = None
+    cv: Any = "auto"
+    n_folds: int = 3
+    refit: bool = True
+    n_jobs: int | None = None
+    random_state: int = 0
+    resume: str | os.PathLike[str] | None = None
+
     _schema: ClassVar[Schema] = {
         "estimator": _is_searchable,
         "param_grid": _are_settings,
@@ -174,41 +193,6 @@ class EmbeddingSearchCV(MetaEstimatorMixin, BaseEstimator):
         "members_": _are_rows,
         "best_estimator_?": is_fitted_embedding,
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Grid,
-        *,
-        n_iter: int | None = None,
-        metrics: Sequence[str] = ("euclidean", "cosine"),
-        scoring: str = "accuracy",
-        n_members: int = 1,
-        factor: float = 1.0,
-        refine: int = 0,
-        max_samples: int | None = None,
-        cv: Any = "auto",
-        n_folds: int = 3,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        random_state: int = 0,
-        resume: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.n_iter = n_iter
-        self.metrics = metrics
-        self.scoring = scoring
-        self.n_members = n_members
-        self.factor = factor
-        self.refine = refine
-        self.max_samples = max_samples
-        self.cv = cv
-        self.n_folds = n_folds
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
