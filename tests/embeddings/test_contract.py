@@ -10,9 +10,11 @@ import pytest
 from methods import ALL, ALTERNATIVES, ANY_VIEWS, COUPLED, EVERY, SUPERVISED, TWO_VIEWS_ONLY, make, make_for, some_mask
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, StratifiedKFold
 from sklearn.utils import get_tags
 
 import crossview as cv
+from crossview.embeddings import SEARCH_SPACES
 
 Y = make()[1]
 every = pytest.mark.parametrize("model", EVERY, ids=repr)
@@ -81,8 +83,10 @@ def test_two_views_only(model):
 def test_incomplete_views(model, arrays):
     mask = some_mask(share=0.9)
     views = cv.Views(arrays, mask=mask)
-    latents = clone(model).fit(views, Y).transform(views)
+    fitted = clone(model).fit(views, Y)
+    latents = fitted.transform(views)
     np.testing.assert_array_equal(np.isnan(latents.arrays[0]).all(axis=1), ~mask[:, 0])
+    assert np.isnan(fitted.transform_view(np.full((2, arrays[0].shape[1]), np.nan), 0)).all()
     # What is in the rows that are missing does not matter.
     spoilt = [np.where(seen[:, None], X, 99.0) for X, seen in zip(arrays, mask.T, strict=True)]
     others = clone(model).fit(cv.Views(spoilt, mask=mask), Y).transform(views)
@@ -124,22 +128,6 @@ def test_samples_of_some_views_are_learnt_from(model):
 
 
 @every
-@pytest.mark.parametrize(
-    ("spoil", "match"),
-    [
-        (lambda X, _: [X], "needs 2 views or more"),
-        (lambda X, Y: [X, np.ones_like(Y)], "constant in every column"),
-        (lambda X, Y: [X, np.where(Y[2, 1] == Y, np.nan, Y)], "NaN in part of row 2"),
-        (lambda X, Y: [X, Y[:-1]], "same number of rows"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_bad_views(model, spoil, match, arrays):
-    with pytest.raises(ValueError, match=match):
-        clone(model).fit(spoil(*arrays), Y)
-
-
-@every
 def test_bad_parameters(model, arrays):
     wrong = {"center": ["no"], "n_components": [0, 2.5, True], "whitening": [-1.0], "beta": [-1.0], "reg": [-1.0]}
     for name in model.get_params():
@@ -159,11 +147,32 @@ def test_supervised_methods_need_labels(model, arrays):
 
 @every
 def test_unfitted(model, arrays):
-    with pytest.raises(NotFittedError):
-        clone(model).transform(arrays)
+    for call in (lambda m: m.transform(arrays), lambda m: m.transform_view(arrays[0], 0), lambda m: m.score(arrays, Y)):
+        with pytest.raises(NotFittedError):
+            call(clone(model))
 
 
 def test_parameters_are_keywords():
     for cls in (*cv.METHODS.values(), *cv.BASELINES.values()):
         parameters = signature(cls).parameters.values()
         assert {p.name for p in parameters if p.kind is not Parameter.KEYWORD_ONLY} <= {"n_components"}
+
+
+def test_names_are_those_of_the_paper_in_its_order():
+    assert list(cv.METHODS)[:3] == ["PCA", "LDA", "DLA"]
+    assert list(cv.METHODS)[12:15] == ["MvDA-VC", "MvHE", "KMvHE"]
+    assert not cv.METHODS.keys() & cv.BASELINES.keys()
+    assert list(SEARCH_SPACES) == [*cv.METHODS, *cv.BASELINES]
+
+
+@pytest.mark.parametrize("name", [*cv.METHODS, "SemanticMatching", "NCA"])
+def test_search_space(name):
+    """Every value in it can be fitted, and some are better than others."""
+    arrays, y = make(m=90, sizes=(8, 8), n_classes=9)
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    cls, space = (cv.METHODS | cv.BASELINES)[name], SEARCH_SPACES[name]
+    assert set(space) <= set(cls().get_params())
+    small = {**space, "n_components": [2, 4]} if "n_components" in space else space
+    search = RandomizedSearchCV(cls(), small, n_iter=min(6, len(ParameterGrid(small))), cv=folds, random_state=0)
+    search.set_params(error_score="raise").fit(cv.Views(arrays), y)
+    assert search.best_score_ > 1 / 9

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import pairwise
+import itertools
 
 import numpy as np
 import oracles
@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from strategies import problems
 
 import crossview as cv
+from crossview.embeddings.hybrid import _Terms
 from crossview.kernels import median_gamma
 
 BOTH = pytest.mark.parametrize("cls", [cv.MvHE, cv.KMvHE])
@@ -244,6 +245,21 @@ def test_an_offset_does_not_matter(offset, make_model):
     assert moved.score([X + offset for X in arrays], y) == plain.score(arrays, y)
 
 
+@BOTH
+@settings(max_examples=30, deadline=None)
+@given(problem=problems())
+def test_recombining_the_terms_of_the_scatter_equals_computing_it_anew(cls, problem):
+    within, between = (0, 1, 3), (0, 2, 5)
+    largest = cls(1, n_within=max(within), n_between=max(between))
+    terms = _Terms(largest._prepare(problem.incomplete, problem.y), within, between)
+    for n_within, n_between in itertools.product(within, between):
+        weights = {name if name == "beta" else f"lambda_{name}": value for name, value in problem.weights.items()}
+        model = cls(1, n_within=n_within, n_between=n_between, **weights)
+        anew = model._scatter(model._prepare(problem.incomplete, problem.y))
+        scale = max(np.abs(anew).max(), 1.0)
+        assert np.abs(np.tril(terms.scatter(model)) - np.tril(anew)).max() <= 1e-12 * scale
+
+
 class TestKernels:
     def test_changing_parameters_after_fit_changes_nothing(self):
         arrays, y = make()
@@ -318,7 +334,7 @@ class TestKernels:
             errors.append(np.abs(some.eigenvalues_ - exact.eigenvalues_).max())
         assert errors[2] < 0.1 * errors[0]
 
-    @pytest.mark.parametrize("n_landmarks", [20, 119, 120, None])
+    @pytest.mark.parametrize("n_landmarks", [20, 119, None])
     @pytest.mark.parametrize("missing", [False, True])
     def test_with_a_ridge_components_have_unit_variance(self, missing, n_landmarks):
         arrays, y = make(m=120)
@@ -333,7 +349,7 @@ class TestKernels:
         centred = oracles.centred(filled, mask)
         found = oracles.patches([np.nan_to_num(X) for X in arrays], y, mask, 1, 15)
         S = oracles.scatter(centred, oracles.laplacian(found, mask, 1.0, 0.01, 0.05, 0.1))
-        blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(R.shape[1] for R in features)]))]
+        blocks = [slice(a, b) for a, b in itertools.pairwise(np.cumsum([0, *(R.shape[1] for R in features)]))]
         C = np.zeros_like(S)
         for R, seen, block in zip(centred, mask.T, blocks, strict=True):
             identity = np.eye(R.shape[1])
