@@ -1,6 +1,7 @@
 """Affine maps of views before an embedding: scaling and PCA."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,6 +10,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from crossview._parameters import parameters
 from crossview._schema import VIEWS, Schema, register
 from crossview._transformer import MultiViewTransformer
 from crossview._types import Array, Rows
@@ -22,13 +24,29 @@ __all__ = ["ViewPCA", "ViewScaler"]
 _GRAM_PRECISION = 1e-8  # share of the largest variance below which a Gram matrix loses components to rounding
 
 
+@parameters
 class _ViewWise(MultiViewTransformer):
     """An affine map per view, learnt from that view or from the pooled samples of all views.
 
-    A subclass defines `_learn`, which returns a map for one set of samples, and `_store`, which keeps one map per view.
+    A subclass checks its parameters in `_check` and learns a map from one set of samples in `_learn`; the lists
+    `_learnt` hold what it consists of, one value per view.
+
+    Parameters
+    ----------
+    pooled : bool or "auto"
+        Whether to learn one map from the samples of all views, as in the paper, which needs views of equal width, or
+        one per view. ``"auto"`` pools views of equal width.
+
+    Attributes
+    ----------
+    means_ : list of ndarray, each of shape (D_v,)
+        Mean subtracted from each view.
+    pooled_ : bool
+        Whether the samples of all views were pooled.
     """
 
-    pooled: bool | str
+    pooled: bool | str = "auto"
+    _learnt: ClassVar[tuple[str, ...]]
 
     def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
         """Learn from the training views.
@@ -50,36 +68,37 @@ class _ViewWise(MultiViewTransformer):
         check_flag(self.pooled == "auto" or self.pooled, "pooled")
         checked = learnable_views(views)
         check_lazy(checked.arrays[0], self)
-        samples = samples_of(checked._on_device())
-        self.pooled_ = self._is_pooled(checked)
-        sets = [samples.pooled()] if self.pooled_ else [*samples.single_views()]
-        maps = [self._learn(one) for one in sets]
-        self._store(maps * checked.shape[1] if self.pooled_ else maps)
-        self._remember(checked)
-        return self
-
-    def _is_pooled(self, views: Views) -> bool:
-        equal = len(set(views.n_features)) == 1
-        if self.pooled == "auto":
-            return equal
-        if self.pooled and not equal:
+        equal = len(set(checked.n_features)) == 1
+        self.pooled_ = self._may_pool and bool(equal if self.pooled == "auto" else self.pooled)
+        if self.pooled_ and not equal:
             raise ValueError(
-                f"views with {', '.join(map(str, views.n_features))} features cannot be pooled: "
+                f"views with {', '.join(map(str, checked.n_features))} features cannot be pooled: "
                 f"use {type(self).__name__}(pooled=False) to treat each view separately."
             )
-        return bool(self.pooled)
+        samples = samples_of(checked._on_device())
+        sets = [samples.pooled()] if self.pooled_ else [*samples.single_views()]
+        maps = [self._learn(one) for one in sets]
+        self._store(maps * checked.shape[1] if self.pooled_ else maps, checked)
+        return self
+
+    def _store(self, maps: Sequence[tuple[Array, ...]], views: Views) -> None:
+        for name, values in zip(self._learnt, zip(*maps, strict=True), strict=True):
+            setattr(self, name, list(values))
+        self._remember(views)
+
+    @property
+    def _may_pool(self) -> bool:
+        return True
 
     def _check(self) -> None:
-        """Refuse invalid parameters."""
+        raise NotImplementedError
 
-    def _learn(self, samples: Samples) -> Any:
-        raise NotImplementedError("a subclass defines the map")
-
-    def _store(self, maps: Sequence[Any]) -> None:
-        raise NotImplementedError("a subclass defines the map")
+    def _learn(self, samples: Samples) -> tuple[Array, ...]:
+        raise NotImplementedError
 
 
 @register
+@parameters
 class ViewScaler(_ViewWise):
     """Centre views and bring them to a common scale.
 
@@ -88,17 +107,12 @@ class ViewScaler(_ViewWise):
     by : {"feature", "view"} or None
         ``"feature"`` scales each feature to unit variance. ``"view"`` divides the whole view by one number, so that its
         features have unit variance on average and keep their relative variances: use it if these carry information, as
-        for principal components. None leaves the views unchanged.
-    pooled : bool or "auto"
-        Whether ``by="feature"`` computes means and variances over the samples of all views, which suits images of the
-        same kind and needs views of equal width, or per view. ``"auto"`` pools views of equal width.
+        for principal components. None leaves the views unchanged. Only ``"feature"`` pools views.
 
     Attributes
     ----------
-    means_, scales_ : list of ndarray, each of shape (D_v,)
-        Offset subtracted from the features of each view, and the divisor applied afterwards.
-    pooled_ : bool
-        Whether the samples of all views were pooled.
+    scales_ : list of ndarray, each of shape (D_v,)
+        Number that each feature is divided by.
 
     Examples
     --------
@@ -112,22 +126,20 @@ class ViewScaler(_ViewWise):
     1.000
     """
 
-    means_: list[Array]
-    scales_: list[Array]
-    _schema: ClassVar[Schema] = {**VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool}
+    by: str | None = field(default="feature", kw_only=False)
 
-    def __init__(self, by: str | None = "feature", *, pooled: bool | str = "auto") -> None:
-        self.by = by
-        self.pooled = pooled
+    _schema: ClassVar[Schema] = {**VIEWS, "means_": ["D"], "scales_": ["D"], "pooled_": bool}
+    _learnt = ("means_", "scales_")
 
     def _check(self) -> None:
         if self.by is not None:
             check_choice(self.by, "by", ("feature", "view"))
 
-    def _is_pooled(self, views: Views) -> bool:
-        return self.by == "feature" and super()._is_pooled(views)
+    @property
+    def _may_pool(self) -> bool:
+        return self.by == "feature"
 
-    def _learn(self, samples: Samples) -> tuple[Array, Array]:
+    def _learn(self, samples: Samples) -> tuple[Array, ...]:
         (D,) = samples.n_features
         if self.by is None:
             return np.zeros(D), np.ones(D)
@@ -138,9 +150,6 @@ class ViewScaler(_ViewWise):
         rounding = float(samples.n_seen[0]) * np.finfo(np.float64).eps
         constant = variances <= rounding * variances + np.square(rounding * mean)
         return mean, np.where(constant, 1.0, np.sqrt(variances))
-
-    def _store(self, maps: Sequence[tuple[Array, Array]]) -> None:
-        self.means_, self.scales_ = map(list, zip(*maps, strict=True))
 
     def _n_outputs(self, v: int) -> int:
         return len(self.means_[v])
@@ -153,6 +162,7 @@ class ViewScaler(_ViewWise):
 
 
 @register
+@parameters
 class ViewPCA(_ViewWise):
     """Reduce views to their principal components.
 
@@ -162,20 +172,13 @@ class ViewPCA(_ViewWise):
         Maximum number of components per view; a view with fewer keeps all, so a narrow view does not limit a wide one.
         A number between 0 and 1 keeps as many as explain that share of a view's variance. None keeps all. Components
         along which no training sample varies are always dropped.
-    pooled : bool or "auto"
-        Whether to compute one set of components from the samples of all views, as in the paper, which needs views of
-        equal width, or one per view. ``"auto"`` pools views of equal width.
 
     Attributes
     ----------
-    means_ : list of ndarray, each of shape (D_v,)
-        Mean subtracted from each view.
     components_ : list of ndarray, each of shape (k_v, D_v)
         Components of each view, one per row.
     explained_variance_ratio_ : list of ndarray, each of shape (k_v,)
         Share of the view's variance along each component.
-    pooled_ : bool
-        Whether the samples of all views were pooled.
 
     Examples
     --------
@@ -186,9 +189,8 @@ class ViewPCA(_ViewWise):
     Views(1797 samples; left: 10 features, right: 13 features)
     """
 
-    means_: list[Array]
-    components_: list[Array]
-    explained_variance_ratio_: list[Array]
+    n_components: float | None = field(default=80, kw_only=False)
+
     _schema: ClassVar[Schema] = {
         **VIEWS,
         "means_": ["D"],
@@ -196,12 +198,8 @@ class ViewPCA(_ViewWise):
         "explained_variance_ratio_": ["k"],
         "pooled_": bool,
     }
-
+    _learnt = ("means_", "components_", "explained_variance_ratio_")
     _refits = ("n_components",)
-
-    def __init__(self, n_components: float | None = 80, *, pooled: bool | str = "auto") -> None:
-        self.n_components = n_components
-        self.pooled = pooled
 
     def _check(self) -> None:
         k = self.n_components
@@ -209,15 +207,12 @@ class ViewPCA(_ViewWise):
         if k is not None and not share:
             check_count(k, "n_components", least=1)
 
-    def _learn(self, samples: Samples) -> tuple[Array, Array, Array]:
+    def _learn(self, samples: Samples) -> tuple[Array, ...]:
         limit = None if self.n_components is None or self.n_components < 1 else int(self.n_components)
         mean, _ = samples.moments()
         components, shares = _principal_components(samples.shifted([mean]), limit)
         k = _n_kept(shares, self.n_components)
         return mean, components[:k], shares[:k]
-
-    def _store(self, maps: Sequence[tuple[Array, Array, Array]]) -> None:
-        self.means_, self.components_, self.explained_variance_ratio_ = map(list, zip(*maps, strict=True))
 
     def _n_outputs(self, v: int) -> int:
         return len(self.components_[v])
@@ -233,15 +228,14 @@ class ViewPCA(_ViewWise):
         whole = [int(k) for k in numbers if isinstance(k, Integral)]
         most = max(whole) if len(whole) == len(numbers) and min(whole) >= 1 else None
         fitted: ViewPCA = clone(self).set_params(n_components=most).fit(views)
-        maps = list(zip(fitted.means_, fitted.components_, fitted.explained_variance_ratio_, strict=True))
 
         def refit(setting: Mapping[str, Any]) -> Any:
             cut = clone(self).set_params(**setting)
             cut._check()
             cut.pooled_ = fitted.pooled_
-            counts = [_n_kept(shares, cut.n_components) for _, _, shares in maps]
-            cut._store([(mean, C[:k], s[:k]) for (mean, C, s), k in zip(maps, counts, strict=True)])
-            cut._remember(views)
+            counts = [_n_kept(shares, cut.n_components) for shares in fitted.explained_variance_ratio_]
+            maps = zip(fitted.means_, fitted.components_, fitted.explained_variance_ratio_, counts, strict=True)
+            cut._store([(mean, C[:k], shares[:k]) for mean, C, shares, k in maps], views)
             return cut
 
         return refit
