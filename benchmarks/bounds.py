@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import crossview as cv
 from crossview.model_selection.tuning import search_space
-from paper.coil100 import load_coil100
+from paper.data import load_coil100
 from paper.protocols import Effort
 
 REPEATS = 10

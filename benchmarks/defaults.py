@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 import crossview as cv
 from crossview.embeddings import SEARCH_SPACES
 from crossview.model_selection.tuning import standard_pipeline
-from paper.timing import PaperLoader
+from paper.data import PaperLoader
 
 SETS = {
     "digits": {},

@@ -26,8 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import crossview as cv
 from crossview.embeddings._base import Embedding
-from paper.cmu_pie import load_cmu_pie
-from paper.coil100 import load_coil100
+from paper.data import load_cmu_pie, load_coil100
 
 SHARES = (0.1, 0.3, 0.5)
 METRICS = ("euclidean", "cosine")

@@ -17,9 +17,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crossview.experiments.tasks import run_cell
+from paper.data import PaperLoader
 from paper.protocols import Effort, plan
 from paper.tasks import PaperCell, with_outliers
-from paper.timing import PaperLoader
 
 
 def main() -> None:

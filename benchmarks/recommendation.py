@@ -26,8 +26,7 @@ from crossview.exceptions import NotApplicableError
 from crossview.model_selection.rounds import held_out_score
 from crossview.model_selection.tuning import search_space
 from crossview.report.ranking import recommended_row
-from paper.cmu_pie import load_cmu_pie
-from paper.coil100 import load_coil100
+from paper.data import load_cmu_pie, load_coil100
 
 METHODS = ("RawFeatures", "PCA", "LDA", "DLA", "MCCA", "GMA", "MvDA", "MvDA-VC", "MvHE", "KMvHE")
 COMMITTEES = ("MvHE", "KMvHE")

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import crossview as cv
-from paper.coil100 import load_coil100
+from paper.data import load_coil100
 
 MODELS = {
     "MvHE": cv.MvHE(30, lambda_intra=1e-2, lambda_inter=5e-2, n_within=1, n_between=15, beta=0.1),

@@ -15,10 +15,10 @@ from crossview.cli import reports
 from crossview.cli.common import err, told_in_lines
 from crossview.experiments import Cell, Record
 from crossview.report import ResultTable
+from paper.data import PaperLoader
 from paper.protocols import EXPERIMENTS, QUICK, Effort, plan
 from paper.report import reproduction_report
 from paper.tasks import run_paper_cell
-from paper.timing import PaperLoader
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 

@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 from crossview.embeddings import METHODS
 from crossview.experiments.cells import Cell, Search, Split
 from crossview.experiments.plans import Panel, Place, committee_name
-from paper import cmu_pie, coil100
+from paper.data import COIL_CASES, PIE_CASES
 from paper.tasks import PaperCell
-from paper.timing import PAPER_CASES
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Planner: TypeAlias = "Callable[[str, Effort, Lacks], Experiment]"
@@ -75,7 +74,7 @@ class Experiment:
     missing: tuple[str, ...] = ()
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[Any]:
         """All cells; several may be equal."""
         return [place.cell for panel in self.panels for place in panel.places]
 
@@ -140,11 +139,11 @@ def plan(name: str, effort: Effort, lacks: Lacks) -> Experiment:
 
 
 def _cmu_pie(case: int) -> Setting:
-    return Setting("cmu-pie", 45, len(cmu_pie.CASES[case]), case)
+    return Setting("cmu-pie", 45, len(PIE_CASES[case]), case)
 
 
 def _coil(case: int) -> Setting:
-    return Setting("coil100", 70, len(coil100.CASES[case]), case)
+    return Setting("coil100", 70, len(COIL_CASES[case]), case)
 
 
 def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Iterator[Cell]:
@@ -164,9 +163,7 @@ def _cells(setting: Setting, method: str, effort: Effort, **changes: Any) -> Ite
         **changes,
     }
     for k in range(effort.repeats):
-        yield PaperCell(
-            data=setting.data, method=method, options=setting.options, repeat=k, seed=k, counterparts=True, **changed
-        )
+        yield PaperCell(data=setting.data, method=method, options=setting.options, repeat=k, seed=k, **changed)
 
 
 def _places(row: str, column: str, setting: Setting, method: str, effort: Effort, **changes: Any) -> list[Place]:
@@ -247,13 +244,13 @@ def _times(name: str, effort: Effort, lacks: Lacks, title: str) -> Experiment:
     rows += [("MCCA, one constraint for all views", "MCCA", {"constraint": "joint"}, "time")]
     rows += [(f"{method} {AS_PRINTED}", method, fixed, "literal-time") for method, fixed in _DEFAULTS.items()]
     places = []
-    for case, n_views in PAPER_CASES.items():
+    for case in (1, 4, 7, 8):
         for row, method, fixed, task in rows:
             if method in effort.methods and (not effort.cases or case in effort.cases):
-                options, parameters = {"n_views": n_views}, {"n_components": 20, **fixed}
+                options, parameters = {"n_views": len(PIE_CASES[case])}, {"n_components": 20, **fixed}
                 if task == "time" and method in _DEFAULTS:
                     parameters["coupling"] = 0.0
-                cell = Cell(data="paper-sizes", method=method, options=options, parameters=parameters, task=task)
+                cell = PaperCell(data="paper-sizes", method=method, options=options, parameters=parameters, task=task)
                 places.append(Place(row, f"case {case}", cell))
     return Experiment(name, title, (Panel(name, title, "times", tuple(places)),))
 
@@ -315,8 +312,8 @@ def _grid(
     )
 
 
-_PIE_CASES = [_cmu_pie(case) for case in cmu_pie.CASES]
-_COIL_CASES = [_coil(case) for case in coil100.CASES]
+_PIE_CASES = [_cmu_pie(case) for case in PIE_CASES]
+_COIL_CASES = [_coil(case) for case in COIL_CASES]
 _TWO_SENSORS = [Setting("hfb", 60, 2), Setting("cufsf", 700, 2)]
 _PIE_SHARES, _COIL_SHARES = (0, 5, 10, 15, 20), (0, 10, 20, 30, 40)
 

@@ -1,22 +1,30 @@
-"""Tasks of the paper's experiments beyond accuracy: its dependence on parameters, and training times."""
+"""What is computed for the paper: accuracy, its dependence on parameters, and training times."""
 
+import statistics
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
+from crossview._types import Array
 from crossview.datasets import Dataset
+from crossview.embeddings import METHODS
 from crossview.experiments.cells import Cell, plain
-from crossview.experiments.tasks import Tuned, run_cell, score_cell
+from crossview.experiments.tasks import Tuned, run_cell
 from crossview.metrics.scoring import score_by_dimension
 from crossview.model_selection.search import EmbeddingSearchCV
-from paper.outliers import permute_labels
-from paper.timing import time_cell, time_literal_cell
+from paper.data import permute_labels
+from paper.literal import literal_kmvhe, literal_mvhe
 
+_SCORING = "accuracy_with_counterparts"
 _DIMENSION_STEP = 5
-_ACCURACY = {False: "accuracy", True: "accuracy_with_counterparts"}
+_TIME_LIMIT = 20.0  # seconds after which no further run starts
+_LITERAL: dict[str, Callable[..., list[Array]]] = {"MvHE": literal_mvhe, "KMvHE": literal_kmvhe}
 
 SENSITIVITY: Mapping[str, Mapping[str, Sequence[float]]] = {
     "weights": {
@@ -29,36 +37,62 @@ SENSITIVITY: Mapping[str, Mapping[str, Sequence[float]]] = {
 """The paper's groups of parameters, and the values to evaluate."""
 
 
-def run_paper_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class PaperCell(Cell):
+    """A cell of the paper's experiments."""
+
+    outliers: float = 0.0  # share of the training labels that `permute_labels` permutes
+    task: str = "accuracy"  # what to compute: see `run_paper_cell`
+
+
+def run_paper_cell(cell: Any, data: Dataset) -> dict[str, Any]:
     """Compute a cell by its task, and return a result for JSON.
 
-    - ``"accuracy"``: as `crossview.experiments.run_cell`. In addition, ``euclidean`` has the result of the best
-      parameters with the Euclidean distance and, if the cell lists several numbers of principal components,
+    - ``"accuracy"``: as `crossview.experiments.run_cell`, with counterparts. In addition, ``euclidean`` has the result
+      of the best parameters with the Euclidean distance and, if the cell lists several numbers of principal components,
       ``by_pca`` the ``score`` and ``euclidean`` score of the best parameters with each: the paper chose the number by
       these scores on test samples;
     - ``"dimensions"``: accuracy, also by number of components;
     - ``"parameters"``, for MvHE and KMvHE: accuracy, also by the parameters in `SENSITIVITY`, one group at a time;
     - ``"time"`` and ``"literal-time"``: the training time of this package's implementation, and of the algorithm as
-      printed in the paper; see `paper.timing`.
+      printed in the paper, for all samples.
     """
-    return _TASKS.get(cell.task, run_cell)(cell, with_outliers(cell, data))
+    if cell.task.endswith("time"):
+        return time_cell(cell, data)
+    return run_cell(cell, with_outliers(cell, data), counterparts=True, more=_MORE[cell.task])
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PaperCell(Cell):
-    """A cell that may have wrong labels."""
-
-    outliers: float = 0.0  # share of the training labels that `permute_labels` permutes
-
-
-def with_outliers(cell: Cell, data: Dataset) -> Dataset:
+def with_outliers(cell: PaperCell, data: Dataset) -> Dataset:
     """The data with the wrong labels of a cell; splits of classes stay the same."""
-    if not isinstance(cell, PaperCell) or not cell.outliers:
-        return data
     labels = np.array(data.y)
     train, _ = cell.split.rows(labels, cell.repeat)
-    labels[train] = permute_labels(labels[train], cell.outliers, random_state=cell.seed)
+    labels[train] = permute_labels(labels[train], cell.outliers, cell.seed)
     return replace(data, y=labels)
+
+
+def time_cell(cell: PaperCell, data: Dataset, repeats: int = 7) -> dict[str, Any]:
+    """Time the fit of a cell's method, with the cell's parameters, to all samples.
+
+    A first fit warms caches and does not count. At most `repeats` fits are timed; none starts after 20 seconds. The
+    caller limits the number of threads.
+    """
+    if cell.task == "literal-time":
+        fit: Callable[[], object] = partial(_LITERAL[cell.method], data.views.arrays, data.y, **dict(cell.parameters))
+    else:
+        fit = partial(METHODS[cell.method](**dict(cell.parameters)).fit, data.views, data.y)
+    runs: list[float] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+        while len(runs) < repeats and sum(runs) < _TIME_LIMIT:
+            start = time.perf_counter()
+            fit()
+            runs.append(time.perf_counter() - start)
+    return {
+        "seconds": {"fit": statistics.median(runs), "runs": runs},
+        "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
+        "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
+    }
 
 
 def _by_distance_and_pca(tuned: Tuned) -> dict[str, Any]:
@@ -109,26 +143,18 @@ def _by_dimension(tuned: Tuned) -> dict[str, Any]:
     estimator = search.pipeline({**search.best_params_, f"{_prefix(search)}n_components": most})
     latents = tuned.latents(estimator.fit(views[tuned.train], tuned.labels[tuned.train]))
     tried = list(range(_DIMENSION_STEP, most + 1, _DIMENSION_STEP)) or [most]
-    metric, scoring = _best_single_metric(search), _ACCURACY[tuned.cell.counterparts]
-    scores = score_by_dimension(latents, tuned.tested, tried, metric, scoring)
+    scores = score_by_dimension(latents, tuned.tested, tried, _best_single_metric(search), _SCORING)
     return {"dimensions": tried, "by_dimension": [float(score) for score in scores]}
-
-
-def _sensitivity(cell: Cell, data: Dataset) -> dict[str, Any]:
-    if cell.method not in ("MvHE", "KMvHE"):
-        raise ValueError(f"{cell.method} has no such parameters: choose MvHE or KMvHE.")
-    return score_cell(cell, data, _by_parameters)
 
 
 def _by_parameters(tuned: Tuned) -> dict[str, Any]:
     """Test accuracy by the parameters in `SENSITIVITY`."""
-    search, prefix = tuned.search, _prefix(tuned.search)
-    found = {}
+    search, prefix, found = tuned.search, _prefix(tuned.search), {}
     for group, values in SENSITIVITY.items():
         grid = {prefix + name: list(tried) for name, tried in values.items()}
         metrics, split = [_best_single_metric(search)], [(tuned.train, tuned.test)]
-        best, scoring = search.pipeline(search.best_params_), _ACCURACY[tuned.cell.counterparts]
-        varied = EmbeddingSearchCV(best, grid, metrics=metrics, cv=split, scoring=scoring, refit=False)
+        best = search.pipeline(search.best_params_)
+        varied = EmbeddingSearchCV(best, grid, metrics=metrics, cv=split, scoring=_SCORING, refit=False)
         results = varied.fit(tuned.views, tuned.labels).cv_results_
         found[group] = [
             {**{name: row[prefix + name] for name in values}, "score": float(score)}
@@ -147,10 +173,4 @@ def _best_single_metric(search: EmbeddingSearchCV) -> str:
     return str(search.cv_results_["metric"][search.best_index_])
 
 
-_TASKS: dict[str, Callable[[Cell, Dataset], dict[str, Any]]] = {
-    "accuracy": partial(score_cell, more=_by_distance_and_pca),
-    "dimensions": partial(score_cell, more=_by_dimension),
-    "parameters": _sensitivity,
-    "time": time_cell,
-    "literal-time": time_literal_cell,
-}
+_MORE = {"accuracy": _by_distance_and_pca, "dimensions": _by_dimension, "parameters": _by_parameters}

@@ -137,7 +137,7 @@ def test_the_time_left_is_what_is_known_of_it(monkeypatch):
 @pytest.mark.parametrize("given", [False, True])
 def test_compare_loads_its_data_once(given, data, tmp_path, monkeypatch):
     opened, opening = [], open_dataset
-    for where in ("crossview.cli.data", "crossview.experiments.loading"):
+    for where in ("crossview.cli.data", "crossview.experiments.plans"):
         monkeypatch.setattr(f"{where}.open_dataset", lambda *a, **o: opened.append(a[0]) or opening(*a, **o))
     how = ("--train-data", data, "--test-data", data) if given else (data, "--repeats", 2)
     few = ("--methods", "PCA,MvDA", "--n-iter", 1, "--pca", 4, "--jobs", 1, "--no-static")

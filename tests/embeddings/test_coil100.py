@@ -10,7 +10,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from paper.coil100 import load_coil100
+from paper.data import load_coil100
 
 FOLDER = Path(os.environ.get("CROSSVIEW_DATA", "")) / "coil-100"
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from itertools import permutations
@@ -20,18 +21,18 @@ from crossview.experiments.tasks import _mean_cmc, sample_scores
 from crossview.model_selection.tuning import search_space, standard_pipeline
 
 CELL = Cell(
-    data="coil100",
+    data="images",
     options={"case": 1, "size": 48},
     method="GMA",
     split=Split("classes", 70, 10, 0),
     repeat=3,
     parameters={"mu": 1.0, "reg": 0.1},
-    search=Search(pca=(20, 40), n_iter=48, n_folds=5, metrics=("euclidean", "cosine"), cv="classes"),
+    search=Search(pca=(20, 40), n_iter=48, n_folds=5, metrics=("euclidean", "cosine")),
     seed=3,
 )
 WIDE = [64, 64]
 CHANGES = [
-    {"data": "cmu-pie"},
+    {"data": "others"},
     {"options": {"case": 2, "size": 48}},
     {"options": {"case": 1}},
     {"options": {"case": "1", "size": 48}},
@@ -40,8 +41,6 @@ CHANGES = [
     {"parameters": {"mu": 1.0, "reg": 0.2}},
     {"parameters": {}},
     {"seed": 4},
-    {"counterparts": True},
-    {"task": "dimensions"},
     {"split": Split("samples", 70, 10, 0)},
     {"split": Split("classes", 60, 10, 0)},
     {"split": Split("classes", 70, 11, 0)},
@@ -59,7 +58,6 @@ CHANGES = [
             {"n_folds": 4},
             {"metrics": ("euclidean",)},
             {"metrics": ("cosine", "euclidean")},
-            {"cv": "samples"},
             {"grid": {"reg": (0.1,)}},
             {"scoring": "average_precision"},
             {"scoring": "one_shot_accuracy"},
@@ -88,7 +86,7 @@ def test_every_field_changes_the_key():
     assert len(set(cells)) == len(CHANGES) + 1
 
 
-def test_the_order_of_options_and_numpy_types_do_not_change_the_key():
+def test_the_order_of_options_numpy_types_and_the_process_do_not_change_the_key():
     same = dataclasses.replace(
         CELL,
         options=[("size", np.int64(48)), ("case", 1)],
@@ -99,10 +97,10 @@ def test_the_order_of_options_and_numpy_types_do_not_change_the_key():
     assert same == CELL
     assert hash(same) == hash(CELL)
     assert key(same, "f", WIDE) == key(CELL, "f", WIDE)
-    # What is equal in Python but not in JSON is not equal.
-    a, b = (dataclasses.replace(CELL, parameters={"center": value}) for value in (False, 0))
-    assert a != b
-    assert key(a, "f", WIDE) != key(b, "f", WIDE)
+    code = "from test_cells import CELL, WIDE, key; print(key(CELL, 'f', WIDE))"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == key(CELL, "f", WIDE)
 
 
 def test_what_a_search_tries_and_the_revision_of_the_method_are_part_of_its_keys_alone(monkeypatch):
@@ -124,6 +122,19 @@ def test_what_a_search_tries_and_the_revision_of_the_method_are_part_of_its_keys
         assert [a != b for a, b in zip(before, keys(), strict=True)] == changed
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "MvXX"}, "method must be one of 'PCA'"),
+        ({"repeat": 10}, "choose 0 to 9"),
+        ({"search": {"pca": [1.5]}}, "pca must be a whole number"),
+    ],
+)
+def test_what_is_no_cell_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        Cell(**{"data": "x", "method": "PCA"} | {k: Search(**v) if k == "search" else v for k, v in change.items()})
+
+
 def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     cell = Cell(data="turntable", method="KMvHE", split=Split("classes", 8, 2, 0), search=Search(pca=(4,), n_iter=2))
     assert training_size(cell, turntable.y) == (32, 8)
@@ -141,44 +152,6 @@ def test_landmarks_depend_on_the_training_samples(monkeypatch, turntable):
     assert run_cell(fixed, turntable)["best_params"]["kmvhe__n_landmarks"] is None
 
 
-def test_keys_are_the_same_in_another_process(turntable):
-    code = """
-import json, sys
-import crossview as cv
-from crossview.experiments import Cell, fingerprint, key
-cell = Cell.from_dict(json.loads(sys.argv[1]))
-print(key(cell, fingerprint(cv.datasets.make_turntable(12, size=12, random_state=0)), [64, 64]))
-"""
-    command = [sys.executable, "-c", code, json.dumps(CELL.to_dict())]
-    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    assert found == key(CELL, fingerprint(turntable), WIDE)
-
-
-def test_a_cell_comes_back_from_json_infinity_included():
-    grid = Search(grid={"coupling": [0.0, np.float64(np.inf)], "whitening": [None, 1.0]})
-    boxes = {"boxes": [[1, 2], [3, 4]], "none": []}
-    changes = (
-        ({}, {}),
-        ({"options": boxes}, {"options": boxes}),
-        ({"parameters": {"coupling": np.inf}}, {"parameters": {"coupling": "inf"}}),
-        ({"search": grid}, {}),
-    )
-    keys = set()
-    for change, written in changes:
-        cell = dataclasses.replace(CELL, **change)
-        again = Cell.from_dict(json.loads(json.dumps(cell.to_dict(), allow_nan=False)))
-        assert again == cell
-        assert hash(again) == hash(cell)
-        assert key(again, "f", WIDE) == key(cell, "f", WIDE)
-        keys.add(key(cell, "f", WIDE))
-        assert cell.to_dict() | written == cell.to_dict()
-    assert len(keys) == len(changes)
-    assert dict(grid.grid)["coupling"] == dict(Search.from_dict(grid.to_dict()).grid)["coupling"] == (0.0, np.inf)
-    standard = dataclasses.replace(CELL, method="MvHE", parameters={}, search=Search())
-    assert np.inf in SEARCH_SPACES["MvHE"]["coupling"]
-    assert len(key(standard, "f", WIDE)) == 64
-
-
 @pytest.mark.parametrize("fixed", [True, False])
 def test_results_with_infinite_values_are_stored(tmp_path, fixed):
     grid = {"n_components": [3]} | ({} if fixed else {"coupling": [np.inf]})
@@ -189,40 +162,6 @@ def test_results_with_infinite_values_are_stored(tmp_path, fixed):
     assert record.result["best_params"]["mvhe__coupling"] == "inf"
     assert {member["mvhe__coupling"] for member in record.result["committee"]["members"]} == {"inf"}
     assert run([cell], fakes.load_turntable, tmp_path / "results.db") == [record]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"parameters": {"coupling": -np.inf}}, "parameters\\['coupling'\\] must be a finite number, infinity"),
-        ({"method": "MvXX"}, "method must be one of 'PCA'"),
-        ({"repeat": 10}, "choose 0 to 9"),
-        ({"options": {"case": float("nan")}}, "options\\['case'\\] must be a finite number"),
-        ({"options": {"views": {"a": 1}}}, "must be a finite number, infinity, a string"),
-        ({"options": "case"}, "must map names to values"),
-        ({"parameters": {1: 2}}, "must be strings"),
-        ({"data": ""}, "name of a data set"),
-        ({"task": ""}, "task must name"),
-        ({"seed": -1}, "seed must be a whole number"),
-        ({"split": {"kind": "rows"}}, "kind must be one of"),
-        ({"split": {"n_train": 0}}, "n_train must be"),
-        (
-            {"split": {"kind": "given", "n_train": 0.5, "n_repeats": 1}},
-            "a given split has a number of rows and 1 repeat",
-        ),
-        ({"split": {"kind": "given", "n_train": 5, "n_repeats": 2}}, "a given split has a number of rows and 1 repeat"),
-        ({"search": {"metrics": "euclidean"}}, "sequence of different distances"),
-        ({"search": {"pca": 20}}, "pca must be a sequence of numbers"),
-        ({"search": {"pca": [1.5]}}, "pca must be a whole number"),
-        ({"search": {"scaling": ["pixel"]}}, "scaling must be one of 'feature', 'view'"),
-        ({"search": {"n_members": 0}}, "members must be a whole number"),
-        ({"search": {"grid": {"reg": 0.1}}}, "sequence of values to try"),
-        ({"search": {"folds": 3}}, "a Search has no folds"),
-    ],
-)
-def test_what_is_no_cell_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(CELL, **change)
 
 
 def test_fingerprints_tell_contents_apart_and_not_memory(turntable):
@@ -258,8 +197,8 @@ def test_a_result_is_what_tuning_by_hand_gives(turntable, method, counterparts):
     scoring = "accuracy_with_counterparts" if counterparts else "accuracy"
     cell = small(method, parameters={"reg": 0.1} if method == "MvDA" else {"n_between": 3}, repeat=1, seed=2)
     how = dataclasses.replace(cell.search, scoring=scoring)
-    cell = dataclasses.replace(cell, search=how, counterparts=counterparts)
-    result = run_cell(cell, turntable)
+    cell = dataclasses.replace(cell, search=how)
+    result = run_cell(cell, turntable, counterparts=counterparts)
     train, test = list(cv.ClassSplit(10, 8, random_state=0).split(turntable.views, turntable.y))[1]
     views, y = turntable.views, turntable.y
     grid = dict(cell.search.grid) | {name: [value] for name, value in cell.parameters}
@@ -310,14 +249,6 @@ def test_samples_can_be_split_and_views_may_miss_samples():
     )
 
 
-@pytest.mark.parametrize(("kind", "n_train"), [("classes", 20), ("samples", 2)])
-def test_folds_match_the_split(kind, n_train):
-    """With many classes and few samples of each, too: the split decides, not the number of classes."""
-    data = cv.datasets.make_turntable(24, size=8, random_state=0)
-    cell = small(split=Split(kind, n_train), search=Search(pca=[8], n_folds=2, n_iter=2))
-    assert run_cell(cell, data)["folds_of"] == kind
-
-
 def test_a_committee_is_scored_beside_the_best_setting(turntable):
     grid = {"n_landmarks": [6], "reg": [None], "random_state": [0, 1, 2, 3], "n_components": [2, 4]}  # weak models
     cell = small("KMvHE", search=Search(pca=[8, 16], n_folds=2, grid=grid))
@@ -350,8 +281,6 @@ def test_what_is_warned_of_is_told(turntable):
     assert run_cell(small(), turntable)["warnings"] == []
     with pytest.raises(cv.exceptions.NotApplicableError, match="CCA takes 2 views, got 3"):
         run_cell(small("CCA"), turntable)
-    with pytest.raises(ValueError, match="unknown task 'guess'"):
-        run_cell(small(task="guess"), turntable)
 
 
 @pytest.mark.parametrize(
@@ -362,8 +291,6 @@ def test_a_given_split_has_the_training_samples_first_and_tests_on_what_most_oth
     assert split.tests_on(y) == tested_on
     train, test = split.rows(y, 0)
     assert (train.tolist(), test.tolist()) == ([0, 1, 2, 3], [*range(4, len(y))])
-    with pytest.raises(ValueError, match="of 4 samples, the first 4 are to train with: none are left"):
-        split.rows(y[:4], 0)
 
 
 @pytest.mark.parametrize(("unit", "n_train"), [("classes", 32), ("samples", 36)])

@@ -110,7 +110,7 @@ def test_results_come_in_the_order_of_the_cells_and_are_computed_once(path, log)
     records = run(wanted, fakes.load, path, compute=fakes.compute, watch=lambda *told: calls.append(told))
     assert [record.cell["seed"] for record in records] == [2, 0, 2, 1]
     assert [record.result["score"] for record in records] == [2 / 7, 0, 2 / 7, 1 / 7]
-    assert all(Cell.from_dict(record.cell) == cell for record, cell in zip(records, wanted, strict=True))
+    assert [record.cell for record in records] == [cell.to_dict() for cell in wanted]
     assert calls[:3] == [("waits", cell, None) for cell in (cells[2], cells[0], cells[1])]
     ended = [call[1:] for call in calls if call[0] == "ends"]
     assert ended == [(cells[2], records[0]), (cells[0], records[1]), (cells[1], records[3])]
@@ -150,7 +150,7 @@ def test_slow_methods_start_first(path, log):
     records = run(cells, fakes.load, path, compute=fakes.compute, watch=watch)
     assert list(dict.fromkeys(cell.method for cell in order)) == ["KMvHE", "KCCA", "NCA", "MvHE", "MvDA", "PCA"]
     assert [cell.repeat for cell in order] == [0, 1] * 6
-    assert [Cell.from_dict(record.cell) for record in records] == cells
+    assert [record.cell for record in records] == [cell.to_dict() for cell in cells]
 
 
 def test_one_worker_needs_no_dask(path, log):
@@ -351,7 +351,7 @@ def test_a_scheduler_that_dies_ends_the_run_and_loses_nothing_that_is_done(path,
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     stored = {row["cell"]["seed"] for row in fakes.table(path)}
     assert stored >= {0, 1, 2}
-    monkeypatch.setattr("crossview.experiments.cluster._CONNECT_TIMEOUT", 0.5)
+    monkeypatch.setattr("crossview.experiments.runner._CONNECT_TIMEOUT", 0.5)
     with pytest.raises(ConnectionError, match=f"no scheduler answers at {address}: check the address"):
         run(cells, fakes.load, path, scheduler=address, compute=fakes.compute)
     before = fakes.computed(log)

@@ -18,7 +18,7 @@ import crossview as cv
 from crossview.embeddings import SEARCH_SPACES, hybrid
 from crossview.exceptions import NotApplicableError
 from crossview.model_selection.tuning import search_space, standard_pipeline
-from paper.cmu_pie import load_cmu_pie
+from paper.data import load_cmu_pie
 
 ALL_KEPT = "n_components=.* keeps all"  # which a search may try, and says nothing of
 FACES = Path(os.environ.get("CROSSVIEW_DATA", "")) / "cmu-pie"

@@ -12,8 +12,7 @@ from crossview.report.comparison import comparison_tables
 from crossview.report.document import MatchBrowser
 from crossview.report.tables import measured
 from paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
-from paper.report import reproduction_report
-from paper.results import items
+from paper.report import items, reproduction_report
 from records import record, recorded, result
 
 BY_PARAMETERS = {

@@ -17,8 +17,7 @@ from crossview.cli import common, reports
 from crossview.cli.data import data_options, labels_like_gallery, load_fitted, open_for, open_labelled, open_view
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Search, Split, fingerprint
-from crossview.experiments.loading import TEST_DATA, Loader, concatenated
-from crossview.experiments.plans import Panel, comparison
+from crossview.experiments.plans import TEST_DATA, Loader, Panel, comparison, concatenated
 from crossview.experiments.tasks import not_applicable_record
 from crossview.model_selection.splits import folds, matching_folds
 from crossview.model_selection.tuning import FACTOR, REFINE

@@ -129,7 +129,7 @@ def compute_cells(
     n_jobs: int,
     scheduler: str | None,
     retry: bool,
-    compute: Callable[[Cell, Dataset], Mapping[str, Any]] = run_cell,
+    compute: Callable[[Any, Dataset], Mapping[str, Any]] = run_cell,
 ) -> dict[Cell, Record]:
     """Compute what is not stored yet, and show what is being computed."""
     if not cells:

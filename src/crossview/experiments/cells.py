@@ -1,21 +1,21 @@
-"""A cell of an experiment: everything that determines one result."""
+"""The cells of an experiment, each with everything that determines one result, and the store of results."""
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import islice
-from numbers import Real
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crossview import _store
 from crossview._validation import check_choice, check_count
 from crossview.datasets import Dataset
 from crossview.embeddings import ALL_METHODS, SEARCH_SPACES
 from crossview.feature_maps import KernelTransformer
-from crossview.metrics.scoring import SCORERS
 from crossview.model_selection.rounds import fingerprint as fingerprint_of
 from crossview.model_selection.splits import ClassSplit, SampleSplit
 from crossview.model_selection.tuning import search_space
@@ -24,37 +24,26 @@ Options: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 _FORMAT = 8  # of results: raise it when the same cell gives another result, whichever its method
 _NAMED = ("options", "parameters", "grid")  # fields of names and values
-_SPLITTERS: dict[str, type[ClassSplit] | type[SampleSplit]] = {"classes": ClassSplit, "samples": SampleSplit}
 
 
 class _Described:
-    """Something that equals another if their JSON is the same: 1 and True, equal in Python, differ here as in keys."""
+    """Something that can be a key of a dictionary, and written as JSON."""
+
+    def __post_init__(self) -> None:
+        for part in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, part.name)
+            pairs = sorted(dict(value).items()) if part.name in _NAMED and value is not None else value
+            object.__setattr__(self, part.name, _frozen(pairs))
 
     def to_dict(self) -> dict[str, Any]:
-        """A dict that JSON can hold; `from_dict` is the inverse."""
+        """A dict that JSON can hold."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
         values |= {name: dict(values[name]) for name in _NAMED if values.get(name) is not None}
-        content: dict[str, Any] = json.loads(json.dumps(encoded(values), default=_Described.to_dict))
+        content: dict[str, Any] = json.loads(_canonical(values))
         return content
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; fields left out have their defaults."""
-        known = {part.name for part in fields(cls)}  # type: ignore[arg-type]
-        if unknown := sorted(set(values) - known):
-            raise ValueError(f"a {cls.__name__} has no {', '.join(unknown)}: leave it out, or upgrade crossview.")
-        return cls(**values)
 
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return _canonical(self.to_dict()) == _canonical(other.to_dict())
-
-    def __hash__(self) -> int:
-        return hash(_canonical(self.to_dict()))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Split(_Described):
     """How to split samples into those to train with and those to test with: `ClassSplit`, `SampleSplit`, or given.
 
@@ -67,29 +56,18 @@ class Split(_Described):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice(self.kind, "kind", (*_SPLITTERS, "given"))
-        if isinstance(self.n_train, bool) or not isinstance(self.n_train, Real) or not 0 < self.n_train < np.inf:
-            raise ValueError(f"n_train must be a number or a share to train with, got {self.n_train!r}.")
-        check_count(self.n_repeats, "n_repeats", least=1)
-        check_count(self.seed, "seed", least=0)
-        number = int if float(self.n_train).is_integer() else float
-        if self.kind == "given" and (number is float or self.n_repeats != 1):
-            raise ValueError(
-                f"a given split has a number of rows and 1 repeat, got {self.n_train} and {self.n_repeats}."
-            )
-        _set(self, n_train=number(self.n_train), n_repeats=int(self.n_repeats), seed=int(self.seed))
+        super().__post_init__()
+        check_choice(self.kind, "kind", ("classes", "samples", "given"))
+        if float(self.n_train).is_integer():
+            object.__setattr__(self, "n_train", int(self.n_train))
 
     def rows(self, y: NDArray[Any], repeat: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to train with, and rows to test with, of samples of classes y in one of the splits."""
         if self.kind == "given":
-            if self.n_train >= len(y):
-                raise ValueError(
-                    f"of {len(y)} samples, the first {self.n_train} are to train with: none are left to test."
-                )
             train, test = np.split(np.arange(len(y)), [int(self.n_train)])
             return train, test
-        splitter = _SPLITTERS[self.kind](self.n_repeats, self.n_train, self.seed)
-        return next(islice(splitter.split(y, y), repeat, None))
+        splitter = ClassSplit if self.kind == "classes" else SampleSplit
+        return next(islice(splitter(self.n_repeats, self.n_train, self.seed).split(y, y), repeat, None))
 
     def tests_on(self, y: NDArray[Any]) -> str:
         """What is new in the test part: "classes", or "samples" of the training classes; if mixed, what most are."""
@@ -99,7 +77,7 @@ class Split(_Described):
         return "samples" if np.isin(y[test], y[train]).mean() >= 0.5 else "classes"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Search(_Described):
     """How to tune a method; see `crossview.tune` and `crossview.EmbeddingSearchCV`."""
 
@@ -108,7 +86,6 @@ class Search(_Described):
     n_iter: int | None = None  # number of candidates to draw; None tries all
     n_folds: int = 3
     metrics: Sequence[str] = ("euclidean", "cosine")  # the first of those with equal scores wins
-    cv: str = "auto"  # what to split into folds; by default what the cell splits
     grid: Options | None = None  # values of parameters to try; by default those of the method
     scoring: str = "accuracy"  # of a fold
     n_members: int = 1  # if above 1, also score a committee of the best settings, of this size
@@ -116,48 +93,23 @@ class Search(_Described):
     refine: int = 0  # rounds of steps from the best setting
 
     def __post_init__(self) -> None:
-        if isinstance(self.metrics, str) or not self.metrics or len(set(self.metrics)) < len(self.metrics):
-            raise ValueError(f"metrics must be a sequence of different distances, got {self.metrics!r}.")
-        for name, values, known in (
-            ("metrics", self.metrics, ("euclidean", "cosine")),
-            ("scaling", [by for by in self.scaling if by is not None], ("feature", "view")),
-            ("cv", [self.cv], ("auto", "classes", "samples")),
-            ("scoring", [self.scoring], tuple(SCORERS)),
-        ):
-            for value in values:
-                check_choice(value, name, known)
-        check_count(self.n_folds, "n_folds", least=2)
-        check_count(self.n_members, "n_members", least=1)
-        check_count(self.refine, "refine", least=0)
-        if self.n_iter is not None:
-            check_count(self.n_iter, "n_iter", least=1)
-            _set(self, n_iter=int(self.n_iter))
+        super().__post_init__()
         if self.pca is not None:
-            if isinstance(self.pca, int | str) or not len(self.pca):
-                raise ValueError(f"pca must be a sequence of numbers to try, such as (20, 40), got {self.pca!r}.")
             for k in self.pca:
-                if k is not None and not (isinstance(k, float) and 0 < k < 1):
+                if k is not None and not 0 < k < 1:
                     check_count(k, "pca", least=1)
-            _set(self, pca=tuple(sorted({plain(k) for k in self.pca}, key=lambda k: k or 0)))
-        if self.grid is not None:
-            grid = _frozen_options(self.grid, "grid")
-            for name, values in grid:
-                if not isinstance(values, tuple) or not values:
-                    raise ValueError(f"grid[{name!r}] must be a sequence of values to try, got {values!r}.")
-            _set(self, grid=grid)
-        _set(self, metrics=tuple(self.metrics), scaling=tuple(self.scaling))
-        _set(self, n_folds=int(self.n_folds), n_members=int(self.n_members))
+            object.__setattr__(self, "pca", tuple(sorted(set(self.pca), key=lambda k: k or 0)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell(_Described):
     """One result of an experiment, described by everything that determines it.
 
     Values of options and parameters are numbers, strings, True, False, None, and sequences of them.
 
-    >>> cell = Cell(data="coil100", options={"case": 1}, method="MvDA", parameters={"reg": 0.1}, repeat=3)
-    >>> cell == Cell.from_dict(cell.to_dict())
-    True
+    >>> cell = Cell(data="digits", method="MvDA", parameters={"reg": 0.1}, repeat=3)
+    >>> cell.to_dict()["parameters"]
+    {'reg': 0.1}
     """
 
     data: str  # for the function that loads it
@@ -168,28 +120,45 @@ class Cell(_Described):
     parameters: Options = ()  # those of the method that are fixed; the search chooses the others
     search: Search = field(default_factory=Search)
     seed: int = 0  # of the folds, and the draw of candidates
-    counterparts: bool = False  # whether test scores keep each probe's counterpart in the gallery, as in the paper
-    task: str = "accuracy"  # what to compute
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, str) or not self.data:
-            raise ValueError(f"data must be the name of a data set, got {self.data!r}.")
+        super().__post_init__()
         check_choice(self.method, "method", tuple(ALL_METHODS))
-        if not isinstance(self.task, str) or not self.task:
-            raise ValueError(f"task must name what to compute, got {self.task!r}.")
-        for name, kind in (("split", Split), ("search", Search)):
-            value = getattr(self, name)
-            if not isinstance(value, kind | Mapping):
-                raise TypeError(f"{name} must be a {kind.__name__}, got {value!r}.")
-            _set(self, **{name: kind.from_dict(value) if isinstance(value, Mapping) else value})
-        check_count(self.repeat, "repeat", least=0)
         if self.repeat >= (n := self.split.n_repeats):
             raise ValueError(f"repeat={self.repeat} of {n} splits: choose 0 to {n - 1}, or a Split of more repeats.")
-        check_count(self.seed, "seed", least=0)
-        if not isinstance(self.counterparts, bool):
-            raise TypeError(f"counterparts must be True or False, got {self.counterparts!r}.")
-        named = {name: _frozen_options(getattr(self, name), name) for name in ("options", "parameters")}
-        _set(self, **named, repeat=int(self.repeat), seed=int(self.seed))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a store knows about a cell."""
+
+    key: str  # by `key`
+    cell: dict[str, Any]  # by `Cell.to_dict`
+    status: str  # "done" or "failed"
+    result: dict[str, Any] | None
+    error: dict[str, str] | None  # its type, message and traceback
+    seconds: float
+    created: float  # in seconds since 1970
+    version: str  # of crossview
+    environment: dict[str, str]
+
+
+class Store(_store.Store):
+    """Records of cells, in a file that is created if it does not exist, and that others may read meanwhile.
+
+    A record is on disk when `put` returns.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path, exclusive=True)
+
+    def put(self, entry: Record) -> None:
+        """Store a record, replacing any with the same key."""
+        super().put(asdict(entry))
+
+    def _value(self, entry: dict[str, Any]) -> Record | None:
+        record = Record(**entry)
+        return record if isinstance(record.result if record.status == "done" else record.error, dict) else None
 
 
 def key(cell: Cell, fingerprint: str, n_features: Sequence[int], size: tuple[int, int] = (0, 1)) -> str:
@@ -198,7 +167,7 @@ def key(cell: Cell, fingerprint: str, n_features: Sequence[int], size: tuple[int
     The values that it tries depend on the widths of the views and on its `training_size`.
     """
     revision = ALL_METHODS[cell.method]._revision
-    content = [_FORMAT, revision, cell.to_dict(), encoded(space(cell, n_features, size)), fingerprint]
+    content = [_FORMAT, revision, cell.to_dict(), space(cell, n_features, size), fingerprint]
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
@@ -222,36 +191,17 @@ def training_size(cell: Cell, y: NDArray[Any]) -> tuple[int, int]:
 
 
 def space(cell: Cell, n_features: Sequence[int], size: tuple[int, int] = (0, 1)) -> dict[str, list[Any]]:
-    """Values that a cell's search tries for the parameters of the method's pipeline.
-
-    They depend on the widths of the views and on the `training_size`.
-    """
+    """Values that a cell's search tries for the parameters of the method's pipeline."""
     search = cell.search
     tried = SEARCH_SPACES[cell.method] if search.grid is None else dict(search.grid)
-    fixed = {name: [value] for name, value in dict(cell.parameters).items()}
-    own = {**tried, **fixed}
+    own = {**tried, **{name: [value] for name, value in dict(cell.parameters).items()}}
     return search_space(cell.method, n_features, size, own=own, pca=search.pca, scaling=search.scaling)
 
 
-def _frozen_options(options: Options, where: str) -> tuple[tuple[str, Any], ...]:
-    """Pairs in the order of their names."""
-    try:
-        pairs = dict(options)
-    except (TypeError, ValueError):
-        raise ValueError(f"{where} must map names to values, such as {{'case': 1}}, got {options!r}.") from None
-    if not all(isinstance(name, str) for name in pairs):
-        raise ValueError(f"the names in {where} must be strings, got {list(pairs)!r}.")
-    return tuple((name, _frozen(pairs[name], f"{where}[{name!r}]")) for name in sorted(pairs))
-
-
-def _frozen(value: Any, where: str) -> Any:
-    value = decoded(plain(value))
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(item, where) for item in value)
-    if value is None or isinstance(value, str | int) or (isinstance(value, float) and -np.inf < value):
-        return value
-    kinds = "a finite number, infinity, a string, True, False, None, or a sequence of these"
-    raise ValueError(f"{where} must be {kinds}, got {value!r}.")
+def _frozen(value: Any) -> Any:
+    """A value of which nothing can change, without numpy's types."""
+    value = plain(value)
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def plain(value: Any) -> Any:
@@ -261,6 +211,8 @@ def plain(value: Any) -> Any:
 
 def encoded(value: Any) -> Any:
     """A value for JSON, which has no infinity: ``"inf"`` stands for it, such as a coupling that leaves one map."""
+    if isinstance(value, _Described):
+        return value.to_dict()
     if isinstance(value, Mapping):
         return {name: encoded(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -274,9 +226,4 @@ def decoded(value: Any) -> Any:
 
 
 def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _set(frozen: object, **values: Any) -> None:
-    for name, value in values.items():
-        object.__setattr__(frozen, name, value)
+    return json.dumps(encoded(value), sort_keys=True, separators=(",", ":"), allow_nan=False)

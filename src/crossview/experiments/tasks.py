@@ -19,8 +19,7 @@ from crossview._version import __version__
 from crossview.datasets import Dataset
 from crossview.embeddings import ALL_METHODS
 from crossview.exceptions import NotApplicableError
-from crossview.experiments.cells import Cell, encoded, plain, space, training_size
-from crossview.experiments.store import Record
+from crossview.experiments.cells import Cell, Record, encoded, plain, space, training_size
 from crossview.metrics.scoring import hits, ranks, score_probes
 from crossview.model_selection.rounds import held_out_score
 from crossview.model_selection.search import EmbeddingSearchCV
@@ -53,30 +52,6 @@ def not_applicable_record(cell: Cell, views: Views, n_train: int) -> Record | No
     return None
 
 
-def run_cell(cell: Cell, data: Dataset) -> dict[str, Any]:
-    """Tune a cell's method on the training part of a split, and score it on the test part.
-
-    The result is ready for JSON. ``score`` is the mean accuracy, ``accuracy`` the matrix of gallery × probe that it is
-    the mean of, with None where there is nothing to compare, and ``cmc`` has the rates at rank 1 to 20, averaged over
-    the ordered pairs of views. They leave each probe's counterpart out of the gallery, unless the cell keeps
-    ``counterparts``. Whatever the cell, ``one_shot`` is the accuracy with one enrolled sample per class,
-    ``average_precision`` the mean without counterparts, and ``with_counterparts`` the paper's accuracy.
-    ``best_params``, ``metric`` and ``best_score`` are the chosen parameters and distance, and their score in
-    validation; ``held_out_score`` is that of `crossview.EmbeddingSearchCV`. ``committee`` has the scores of the
-    committee and the parameters of its ``members``, if there is to be one. ``chance`` is the score of random matches,
-    ``skipped`` the number of ``probes`` whose class the gallery lacks. Of the ``n_train`` training samples,
-    ``n_train_single`` are in one view only. Results of the first split have the ``plane``, the first two principal
-    components of some test samples in the common space. ``seconds`` has the times of the ``search``, final fit
-    included, and of a ``fit`` of the method alone. If there is only one split, ``sample_scores`` has the share of
-    correct matches of every test sample, None without a probe, ``sample_classes`` their classes as numbers,
-    ``tests_on`` what is new in the test part ("classes" or "samples"), and ``n_new_classes`` the number of classes that
-    were not trained on.
-    """
-    if cell.task != "accuracy":
-        raise ValueError(f"unknown task {cell.task!r}: use 'accuracy', or pass run a compute function that knows it.")
-    return score_cell(cell, data)
-
-
 @dataclass(frozen=True)
 class Tuned:
     """The search for a cell, and the samples to train with and to test with."""
@@ -87,6 +62,7 @@ class Tuned:
     labels: NDArray[Any]
     train: NDArray[np.intp]
     test: NDArray[np.intp]
+    counterparts: bool  # whether galleries keep the counterpart of each probe
 
     def fitted(self, *rows: int) -> list[Any]:
         """Estimators with the settings of some rows of the search's results, fitted to the training samples."""
@@ -106,19 +82,41 @@ class Tuned:
         results = self.search.cv_results_
         latents, metric = self.latents(estimator), str(results["metric"][row])
         return {
-            "score": metrics.mean_accuracy(latents, self.tested, metric, counterparts=self.cell.counterparts),
+            "score": metrics.mean_accuracy(latents, self.tested, metric, counterparts=self.counterparts),
             "best_params": _params(self.search, row),
             "metric": metric,
             "best_score": float(results["mean_test_score"][row]),
         }
 
 
-def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """The result of `run_cell`, and what `more` adds to it, given the search and the samples."""
+def run_cell(
+    cell: Cell,
+    data: Dataset,
+    *,
+    counterparts: bool = False,
+    more: Callable[[Tuned], Mapping[str, Any]] = lambda tuned: {},
+) -> dict[str, Any]:
+    """Tune a cell's method on the training part of a split, and score it on the test part.
+
+    The result is ready for JSON. ``score`` is the mean accuracy, ``accuracy`` the matrix of gallery × probe that it is
+    the mean of, with None where there is nothing to compare, and ``cmc`` has the rates at rank 1 to 20, averaged over
+    the ordered pairs of views. They leave each probe's counterpart out of the gallery, unless it keeps `counterparts`.
+    In any case, ``one_shot`` is the accuracy with one enrolled sample per class, ``average_precision`` the mean without
+    counterparts, and ``with_counterparts`` the paper's accuracy. ``best_params``, ``metric`` and ``best_score`` are the
+    chosen parameters and distance, and their score in validation; ``held_out_score`` is that of
+    `crossview.EmbeddingSearchCV`. ``committee`` has the scores of the committee and the parameters of its ``members``,
+    if there is to be one. ``chance`` is the score of random matches, ``skipped`` the number of ``probes`` whose class
+    the gallery lacks. Of the ``n_train`` training samples, ``n_train_single`` are in one view only. Results of the
+    first split have the ``plane``, the first two principal components of some test samples in the common space.
+    ``seconds`` has the times of the ``search``, final fit included, and of a ``fit`` of the method alone. If there is
+    only one split, ``sample_scores`` has the share of correct matches of every test sample, None without a probe,
+    ``sample_classes`` their classes as numbers, ``tests_on`` what is new in the test part ("classes" or "samples"), and
+    ``n_new_classes`` the number of classes that were not trained on. `more` adds to the result, given the search.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
-        tuned = _tune(cell, data)
+        tuned = _tune(cell, data, counterparts)
         search, seconds, y = tuned.search, time.perf_counter() - start, np.asarray(data.y)
         row = search.best_index_
         best = search.best_estimator_ if search.members_ == [row] else tuned.fitted(row)[0]
@@ -133,8 +131,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
                 "held_out_score": search.held_out_score_,
                 "members": [_params(search, member) for member in search.members_],
             }
-        if more is not None:
-            result |= more(tuned)
+        result |= more(tuned)
         if cell.split.n_repeats == 1:
             result |= {
                 "sample_classes": np.unique(tuned.tested, return_inverse=True)[1].tolist(),
@@ -143,7 +140,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
             }
         tested = tuned.views[tuned.test]
         result |= {
-            "chance": metrics.chance_accuracy(tested, tuned.tested, counterparts=cell.counterparts),
+            "chance": metrics.chance_accuracy(tested, tuned.tested, counterparts=counterparts),
             "skipped": int(metrics.skipped_probes(tested, tuned.tested).sum()),
             "probes": int(tested.mask.sum() * (tested.shape[1] - 1)),
         }
@@ -162,7 +159,7 @@ def score_cell(cell: Cell, data: Dataset, more: Callable[[Tuned], Mapping[str, A
     }
 
 
-def _tune(cell: Cell, data: Dataset) -> Tuned:
+def _tune(cell: Cell, data: Dataset, counterparts: bool) -> Tuned:
     labels = np.asarray(data.y)
     train, test = cell.split.rows(labels, cell.repeat)
     how = cell.search
@@ -173,14 +170,14 @@ def _tune(cell: Cell, data: Dataset) -> Tuned:
         metrics=tuple(how.metrics),
         scoring=how.scoring,
         n_members=how.n_members,
-        cv=matching_folds(cell.split.tests_on(np.asarray(data.y)), labels[train]) if how.cv == "auto" else how.cv,
+        cv=matching_folds(cell.split.tests_on(labels), labels[train]),
         n_folds=how.n_folds,
         factor=how.factor,
         refine=how.refine,
         max_samples=max_samples(cell.method, data.views.shape[1]) if how.factor > 1 else None,
         random_state=cell.seed,
     ).fit(data.views[train], labels[train])
-    return Tuned(cell, search, data.views, labels, train, test)
+    return Tuned(cell, search, data.views, labels, train, test, counterparts)
 
 
 def drawn_samples(labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -214,10 +211,10 @@ def _seconds_of_fit(tuned: Tuned, fitted: Any) -> float:
 def _matching(tuned: Tuned, fitted: Any, metric: str) -> dict[str, Any]:
     """How well samples are matched in a common space."""
     cell, latents, y = tuned.cell, tuned.latents(fitted), tuned.tested
-    accuracy = metrics.cross_view_accuracy(latents, y, metric, counterparts=cell.counterparts)
+    accuracy = metrics.cross_view_accuracy(latents, y, metric, counterparts=tuned.counterparts)
     found: dict[str, Any] = {"plane": _plane(latents, y)} if cell.repeat == 0 else {}
     if cell.split.n_repeats == 1:
-        of_samples = sample_scores(latents, y, metric, cell.counterparts).tolist()
+        of_samples = sample_scores(latents, y, metric, tuned.counterparts).tolist()
         found["sample_scores"] = [None if np.isnan(s) else round(s, 5) for s in of_samples]
     return {
         **found,
@@ -226,7 +223,7 @@ def _matching(tuned: Tuned, fitted: Any, metric: str) -> dict[str, Any]:
         "one_shot": metrics.one_shot_accuracy(latents, y, metric),
         "average_precision": metrics.mean_average_precision(latents, y, metric),
         "with_counterparts": metrics.mean_accuracy(latents, y, metric, counterparts=True),
-        "cmc": _mean_cmc(latents, y, metric, cell.counterparts).tolist(),
+        "cmc": _mean_cmc(latents, y, metric, tuned.counterparts).tolist(),
     }
 
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from crossview._text import counted
 from crossview._version import __version__
 from crossview.datasets import Dataset
-from crossview.experiments.cells import Cell, decoded
+from crossview.experiments.cells import Cell, Record, decoded
 from crossview.experiments.plans import Panel, Place, method_of
 from crossview.experiments.runner import environment
-from crossview.experiments.store import Record
 from crossview.experiments.tasks import drawn_samples, spread_out
 from crossview.model_selection.committee import Committee
 from crossview.model_selection.tuning import standard_pipeline
@@ -228,10 +227,10 @@ class MappedSamples:
     latents: Views
     rows: NDArray[np.intp]  # of the data
     metric: str
-    counterparts: bool = False  # whether the gallery keeps each probe's counterpart
+    counterparts: bool  # whether the gallery keeps each probe's counterpart
 
 
-def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSamples:
+def map_test_samples(place: Place, results: Results, data: Dataset, counterparts: bool = False) -> MappedSamples:
     """Fit a computed cell's method again with the parameters that its search found, and map the test samples."""
     cell, y = place.cell, np.asarray(data.y)
     result: Mapping[str, Any] = results[cell].result or {}
@@ -246,7 +245,7 @@ def map_test_samples(place: Place, results: Results, data: Dataset) -> MappedSam
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings were recorded with the result
         latents = Views(model.fit(data.views[train], y[train]).transform(data.views[test]))
-    return MappedSamples(latents, test, "euclidean" if several else result["metric"], cell.counterparts)
+    return MappedSamples(latents, test, "euclidean" if several else result["metric"], counterparts)
 
 
 def embeddings(

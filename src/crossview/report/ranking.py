@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from crossview._text import counted
 from crossview._types import Array
 from crossview.exceptions import NotApplicableError
-from crossview.experiments.cells import Cell
+from crossview.experiments.cells import Cell, Record
 from crossview.experiments.plans import Panel, method_of
-from crossview.experiments.store import Record
 from crossview.report.tables import listed
 
 Results: TypeAlias = Mapping[Cell, Record]
