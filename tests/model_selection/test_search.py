@@ -526,15 +526,13 @@ class TestLandmarks:
         assert "kmvhe__n_landmarks" not in search.best_params_
 
     @pytest.mark.parametrize("reg", [None, 0.05, "auto"])
-    def test_folds_and_the_final_fit_solve_one_problem(self, reg, monkeypatch):
+    def test_folds_and_the_final_fit_solve_one_problem(self, reg):
         """The fold has fewer than three times as many samples as landmarks, all samples together have more."""
-        constraints = []
-        unit_variance, unit_norm = hybrid._components_of_unit_variance, cv.MvHE._components
-        monkeypatch.setattr(
-            hybrid, "_components_of_unit_variance", lambda *args: constraints.append(args[-1]) or unit_variance(*args)
-        )
-        monkeypatch.setattr(cv.MvHE, "_components", lambda *args: constraints.append(None) or unit_norm(*args))
-        n_landmarks, grid = len(Y) * 3 // 10, {"beta": [0.1], "n_components": [3], "reg": [reg]}
-        assert len(FOLDS[0][0]) < 3 * n_landmarks <= len(Y)
-        cv.EmbeddingSearchCV(cv.KMvHE(n_landmarks=n_landmarks, coupling=0), grid, cv=FOLDS).fit(VIEWS, Y)
-        assert constraints == [0.05 if reg == "auto" else reg] * (len(FOLDS) + 1)
+        n_landmarks, (train, test) = len(Y) * 3 // 10, FOLDS[0]
+        assert len(train) < 3 * n_landmarks <= len(Y)
+        model = cv.KMvHE(3, n_landmarks=n_landmarks, coupling=0, reg=reg)
+        search = cv.EmbeddingSearchCV(model, {"beta": [0.1]}, metrics=["euclidean"], cv=[FOLDS[0]]).fit(VIEWS, Y)
+        alone = cv.KMvHE(3, n_landmarks=n_landmarks, coupling=0, reg=0.05 if reg == "auto" else reg)
+        assert search.best_score_ == alone.fit(VIEWS[train], Y[train]).score(VIEWS[test], Y[test])
+        for found, expected in zip(search.transform(ARRAYS), alone.fit(VIEWS, Y).transform(ARRAYS), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-10)
