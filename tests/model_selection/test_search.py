@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import crossview as cv
-from crossview.embeddings import SEARCH_SPACES, hybrid
+from crossview.embeddings import SEARCH_SPACES
 from crossview.exceptions import NotApplicableError
 from crossview.model_selection.tuning import search_space, standard_pipeline
 from paper.data import load_cmu_pie
