@@ -1,6 +1,5 @@
 (() => {
   "use strict";
-  const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const element = (tag, className, text = "") => {
     const made = document.createElement(tag);
@@ -15,25 +14,7 @@
   };
   const dataOf = (within) => JSON.parse(within.querySelector(":scope > script").textContent);
   const clamp = (value, low, high) => Math.max(low, Math.min(value, high));
-  root.classList.add("js");
-
-  // Light and dark. Pages opened from a file may not be allowed to remember anything.
-  const modes = all(".modes button");
-  const setMode = (mode) => {
-    if (mode === "auto") delete root.dataset.mode;
-    else root.dataset.mode = mode;
-    for (const button of modes) button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
-  };
-  try {
-    const mode = localStorage.getItem("crossview-colours");
-    if (modes.some((button) => button.dataset.mode === mode)) setMode(mode);
-  } catch {}
-  for (const button of modes) {
-    button.addEventListener("click", () => {
-      setMode(button.dataset.mode);
-      try { localStorage.setItem("crossview-colours", button.dataset.mode); } catch {}
-    });
-  }
+  document.documentElement.classList.add("js");
 
   for (const button of all(".copy")) {
     const code = button.parentElement.querySelector("code");
@@ -253,25 +234,13 @@
     draw();
   }
 
-  // The contents show where one is, and keep it in sight; the page itself stays where it is.
-  const contents = document.querySelector(".toc");
-  const still = matchMedia("(prefers-reduced-motion: reduce)");
-  const follow = () => {
-    const current = contents.querySelector("[aria-current]");
-    if (!current || contents.scrollHeight <= contents.clientHeight) return;
-    const [frame, box] = [contents, current].map((part) => part.getBoundingClientRect());
-    const [top, bottom] = [Math.max(frame.top, 0), Math.min(frame.bottom, innerHeight)];
-    if (box.top >= top + box.height && box.bottom <= bottom - box.height) return;
-    const by = (box.top + box.bottom - top - bottom) / 2;
-    contents.scrollBy({ top: by, behavior: still.matches ? "auto" : "smooth" });
-  };
+  // The contents show where one is.
   const links = new Map(all(".toc ol ol a").map((link) => [link.getAttribute("href").slice(1), link]));
   const watch = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       if (isIntersecting) links.get(target.id).setAttribute("aria-current", "true");
       else links.get(target.id).removeAttribute("aria-current");
     }
-    follow();
   }, { rootMargin: "-20% 0px -60% 0px" });
   for (const id of links.keys()) watch.observe(document.getElementById(id));
 })();
