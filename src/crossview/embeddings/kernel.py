@@ -1,5 +1,6 @@
 """Kernel methods: linear methods on explicit kernel features."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from crossview.engines import chunks, product, shift, zeros
 from crossview.feature_maps import KernelTransformer
 from crossview.linalg.eigen import factor_blocks, ridge, smallest_eigenpairs, unwhiten, whiten
 from crossview.linalg.norm import CoupledNorm, coupling_inverse
-from crossview.samples import Samples
+from crossview.samples import Samples, features_of
 from crossview.views import Views
 
 __all__ = ["KCCA", "KMvHE", "KernelEmbedding"]
@@ -63,14 +64,14 @@ class KernelEmbedding(KernelTransformer, CoupledEmbedding):
         self.coupling_ = self._resolved_coupling(views)
         if views._place == "Dask":
             maps, samples = self._fit_lazy_kernel_maps(views, classes, center=self.center)
-            return samples.with_features(maps, center=self.center)
+            return samples.with_features(maps).centred_features(maps, self.center)
         if not self.coupling_:
             maps, features = self._fit_kernel_maps(views, center=self.center)
-            return Samples.of_features(features, maps, views, classes, center=self.center)
+            return features_of(features, views, classes).centred_features(maps, self.center)
         inverse = coupling_inverse(self.coupling_, views.shape[1])
         maps, features, views_of = self._fit_pooled_kernel_maps(views, inverse)
-        shares = [share[views_of] for share in inverse]
-        return Samples.of_features(features, maps, views, classes, center=self.center, shares=shares, views_of=views_of)
+        data = replace(features_of(features, views, classes), one_map=True, shares=[one[views_of] for one in inverse])
+        return data.centred_features(maps, self.center, views_of)
 
     def _resolved_coupling(self, views: Views, centred: Samples | None = None) -> float:
         # Neither Dask arrays nor precomputed kernels can be coupled.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -17,7 +17,6 @@ from crossview.engines import (
     fill_missing,
     hide_rows,
     mask_of,
-    matching,
     product,
     shift,
     to_numpy,
@@ -197,47 +196,24 @@ class Samples:
         means = [*map(np.divide, *self.view_sums())]
         return replace(self.shifted(means), means=means)
 
-    @classmethod
-    def of_features(
-        cls,
-        features: Sequence[Rows],
-        maps: Sequence[KernelMap],
-        views: Views,
-        classes: Indices | None,
-        *,
-        center: bool,
-        shares: Sequence[Array] = (),
-        views_of: Indices | None = None,
-    ) -> Samples:
-        """The features of the present samples by kernel maps, centred in place.
+    def centred_features(self, maps: Sequence[KernelMap], wanted: bool, views_of: Indices | None = None) -> Self:
+        """The kernel features, which these samples are, less the mean of their view, if wanted.
 
-        `shares` and `views_of`, the views of the landmarks, are given if all views share a map.
+        `views_of` are the views of the landmarks, if all views share a map.
         """
-        nulls: list[tuple[slice, Array]] = []
-        means = [np.zeros(R.shape[1]) for R in features]
-        if center:
-            images = [norm.unit_images(one.factor, views_of) for one in (maps[:1] if shares else maps)]
-            sizes = [len(R) for R in features]
-            if shares:
-                whole: Array = np.sum([norm.deviations(R, images[0], v) for v, R in enumerate(features)], axis=0)
-                nulls = null_directions(images, [whole], [sum(sizes)])
-            else:
-                nulls = null_directions(images, [*map(norm.deviations, features, images)], sizes)
-            means = [column_sums(R) / len(R) for R in features]
-            for R, mean in zip(features, means, strict=True):
-                R -= matching(R, mean)
-        return cls(
-            arrays=[fill_missing(R, seen) for R, seen in zip(features, views.mask.T, strict=True)],
-            weights=views.mask.astype(np.float64),
-            classes=classes,
-            points=views.arrays,
-            views=views,
-            means=means,
-            maps=maps,
-            nulls=nulls,
-            shares=shares,
-            one_map=bool(shares),
-        )
+        data = replace(self, maps=maps)
+        if not wanted:
+            return data.centred(False)
+        one, sizes = self.one_map, self.n_seen  # a map that views share has an image for each of them
+        images = [norm.unit_images(m.factor, views_of) for m in (maps[:1] if one else maps)]
+        found = self.total(_sums_and_deviations, "arrays mask", images * (len(sizes) if one else 1), one)
+        means, deviations = [*map(np.divide, found[: len(sizes)], sizes)], found[len(sizes) :]
+        if one:
+            deviations, sizes = [np.sum(deviations, axis=0)], sizes.sum(keepdims=True)
+        parts = [slice(*ends) for ends in pairwise(np.cumsum([0, *map(len, images)]))]
+        sets = zip(parts, map(norm.constant_directions, images, deviations, sizes), strict=True)
+        nulls = [(part, direction) for part, directions in sets for direction in directions]
+        return replace(data.shifted(means), means=means, nulls=nulls)
 
     def single_view(self, v: int) -> Samples:
         """The present samples of view v."""
@@ -382,13 +358,21 @@ def in_memory(arrays: Sequence[Rows], classes: Indices | None, weigh: Callable[[
     return Samples(arrays=shown, weights=weights, classes=classes)
 
 
-def null_directions(
-    images: Sequence[Array], deviations: Sequence[Array], sizes: Iterable[int]
-) -> list[tuple[slice, Array]]:
-    """`constant_directions` of sets of kernel features, each with the coordinates of its set among those of all."""
-    blocks = [slice(a, b) for a, b in pairwise(np.cumsum([0, *map(len, images)]))]
-    sets = zip(blocks, map(norm.constant_directions, images, deviations, sizes), strict=True)
-    return [(block, direction) for block, directions in sets for direction in directions]
+def features_of(features: Sequence[Rows], views: Views, classes: Indices | None) -> Samples:
+    """Kernel features of the present samples of views."""
+    mask = views.mask
+    arrays = [fill_missing(R, seen) for R, seen in zip(features, mask.T, strict=True)]
+    weights = mask.astype(np.float64)
+    return Samples(arrays=arrays, weights=weights, classes=classes, points=views.arrays, views=views)
+
+
+def _sums_and_deviations(arrays: Sequence[Rows], mask: Mask, images: Sequence[Array], one_map: bool) -> list[Array]:
+    """Sums of the kernel features of each view, and then their `deviations`."""
+    found = []
+    for v, (R, seen, image) in enumerate(zip(arrays, mask.T, images, strict=True)):
+        present, n = R if seen.all() else R[seen], image.shape[1]
+        found.append(norm.deviations(present, image, v * one_map) if len(present) else np.zeros((n + 1, n)))
+    return [*map(column_sums, arrays), *found]
 
 
 def _leading_coordinates(arrays: Sequence[Rows], maps: Sequence[Array]) -> Array:

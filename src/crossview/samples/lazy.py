@@ -12,13 +12,13 @@ from dask.base import compute
 from dask.delayed import Delayed, delayed
 
 from crossview._types import Array, Indices, Mask, Rows
-from crossview.engines import column_sums, fill_missing, mask_of
+from crossview.engines import fill_missing, mask_of
 from crossview.engines.dask import Blocks, keep, row_blocks, sum_of
 from crossview.kernels import KernelMap
-from crossview.linalg.norm import CoupledNorm, deviations, unit_images
+from crossview.linalg.norm import CoupledNorm
 from crossview.linalg.scatter import Patches, patch_scatter
 from crossview.neighbours.classes import Nearest, Points, nearest_by_class
-from crossview.samples import Samples, in_memory, null_directions
+from crossview.samples import Samples, in_memory
 from crossview.views import Views
 
 
@@ -57,17 +57,10 @@ class LazySamples(Samples):
         values = self.blocks.compute(_unless_empty, Samples.total, function, fields, *args)
         return [value for value in values if value is not None]
 
-    def with_features(self, maps: list[KernelMap], *, center: bool) -> LazySamples:
+    def with_features(self, maps: Sequence[KernelMap]) -> Self:
         """The features of the samples by kernel maps. Workers compute them whenever they need them."""
-        blocks, widths = self.blocks.map(_features, maps), [len(one.factor) for one in maps]
-        features = replace(self, blocks=blocks, points=self.blocks.map(_kernel_points, maps), widths=widths)
-        if not center:
-            return replace(features.centred(False), maps=maps)
-        images, sizes = [unit_images(one.factor) for one in maps], self.n_seen
-        found = features.total(_sums_and_deviations, "arrays mask", images)
-        means = [*map(np.divide, found[: len(maps)], sizes)]
-        nulls = null_directions(images, found[len(maps) :], sizes)
-        return replace(features.shifted(means), means=means, maps=maps, nulls=nulls)
+        blocks, points = self.blocks.map(_features, maps), self.blocks.map(_kernel_points, maps)
+        return replace(self, blocks=blocks, points=points, widths=[len(one.factor) for one in maps])
 
     def first_present(self, order: Indices, k: int) -> list[Array]:
         """For each view, the first k samples that it has in an order of all samples, sorted by their numbers."""
@@ -355,10 +348,3 @@ def _kernel_points(rows: Samples, maps: Sequence[KernelMap]) -> Samples:
     """Points whose distances rank like the kernel distance, the features if there are no others."""
     points = [one.kernel.euclidean_points(X) for one, X in zip(maps, rows.arrays, strict=True)]
     return _features(rows, maps) if any(X is None for X in points) else replace(rows, arrays=points)
-
-
-def _sums_and_deviations(arrays: Sequence[Rows], mask: Mask, images: Sequence[Array]) -> list[Array]:
-    """Sums of the features of each view, and then `deviations` of each."""
-    present = zip(arrays, mask.T, images, strict=True)
-    found = [deviations(R[seen], u) if seen.any() else np.zeros((2, 1)) for R, seen, u in present]
-    return [*map(column_sums, arrays), *found]
