@@ -150,14 +150,8 @@ def make_manifolds(
 
     Examples
     --------
-    >>> import crossview as cv
-    >>> data = make_manifolds(n_features=[10, 20], random_state=0)
-    >>> data.views
+    >>> make_manifolds(n_features=[10, 20], random_state=0).views
     Views(300 samples; view0: 10 features, view1: 20 features)
-    >>> linear = cv.MvHE(n_components=5).fit(data.views[:150], data.y[:150])
-    >>> kernel = cv.KMvHE(n_components=5).fit(data.views[:150], data.y[:150])
-    >>> [bool(model.score(data.views[150:], data.y[150:]) > 0.9) for model in (linear, kernel)]
-    [False, True]
     """
     check_count(n_classes, "n_classes", least=1)
     check_count(n_samples, "n_samples", least=n_classes)
@@ -211,10 +205,8 @@ def make_captions(
 
     Parameters
     ----------
-    n_classes, n_per_class : int
-        Numbers of classes, and of samples of each.
-    n_image_features, n_topics : int
-        Numbers of features of the views ``image`` and ``text``; the latter must be 2 or more.
+    n_classes, n_per_class, n_image_features, n_topics : int
+        Numbers of classes, of samples of each, and of features of the views ``image`` and ``text`` (2 or more).
     noise : float
         Standard deviation of the noise on image features before scaling, and on the logits of topics. Without noise,
         both have a spread of about 1.

@@ -42,9 +42,6 @@ def open_dataset(
 
     Data from a path must have labels if `labelled`. Images from files are resized to `image_shape`. The options are
     passed to the loader.
-
-    >>> open_dataset("turntable", n_objects=3).views
-    Views(12 samples; V1: 1024 features, V2: 1024 features, V3: 1024 features)
     """
     if image_shape is not None and is_resizable(name):
         options.setdefault("size", image_shape)
@@ -60,21 +57,12 @@ def open_probes(
     onerror: OnError = None,
     **options: Any,
 ) -> Dataset:
-    r"""Load the samples of one view, for a fitted model: an image, or what else `load_samples` and `open_dataset` take.
+    """Load the samples of one view, for a fitted model: an image, or what else `load_samples` and `open_dataset` take.
 
-    A table or a ``.npy`` file may have any name. Images are resized to `image_shape`. `onerror` is called with a
-    message that names images that cannot be read, if there are others; the default is an error.
-
-    `ids` of the data are names of files (``class/name``, with the ending if there are several of that name) or
-    identities, as text, or else the numbers of the rows. Labels are empty text where they are unknown; a folder next to
-    samples is no class.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     written = Path(folder, "new.csv").write_text("id,a,b\nx,1,2\ny,3,4\n")
-    ...     data = open_probes(Path(folder, "new.csv"), "sketch")
-    >>> data.views, data.y, data.ids
-    (Views(2 samples; sketch: 2 features), array(['', ''], dtype='<U1'), array(['x', 'y'], dtype='<U1'))
+    A table or a ``.npy`` file may have any name. `onerror` is called with a message that names images that cannot be
+    read, if there are others; the default is an error. `ids` of the data are names of files (``class/name``, with the
+    ending if there are several of that name) or identities, as text, or else the numbers of the rows. Labels are empty
+    text where they are unknown; a folder next to samples is no class.
     """
     path = Path(name)
     if str(name) in SOURCES or not path.exists():
@@ -119,9 +107,8 @@ def _loader(name: str | Path) -> Callable[..., Dataset]:
 
 
 def _has_arrays(path: Path) -> bool:
-    """Whether `load_arrays` reads a path."""
+    """Whether `load_arrays` reads a path; a folder that cannot be listed gets its error from `load_folder`."""
     if path.is_dir():
-        # A folder that cannot be listed has none here, and gets its error from load_folder.
         return any(entry.suffix.lower() in ARRAY_SUFFIXES for entry in path.glob("*"))
     return path.suffix.lower() != ".zip"
 
