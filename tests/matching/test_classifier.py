@@ -17,8 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
-from crossview.matching.calibration import fit_temperature, largest_threshold
-from crossview.matching.classifier import chosen_metric
+from crossview.matching.calibration import chosen_metric, fit_temperature, largest_threshold
 
 DATA = cv.datasets.load_digits()
 TRAIN, TEST = slice(0, 500), slice(500, 900)

@@ -23,7 +23,8 @@ from crossview.cli.data import (
     write_rows,
 )
 from crossview.datasets import Dataset
-from crossview.matching.classifier import CrossViewClassifier, chosen_metric
+from crossview.matching.calibration import chosen_metric
+from crossview.matching.classifier import CrossViewClassifier
 from crossview.views import index_of_view
 
 _MATCHES = 5

@@ -24,7 +24,7 @@ from crossview.cli.matching import describe_gallery
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings import ALL_METHODS
 from crossview.files import OF_SESSION, ModelFileError
-from crossview.matching.classifier import chosen_metric
+from crossview.matching.calibration import chosen_metric
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 

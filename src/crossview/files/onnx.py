@@ -21,7 +21,8 @@ from crossview.embeddings.contrastive import Contrastive
 from crossview.embeddings.kernel import KernelEmbedding
 from crossview.feature_maps import ViewKernel
 from crossview.kernels import Kernel, KernelMap
-from crossview.matching.classifier import CrossViewClassifier, chosen_metric
+from crossview.matching.calibration import chosen_metric
+from crossview.matching.classifier import CrossViewClassifier
 from crossview.model_selection.committee import Committee
 from crossview.preprocessing import ViewPCA, ViewScaler
 from crossview.views import index_of_view

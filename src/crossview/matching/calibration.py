@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from crossview._transformer import map_view, unwrap
@@ -21,6 +23,7 @@ from crossview._types import Array, Indices, Labels, Mask, Rows
 from crossview._validation import as_labels, check_same_kind, has_label
 from crossview.engines import nan_rows, to_numpy
 from crossview.metrics.scoring import hide, leave_out
+from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.model_selection.splits import folds, matching_folds
 from crossview.neighbours.distances import distances_in_chunks
 from crossview.views import ViewInput, Views, index_of_view
@@ -66,6 +69,28 @@ def labelled_samples(latent: Rows, y: ArrayLike, classes: Labels) -> tuple[Rows,
     if not there.any():
         raise ValueError("no probe has a label and is present in this view: check the view and the labels.")
     return latent[there], labels[there]
+
+
+def chosen_metric(model: Any) -> str:
+    """Return the distance that suits a fitted model: the matcher's, the one a search chose, or else Euclidean."""
+    if isinstance(model, FrozenEstimator):
+        return chosen_metric(model.estimator)
+    if isinstance(model, Pipeline):
+        return chosen_metric(model.steps[-1][1])
+    if isinstance(model, EmbeddingSearchCV):
+        return model.best_metric_
+    if hasattr(model, "embedding"):
+        return model.metric or chosen_metric(getattr(model, "embedding_", model.embedding))
+    return chosen_metric(model.best_estimator_) if hasattr(model, "best_estimator_") else "euclidean"
+
+
+def reject(predicted: Labels, far: Mask, unknown: Any) -> Labels:
+    """Predictions with the unknown label for the probes that are too far from the gallery."""
+    unknown, kind = np.asarray(unknown), predicted.dtype.kind
+    mixed = (unknown.dtype.kind == "U") != (kind == "U")
+    if mixed or (kind in "iu" and np.result_type(unknown, predicted).kind == "f"):
+        predicted = predicted.astype(object)  # numbers must not become text, nor large ones equal
+    return np.where(far, unknown, predicted)
 
 
 def supported(n: int, rates: Sequence[float]) -> Mask:

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,14 +18,11 @@ from crossview._types import Array, Indices, Labels, Rows
 from crossview._validation import as_labels, check_choice, check_count, check_labels, check_lazy, check_same_kind
 from crossview.engines import to_numpy
 from crossview.matching import calibration
-from crossview.matching.calibration import OneViewInput, labelled_samples, latent_samples
+from crossview.matching.calibration import OneViewInput, chosen_metric, labelled_samples, latent_samples
 from crossview.matching.gallery import PARTS, SCHEMA, Gallery, SearchOptions
 from crossview.model_selection.committee import is_fitted_embedding
-from crossview.model_selection.search import EmbeddingSearchCV
 from crossview.neighbours.search import load_faiss
 from crossview.views import ViewInput, Views, index_of_view
-
-__all__ = ["CrossViewClassifier", "chosen_metric"]
 
 
 def _of_gallery(name: str) -> Any:
@@ -76,10 +71,8 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         The fitted embedding.
     classes_ : ndarray of shape (c,)
         The enrolled classes, in sorted order.
-    gallery_, gallery_labels_ : ndarray of shape (g, d) and (g,)
-        Enrolled samples in the common space, and their classes.
-    gallery_ids_, gallery_views_ : ndarray of str, shape (g,)
-        Their ids, and the names of the views they were seen from.
+    gallery_, gallery_labels_, gallery_ids_, gallery_views_ : ndarray of shape (g, d), (g,), (g,) and (g,)
+        Enrolled samples in the common space, their classes and ids, and the names of the views they were seen from.
     neighbour_recall_ : float
         Share of the nearest samples that searches find, measured on enrolled samples: 1 for exact search.
     threshold_, threshold_view_ : float and str, or None
@@ -241,7 +234,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 check_same_kind(labels, held.vote(np.zeros((1, 1), dtype=np.intp)))  # without sorting all classes
             gallery = (held.extended if held else Gallery.of_view)(latent, labels, ids, name)
             if self.unknown_label is not None:  # the default may be a class until there is a threshold
-                self._unknown(gallery)
+                gallery.unknown_label(self.unknown_label)
             gallery.prepare(self._search_options())
             self._gallery = gallery
         return self
@@ -269,26 +262,18 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         return self._nearest(self._latent(X, view), k, self._enrolled())
 
     def predict(self, X: OneViewInput, view: int | str | None = None) -> Labels:
-        """Predict the classes of probes, (t,). After calibration, those beyond the threshold get the unknown label.
+        """Predict the classes of probes, (t,), which are given as to `kneighbors`.
 
-        Parameters
-        ----------
-        X, view
-            As in `kneighbors`.
+        After calibration, probes beyond the threshold get the unknown label.
         """
         return self._predict(self._latent(X, view), view, self._enrolled())
 
     def predict_proba(self, X: OneViewInput, view: int | str | None = None) -> Array:
         """Predict the probabilities of ``classes_``, (t, c), provided that a probe belongs to one of them.
 
-        They are the softmax of the negative distances to the nearest sample of each class, over ``temperature_``, which
-        `calibrate` or `calibration_folds` estimates. For the cosine distance, these are the Euclidean distances of
-        samples of unit length. The threshold has no influence.
-
-        Parameters
-        ----------
-        X, view
-            As in `kneighbors`.
+        Probes are given as to `kneighbors`. Probabilities are the softmax of the negative distances to the nearest
+        sample of each class, over ``temperature_``, which `calibrate` or `calibration_folds` estimates. For the cosine
+        distance, these are Euclidean distances of samples of unit length. The threshold has no influence.
         """
         probes, gallery, metric = self._latent(X, view), self._enrolled(), chosen_metric(self)
         if self.temperature_ is None or self.temperature_metric_ not in (None, metric):
@@ -297,23 +282,13 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 "not used for training, or fit with calibration_folds=3 and more samples per class."
             )
         chunks = gallery.class_distances(probes, self._search_options())
-        probabilities = [calibration.class_probabilities(block, self.temperature_, metric) for _, block in chunks]
-        return np.concatenate(probabilities)
+        found = [calibration.class_probabilities(block, self.temperature_, metric) for _, block in chunks]
+        return np.concatenate(found)
 
     def rank(self, X: OneViewInput, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
-        """Rank the k nearest classes of each probe. The distance to a class is that to its nearest sample.
+        """Find the k nearest classes of each probe, (t, k), nearest first, and their distances.
 
-        Parameters
-        ----------
-        X, view
-            As in `kneighbors`.
-        k : int
-            Number of classes, at most the number in the gallery.
-
-        Returns
-        -------
-        labels, distances : ndarray of shape (t, k)
-            Classes, nearest first, and their distances.
+        The distance to a class is that to its nearest sample. Probes are given as to `kneighbors`.
         """
         check_count(k, "k", least=1)
         probes, gallery = self._latent(X, view), self._enrolled()
@@ -328,7 +303,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         largest at which at most the given share of further probes like these finds a match on average. If they are of
         classes that the embedding was trained on, more strangers of new classes are accepted. The temperature is the
         one with the smallest log loss on probes of enrolled classes, if there are any. Both are for the distance in
-        use, and the threshold for the view of the probes.
+        use, and the threshold is for the view of the probes.
 
         Parameters
         ----------
@@ -346,7 +321,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         with self._lock:
             gallery, metric, options = self._enrolled(), chosen_metric(self), self._search_options()
             probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
-            self._unknown(gallery)
+            gallery.unknown_label(self.unknown_label)
             if len(gallery.classes) < 2:
                 raise ValueError("the gallery has only one class: enrol others before calibrating.")
             nearest, distances = gallery.nearest_classes(probes, 2, options)
@@ -367,34 +342,26 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         """Return the share of probes that `predict` recognises.
 
         Probes that are missing in the view, or have the empty text for a label, are left out. So are those whose class
-        is not enrolled; after calibration, they count, and are correct if they are rejected.
-
-        Parameters
-        ----------
-        X, view
-            As in `kneighbors`.
-        y : array-like of shape (t,)
-            The classes of the probes.
+        is not enrolled; after calibration, they count, and are correct if they are rejected. Probes are given as to
+        `kneighbors`, and y has their classes, (t,).
         """
         gallery = self._enrolled()
         probes, labels = labelled_samples(self._latent(X, view, missing=True), y, gallery.classes)
         strangers = ~gallery.enrolled(labels)
         if gallery.threshold.distance is None:
             if strangers.all():
-                raise ValueError(
-                    "no probe has its class in the gallery: check the labels, enrol samples of these classes, or split "
-                    "samples instead of classes."
-                )
+                fix = "check the labels, enrol samples of these classes, or split samples instead of classes"
+                raise ValueError(f"no probe has its class in the gallery: {fix}.")
             probes, labels, strangers = probes[~strangers], labels[~strangers], strangers[~strangers]
         predicted = self._predict(probes, view, gallery)
-        return float(np.mean(np.where(strangers, predicted == self._unknown(gallery), predicted == labels)))
+        return float(
+            np.mean(np.where(strangers, predicted == gallery.unknown_label(self.unknown_label), predicted == labels))
+        )
 
     def _check_params(self, *, enrolling: bool = False) -> None:
         check_count(self.n_neighbors, "n_neighbors", least=1)
-        if self.metric is not None:
-            check_choice(self.metric, "metric", ("euclidean", "cosine"))
-        if self.calibration_folds is not None:
-            check_count(self.calibration_folds, "calibration_folds", least=2)
+        check_choice(self.metric or "euclidean", "metric", ("euclidean", "cosine"))
+        check_count(2 if self.calibration_folds is None else self.calibration_folds, "calibration_folds", least=2)
         check_choice(self.algorithm, "algorithm", ("auto", "exact", "approximate"))
         if self.algorithm == "approximate" and get_config()["device"] is not None:
             raise ValueError("algorithm='approximate' searches on the CPU: set device=None, or algorithm='exact'.")
@@ -451,28 +418,5 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
         predicted = gallery.vote(indices)
         if threshold is None:
             return predicted
-        unknown = np.asarray(self._unknown(gallery))
-        kind, text = predicted.dtype.kind, unknown.dtype.kind == "U"
-        if text != (kind == "U") or (kind in "iu" and np.result_type(unknown, predicted).kind == "f"):
-            predicted = predicted.astype(object)  # numbers must not become text, nor large ones equal
-        return np.where(distances[:, 0] > threshold, unknown, predicted)
-
-    def _unknown(self, gallery: Gallery) -> Any:
-        default = "unknown" if gallery.classes.dtype.kind == "U" else -1
-        unknown = default if self.unknown_label is None else self.unknown_label
-        if gallery.enrolled(np.array([unknown])).any():
-            raise ValueError(f"unknown_label={unknown!r} is also a class: choose another label, or rename the class.")
-        return unknown
-
-
-def chosen_metric(model: Any) -> str:
-    """Return the distance that suits a fitted model: the matcher's, the one a search chose, or else Euclidean."""
-    if isinstance(model, CrossViewClassifier):
-        return model.metric or chosen_metric(getattr(model, "embedding_", model.embedding))
-    if isinstance(model, EmbeddingSearchCV):
-        return model.best_metric_
-    if isinstance(model, FrozenEstimator):
-        return chosen_metric(model.estimator)
-    if isinstance(model, Pipeline):
-        return chosen_metric(model.steps[-1][1])
-    return chosen_metric(model.best_estimator_) if hasattr(model, "best_estimator_") else "euclidean"
+        unknown = gallery.unknown_label(self.unknown_label)
+        return calibration.reject(predicted, distances[:, 0] > threshold, unknown)

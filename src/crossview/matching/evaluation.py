@@ -19,8 +19,8 @@ from crossview._transformer import unwrap
 from crossview._types import Array, Indices, Labels
 from crossview._validation import as_labels, check_choice, check_count, has_label
 from crossview.engines import to_numpy
-from crossview.matching.calibration import labelled_samples, latent_samples
-from crossview.matching.classifier import CrossViewClassifier, chosen_metric
+from crossview.matching.calibration import chosen_metric, labelled_samples, latent_samples
+from crossview.matching.classifier import CrossViewClassifier
 from crossview.matching.identification import Searches, Side, draw_weights, identify
 from crossview.metrics.curves import identification_curve, place_of_class
 from crossview.metrics.scoring import N_DRAWS, draw_galleries

@@ -184,6 +184,14 @@ class Gallery:
         """Which labels are classes of the gallery."""
         return self._classes.contains(labels)
 
+    def unknown_label(self, wanted: Any) -> Any:
+        """The label of probes of no class: the one wanted, or else the usual one."""
+        default = "unknown" if self.classes.dtype.kind == "U" else -1
+        unknown = default if wanted is None else wanted
+        if self.enrolled(np.array([unknown])).any():
+            raise ValueError(f"unknown_label={unknown!r} is also a class: choose another label, or rename the class.")
+        return unknown
+
     def _ids_taken(self, view: str) -> set[str]:
         """The ids of a view. Others are among those that are kept if an enrolment has failed: they are found anew."""
         taken = self._taken.get(view)
