@@ -79,6 +79,14 @@ def test_two_views_only(model):
         clone(model).fit(arrays, y)
 
 
+@pytest.mark.parametrize("model", [model for model in EVERY if model._needs_equal_widths], ids=repr)
+def test_equal_widths(model):
+    name = type(model).__name__
+    match = f"{name} needs views of equal width, got 6, 4 features: use crossview.MvHE"
+    with pytest.raises(cv.exceptions.NotApplicableError, match=match):
+        clone(model).fit(make()[0], Y)
+
+
 @every
 def test_incomplete_views(model, arrays):
     mask = some_mask(share=0.9)
@@ -129,9 +137,10 @@ def test_samples_of_some_views_are_learnt_from(model):
 
 @every
 def test_bad_parameters(model, arrays):
-    wrong = {"center": ["no"], "n_components": [0, 2.5, True], "whitening": [-1.0], "beta": [-1.0], "reg": [-1.0]}
+    wrong = {"center": ["no"], "n_components": [0, 2.5, True], "t": [0.0], "n_neighbors": [0]}
+    negative = ("lambda", "beta", "reg", "whitening", "n_within", "n_between")
     for name in model.get_params():
-        for value in [-1.0] if name.startswith("lambda") else wrong.get(name, []):
+        for value in [-1.0] if name.startswith(negative) else wrong.get(name, []):
             with pytest.raises(ValueError, match=f"{name} must be"):
                 clone(model).set_params(**{name: value}).fit(arrays, Y)
 
