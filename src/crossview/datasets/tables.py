@@ -3,7 +3,6 @@
 import csv
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,9 +42,7 @@ def join_tables(
         ((file.stem, file) for file in files),
         lambda view, file, _: f"{file.parent} has two tables of the view {view!r}, as .csv and .parquet: remove one.",
     )
-    tables = {view: _read_table(file, id_column, label_column) for view, file in by_view.items()}
-    if pair_by is not None:
-        tables = {view: _by_key(table, pair_by) for view, table in tables.items()}
+    tables = {view: _read_table(file, id_column, label_column, pair_by) for view, file in by_view.items()}
     labels = _labels(tables.values(), id_column, label_column, labelled)
     rows = {(view, key): row for view, table in tables.items() for key, row in table.rows.items()}
     if labelled:
@@ -59,20 +56,6 @@ def join_tables(
         check_pairs(list(tables), seen, "", fix, pair_by is not None)
     columns = [table.columns for table in tables.values()]
     return Views(paired(rows, tables, list(labels)), feature_names=columns), labels
-
-
-def _by_key(table: Table, pattern: str) -> Table:
-    """The same table, its rows named after what a pattern finds in their identities."""
-    keys = ["-".join(filter(None, found)) for found in keys_by_pattern(pattern, list(table.rows))]
-    identities = unique(
-        zip(keys, table.rows, strict=True),
-        lambda key, one, other: (
-            f"pair_by finds {key!r} in {one!r} and {other!r} of {table.file}: write a pattern that tells them apart."
-        ),
-    )
-    rows = {key: table.rows[identity] for key, identity in identities.items()}
-    labels = {key: table.labels[identity] for key, identity in identities.items() if table.labels}
-    return table._replace(rows=rows, labels=labels)
 
 
 def _labels(tables: Collection[Table], id_column: str, label_column: str, labelled: bool) -> dict[str, str]:
@@ -97,8 +80,8 @@ def _labels(tables: Collection[Table], id_column: str, label_column: str, labell
     return {identity: known.get(identity, ("",))[0] for table in tables for identity in table.rows}
 
 
-def _read_table(file: Path, id_column: str, label_column: str) -> Table:
-    """Read a ``.csv`` or ``.parquet`` file, with or without labels."""
+def _read_table(file: Path, id_column: str, label_column: str, pair_by: str | None) -> Table:
+    """Read a ``.csv`` or ``.parquet`` file, with or without labels; a pattern finds what identifies a row in its id."""
     check_regular(file)
     is_parquet = file.suffix.lower() == ".parquet"
     names, cells = _read_parquet(file) if is_parquet else _read_csv(file, (id_column, label_column))
@@ -106,9 +89,9 @@ def _read_table(file: Path, id_column: str, label_column: str) -> Table:
     if any(not name.strip() or name.startswith(("__index_level_", "Unnamed: ")) for name in names):
         fix = "remove it, or write the table with index=False"
         raise ValueError(f"{file} has a column without a name, as pandas writes for row numbers: {fix}.")
-    if repeated := _repeated(names):
-        raise ValueError(f"{file} has two columns called {repeated!r}: rename one.")
-    columns = dict(zip(names, cells, strict=True))
+    columns = unique(
+        zip(names, cells, strict=True), lambda name, *_: f"{file} has two columns called {name!r}: rename one."
+    )
     if id_column not in columns:
         fix = "add it, or rename the column that says which sample a row is (id_column=… in Python)"
         raise ValueError(f"{file} has no column {id_column!r}, only {first_few([*map(repr, columns)], 10)}: {fix}.")
@@ -122,8 +105,18 @@ def _read_table(file: Path, id_column: str, label_column: str) -> Table:
         raise ValueError(f"{file} has no rows: add some, or remove the file.")
     if "" in identities:
         raise ValueError(f"{file} has no {id_column} in row {identities.index('') + 1}: fill it in.")
-    if repeated := _repeated(identities):
-        raise ValueError(f"{file} has {id_column} {repeated!r} more than once: keep one of the rows.")
+    keys = identities
+    if pair_by is not None:
+        keys = ["-".join(filter(None, found)) for found in keys_by_pattern(pair_by, identities)]
+    places = unique(
+        zip(keys, range(len(keys)), strict=True),
+        lambda key, one, other: (
+            f"{file} has {id_column} {key!r} more than once: keep one of the rows."
+            if pair_by is None
+            else f"pair_by finds {key!r} in {identities[one]!r} and {identities[other]!r} of {file}: write a pattern "
+            "that tells them apart."
+        ),
+    )
     hint = ", or remove it" if labels else f", remove it, or rename it to {label_column!r} if it has the classes"
     X = np.column_stack([_numbers(values, name, file, hint) for name, values in columns.items()])
     unknown = np.isnan(X)
@@ -131,13 +124,7 @@ def _read_table(file: Path, id_column: str, label_column: str) -> Table:
         column = list(columns)[int(unknown[k].argmax())]
         fix = "fill it in, or leave out the whole row if the sample was not seen in this view"
         raise ValueError(f"{file} has no value in column {column!r} for {id_column} {identities[k]!r}: {fix}.")
-    rows, known = dict(zip(identities, X, strict=True)), dict(zip(identities, labels, strict=bool(labels)))
-    return Table(file, list(columns), rows, known)
-
-
-def _repeated(names: Sequence[str]) -> str | None:
-    """The first of the names that occur more than once."""
-    return next((name for name, count in Counter(names).items() if count > 1), None)
+    return Table(file, list(columns), {key: X[k] for key, k in places.items()}, dict(zip(keys, labels, strict=False)))
 
 
 def _read_csv(file: Path, texts: Collection[str]) -> tuple[list[str], list[list[str]]]:
