@@ -9,6 +9,7 @@ True
 
 from crossview import datasets, exceptions, metrics, plot
 from crossview._config import config_context, get_config, set_config
+from crossview._schema import register
 from crossview._transformer import transform_view
 from crossview._version import __version__
 from crossview.embeddings import BASELINES, METHODS
@@ -20,7 +21,7 @@ from crossview.embeddings.hybrid import MvHE
 from crossview.embeddings.kernel import KCCA, KMvHE
 from crossview.embeddings.locality import DLA, LPP, NCA, MvDLA
 from crossview.feature_maps import ViewKernel
-from crossview.files import export_onnx, load, register, save
+from crossview.files import export_onnx, load, save
 from crossview.matching.classifier import CrossViewClassifier
 from crossview.matching.evaluation import Evaluation, evaluate, evaluate_probes
 from crossview.model_selection.committee import Committee

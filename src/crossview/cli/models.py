@@ -15,6 +15,7 @@ from rich.table import Table
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
+from crossview._schema import OF_SESSION
 from crossview._store import delete_store, write_atomically
 from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
@@ -23,7 +24,7 @@ from crossview.cli.data import check_not_input, describe_data, load_fitted, lock
 from crossview.cli.matching import describe_gallery
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings import ALL_METHODS
-from crossview.files import OF_SESSION, ModelFileError
+from crossview.files import ModelFileError
 from crossview.matching.calibration import chosen_metric
 
 _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])

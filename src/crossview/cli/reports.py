@@ -24,7 +24,7 @@ from crossview._text import counted
 from crossview.cli.common import err, jsonable, out, print_facts
 from crossview.datasets import Dataset
 from crossview.experiments import Cell, Record, Store, run, run_cell
-from crossview.files import MALFORMED
+from crossview.files.models import MALFORMED
 from crossview.report import Entry, Report, ResultTable, write_report
 from crossview.report.ranking import AT_CHANCE, not_applicable
 from crossview.report.tables import best_two, listed, measured

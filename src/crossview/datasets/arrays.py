@@ -158,10 +158,6 @@ def _read_mat(source: Path, y_name: str, id_name: str, labelled: bool) -> dict[s
         raise ValueError(f"{source} {needs}: add it, or, in Python, pass its name as y_name.")
     roles = dict(zip([y_name], labels, strict=False)) | ({id_name: id_name} if id_name in columns else {})
     views = _matrices({name: value for name, value in variables.items() if name not in roles.values()}, source)
-    if labelled and len(views) < 2:
-        only = f"has one view, {next(iter(views))}" if views else "has no view"
-        fix = "save a matrix per view, X1 and X2, or a cell array, X = {X1, X2}, with the labels y"
-        raise ValueError(f"{source} {only}, but matching needs two or more: {fix}.")
     if labels:
         views = _samples_in_rows(views, len(columns[labels[0]]), labels[0], source)
     return views | {role: columns[name] for role, name in roles.items()}

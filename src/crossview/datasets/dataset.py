@@ -18,7 +18,6 @@ from crossview.views import Views
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
-MADE_HERE = "Made by crossview.datasets."  # instead of a citation
 _MAX_NAME = 1000  # characters: a search may take time that is a power of it
 _LEAST_MATCHED = 0.1  # of what could match; fewer match by chance
 

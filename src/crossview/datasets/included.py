@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from crossview._types import Array
 from crossview._validation import check_count, check_weight
-from crossview.datasets.dataset import MADE_HERE, Dataset
+from crossview.datasets.dataset import Dataset
 from crossview.views import Views
 
 __all__ = ["load_descriptors", "load_digits", "make_captions", "make_manifolds"]
@@ -175,7 +175,7 @@ def make_manifolds(
         for v, width in enumerate(widths)
     ]
     description = f"{n_classes} strips of a sheet that {n_views} views roll up, each in its own way."
-    return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], description, MADE_HERE)
+    return Dataset(Views(views), y, [f"strip {c}" for c in range(n_classes)], description)
 
 
 def _rolled(random: Generator, along: Array, across: Array, turns: float, n_features: int, noise: float) -> Array:
@@ -252,7 +252,7 @@ def make_captions(
     text = scipy.special.softmax(logits + noise * of_text.normal(size=logits.shape), axis=1)
     views, names = Views({"image": image, "text": text}), [f"scene {c}" for c in range(n_classes)]
     description = f"Image features and caption topics of {n_classes} synthetic scenes."
-    return Dataset(views, y, names, description, MADE_HERE)
+    return Dataset(views, y, names, description)
 
 
 def _combined(random: Generator, shared: Array, n_features: int) -> Array:

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from crossview._types import Array
 from crossview._validation import check_count, check_weight
-from crossview.datasets.dataset import MADE_HERE, Dataset
+from crossview.datasets.dataset import Dataset
 from crossview.views import Views
 
 __all__ = ["make_turntable"]
@@ -84,7 +84,6 @@ def make_turntable(
         y=np.repeat(np.arange(1, n_objects + 1), len(next(iter(angles.values())))),
         class_names=[f"object {o}" for o in range(1, n_objects + 1)],
         description=f"{n_objects} random solid objects on a turntable, seen from {len(angles)} ranges of angles.",
-        citation=MADE_HERE,
     )
 
 
