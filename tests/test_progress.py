@@ -81,12 +81,6 @@ def test_parts_of_work_that_is_shown_are_silent(quick, capsys):
         wait_for(capsys, "More work: 0 of 2 steps")
 
 
-def test_a_run_that_resumes_says_so_at_once(capsys):
-    with progress("Searching for MvDA", 250, unit="fits") as advance:
-        advance(0, restored=120)
-    assert capsys.readouterr().err == "Searching for MvDA: resuming with 120 of 250 fits done\n"
-
-
 def test_restored_steps_say_nothing_about_the_speed(clock):
     state = _progress._State("Working", 100, "steps")
     clock[0] += 7

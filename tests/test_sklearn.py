@@ -10,16 +10,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from methods import make
-from scipy.stats import loguniform
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import (
     GridSearchCV,
-    RandomizedSearchCV,
     cross_val_score,
     cross_validate,
-    learning_curve,
     train_test_split,
 )
 from sklearn.pipeline import make_pipeline
@@ -66,24 +62,11 @@ class EmbeddingOnOneMatrix(OnOneMatrix):
         return cv.metrics.mean_accuracy(np.hsplit(self.transform(X), 2), y)
 
 
-class MvHEOnOneMatrix(EmbeddingOnOneMatrix, cv.MvHE):
-    pass
-
-
-class KMvHEOnOneMatrix(EmbeddingOnOneMatrix, cv.KMvHE):
-    pass
-
-
-class MvDAOnOneMatrix(EmbeddingOnOneMatrix, cv.MvDA):
-    pass
-
-
-class ViewScalerOnOneMatrix(OnOneMatrix, cv.ViewScaler):
-    pass
-
-
-class ViewPCAOnOneMatrix(OnOneMatrix, cv.ViewPCA):
-    pass
+def on_one_matrix(base, cls):
+    """A subclass that pickling finds by its name in this module."""
+    name = f"{cls.__name__}OnOneMatrix"
+    globals()[name] = type(name, (base, cls), {"__module__": __name__, "__init__": cls.__init__})
+    return globals()[name]
 
 
 class MatcherOnOneMatrix(cv.CrossViewClassifier):
@@ -103,12 +86,13 @@ class MatcherOnOneMatrix(cv.CrossViewClassifier):
         return self
 
 
-ON_ONE_MATRIX = [MvHEOnOneMatrix(1), KMvHEOnOneMatrix(1), ViewScalerOnOneMatrix(), ViewPCAOnOneMatrix(1)]
+EMBEDDINGS = [on_one_matrix(EmbeddingOnOneMatrix, cls)(1) for cls in (cv.MvHE, cv.KMvHE, cv.MvDA)]
+ON_ONE_MATRIX = [*EMBEDDINGS, *(on_one_matrix(OnOneMatrix, cls)() for cls in (cv.ViewScaler, cv.ViewPCA))]
 
 
 @pytest.mark.filterwarnings("ignore:.* components lie where no training sample varies:UserWarning")
 @parametrize_with_checks(
-    [*ON_ONE_MATRIX, MvDAOnOneMatrix(1), MatcherOnOneMatrix(cv.MvDA(reg=0.1))],
+    [*ON_ONE_MATRIX, MatcherOnOneMatrix(cv.MvDA(reg=0.1))],
     expected_failed_checks=lambda estimator: {"check_dtype_object": "a view is a matrix of numbers, not of objects"},
 )
 def test_scikit_learn_estimator_checks(estimator, check):
@@ -193,12 +177,6 @@ def test_model_selection(data):
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
     assert search.score(*data) > 0.5
     assert isinstance(search.transform(data[0]), cv.Views)
-    space = {"lambda_intra": loguniform(1e-3, 1), "n_within": [1, 2]}
-    search = RandomizedSearchCV(estimator, space, n_iter=4, cv=3, random_state=0).fit(*data)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    sizes, _, scores = learning_curve(estimator, *data, train_sizes=[0.5, 1.0], cv=3)
-    assert len(sizes) == 2
-    assert np.isfinite(scores).all()
     train, test, y_train, y_test = train_test_split(*data, random_state=0, stratify=data[1])
     model = clone(estimator).fit(train, y_train)
     assert model.score(test, y_test) == cv.metrics.mean_accuracy(model.transform(test), y_test)
@@ -283,14 +261,10 @@ def test_names_of_outputs(frames):
     assert cv.ViewKernel(n_landmarks=2).fit(arrays).get_feature_names_out()[2] == "view1__viewkernel0"
     with pytest.raises(ValueError, match="length equal to the number of features of all views, 8, got 3"):
         names(list("abc"))
-    with pytest.raises(ValueError, match="input_features is not equal to feature_names_ of view 'photo'"):
-        pipeline[0].get_feature_names_out(list("bacdefgh"))
     search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}).fit(X, y)
     assert search.get_feature_names_out().tolist() == ["mvhe0", "mvhe1"]
-    weak = cv.KMvHE(6, n_landmarks=10)  # better together
-    search = cv.EmbeddingSearchCV(weak, {"random_state": [*range(8)]}, n_members=5, n_folds=3)
-    search.fit(*make(m=90, sizes=(12, 12, 12), n_classes=18))
-    assert search.get_feature_names_out().tolist() == [f"committee{k}" for k in range(30)]
+    committee = cv.Committee([cv.MvHE(2), cv.MvDA(3)]).fit(X, y)
+    assert committee.get_feature_names_out().tolist() == [f"committee{k}" for k in range(5)]
     assert make_pipeline(cv.MvDA(), cv.ViewScaler()).fit(X, y).get_feature_names_out()[0] == "photo__mvda0"
 
 

@@ -177,20 +177,15 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     def _input_names(self, given: Sequence[str] | None = None) -> list[list[str]]:
         """Names of the input features of every view, each with the view's name in front."""
         widths, views = self.n_features_, self.view_names_
-        names = [known or [f"x{k}" for k in range(D)] for known, D in zip(self.feature_names_, widths, strict=True)]
-        own = [*map(_prefixed, names, views)]
         if given is None:
-            return own
+            named = zip(self.feature_names_, widths, strict=True)
+            return [*map(_prefixed, (known or [f"x{k}" for k in range(D)] for known, D in named), views)]
         shared = set(widths) == {len(given)}  # as the components of an embedding are
         if not shared and len(given) != sum(widths):
             what = f"the number of features of all views, {sum(widths)}"
             raise ValueError(f"input_features should have length equal to {what}, got {len(given)} names.")
         ends = [len(given)] * len(widths) if shared else np.cumsum(widths)
-        others = [_prefixed(given[end - D : end], view) for D, end, view in zip(widths, ends, views, strict=True)]
-        for v, view in enumerate(views):
-            if self.feature_names_[v] is not None and others[v] != own[v]:
-                raise ValueError(f"input_features is not equal to feature_names_ of view {view!r}: leave it out.")
-        return others
+        return [_prefixed(given[end - D : end], view) for D, end, view in zip(widths, ends, views, strict=True)]
 
     def _contain(self, Z: Rows, X: Any, v: int) -> Any:
         """Outputs of view v as an array or data frame, as the user chose; `X` is the input, whose index is kept."""
