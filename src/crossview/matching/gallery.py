@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass
 from itertools import count, islice
 from threading import RLock
 from typing import Any, NamedTuple
@@ -30,9 +28,7 @@ from crossview.neighbours.search import (
     is_installed,
 )
 
-_MIN_INDEXED = (
-    200_000  # samples for which "auto" builds an index: one probe takes 10 ms exactly (benchmarks/gallery.md)
-)
+_MIN_INDEXED = 200_000  # samples for which "auto" builds an index: a probe takes 10 ms exactly (benchmarks/gallery.md)
 _MAX_NEIGHBOURS = 1024  # asked of an index for the sake of their classes
 _MIN_REPORTED_SAMPLES = 10_000  # samples that take a while to index
 _MIN_REPORTED_PAIRS = 10**9  # pairs of probes and samples that take a while to compare
@@ -41,8 +37,7 @@ _ARRAYS_OF_INDEX = {"centroids": np.float32, "origin": np.float64, "lists": np.i
 _OF_INDEX = {*_ARRAYS_OF_INDEX, "scale", "metric", "n_probes", "recall", "n_measured"}
 
 
-@dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(NamedTuple):
     """How to search: the distance, and parameters of the matcher."""
 
     metric: str
@@ -89,9 +84,8 @@ class Gallery:
     ) -> None:
         self._samples, self._ids = GrowingArray(samples), GrowingArray(ids)
         self._classes, self._views = _Codes(labels).extended(labels), _Codes(views).extended(views)
-        self._taken: dict[str, set[str] | None] = {}  # ids by view, once they are needed; None for running numbers
-        sizes = np.bincount(self._views.codes).tolist()
-        self._sizes = Counter(dict(zip(self._views.names.tolist(), sizes, strict=True)))  # by view
+        self._taken: dict[str, set[str]] = {}  # ids by view, once they are needed
+        self._added = "", ids[:0]  # the view and the ids of the last extension
         self._engines: dict[tuple[str, str | None], Any] = {}  # by metric and device
         self._index: ApproximateSearch | None = None
         self._index_state = index  # until the index is needed
@@ -101,25 +95,16 @@ class Gallery:
     @classmethod
     def of_view(cls, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> Gallery:
         """A gallery of samples of one view."""
-        names = _running_numbers(0, len(samples)) if ids is None else _check_ids(ids, len(samples), set(), view)
-        gallery = cls(samples, labels, names, np.full(len(samples), view))
-        gallery._taken = {view: None} if ids is None else {}
-        return gallery
+        nothing = np.empty(0, dtype="U1")
+        return cls(samples[:0], labels[:0], nothing, nothing).extended(samples, labels, ids, view)
 
     def extended(self, samples: Array, labels: Labels, ids: ArrayLike | None, view: str) -> Gallery:
         """The gallery with samples of a view added, and without a threshold, which depends on the samples."""
-        new, held = copy(self), self._sizes[view]
-        taken: set[str] | None = None
-        if ids is None and (not held or self._taken.get(view, ()) is None):
-            names = _running_numbers(held, len(samples))
-        else:
-            taken = self._ids_taken(view)
-            names = _free_numbers(taken, len(samples)) if ids is None else _check_ids(ids, len(samples), taken, view)
-            taken.update(names.tolist())
-        new._taken = {**self._taken, view: taken}
+        new, taken = copy(self), self._ids_taken(view)
+        names = _free_numbers(taken, len(samples)) if ids is None else _check_ids(ids, len(samples), taken, view)
+        new._added = view, names
         new._samples, new._ids = self._samples.extended(samples), self._ids.extended(names)
         new._classes, new._views = self._classes.extended(labels), self._views.extended(np.full(len(samples), view))
-        new._sizes = self._sizes + Counter({view: len(samples)})
         new._engines, new._lock, new.threshold = dict(self._engines), RLock(), Threshold()
         return new
 
@@ -193,11 +178,12 @@ class Gallery:
         return unknown
 
     def _ids_taken(self, view: str) -> set[str]:
-        """The ids of a view. Others are among those that are kept if an enrolment has failed: they are found anew."""
-        taken = self._taken.get(view)
-        if taken is None or len(taken) != self._sizes[view]:
-            taken = set(self.ids[self.views == view].tolist()) if self._sizes[view] else set()
-        return taken
+        """The ids of a view. An extension adds its own only when it is extended in turn: it may have been given up."""
+        if self._added[0] in self._taken:
+            self._taken[self._added[0]].update(self._added[1].tolist())
+        if view not in self._taken:
+            self._taken[view] = set(self.ids[self.views == view].tolist())
+        return self._taken[view]
 
     @property
     def index_state(self) -> Mapping[str, Any] | None:
@@ -255,10 +241,8 @@ class Gallery:
             first = _first_occurrences(of_classes)
             enough = first.sum(axis=1) >= k
             chosen = first & (np.cumsum(first, axis=1) <= k) & enough[:, None]
-            codes[left[enough]], distances[left[enough]] = (
-                of_classes[chosen].reshape(-1, k),
-                found[chosen].reshape(-1, k),
-            )
+            codes[left[enough]] = of_classes[chosen].reshape(-1, k)
+            distances[left[enough]] = found[chosen].reshape(-1, k)
             left = left[~enough]
             if not len(left):
                 return self._classes.names[codes], distances
@@ -361,10 +345,6 @@ def _first_occurrences(codes: Indices) -> Mask:
     first = np.ones(codes.shape, dtype=bool)
     np.put_along_axis(first, order[:, 1:], ordered[:, 1:] != ordered[:, :-1], axis=1)
     return first
-
-
-def _running_numbers(start: int, n: int) -> Labels:
-    return np.array([str(number) for number in range(start, start + n)])
 
 
 def _free_numbers(taken: set[str], n: int) -> Labels:

@@ -11,6 +11,7 @@ from crossview.metrics.scoring import Lookup, ScorerFactory, precisions, ranks, 
 from crossview.neighbours.distances import class_distances_in_chunks, distances_in_chunks
 from crossview.views import Views
 
+_MAX_POINTS = 10_000  # of a curve
 _ROUNDING = 1 + 1e-12  # so that 0.29 of 100 is 29
 
 
@@ -62,7 +63,6 @@ def roc(
     probes: ArrayLike,
     probe_y: ArrayLike,
     metric: str = "euclidean",
-    max_points: int = 10_000,
 ) -> tuple[Array, Array, Array]:
     """Receiver operating characteristic of verification: telling pairs of one class by their distance.
 
@@ -70,14 +70,12 @@ def roc(
     ----------
     gallery, gallery_y, probes, probe_y, metric
         As in `cmc`, but every gallery sample is compared with every probe.
-    max_points : int
-        Largest number of thresholds. These are the distances of pairs of one class, at which alone the true match rate
-        changes, or a selection of them at even steps of that rate, and infinity. The curve is exact at each.
 
     Returns
     -------
     false_match_rate, true_match_rate, thresholds : ndarray
-        Shares of pairs of two classes, and of one, at a distance of at most the threshold; thresholds ascend.
+        Shares of pairs of two classes, and of one, at a distance of at most the threshold. Thresholds ascend. They are
+        the distances of pairs of one class, or 10,000 of them at even steps of the true match rate, and infinity.
 
     Examples
     --------
@@ -89,7 +87,7 @@ def roc(
     genuine = np.sort(np.concatenate([distances[g == p[rows][:, None]] for rows, distances in chunks]))
     if len(genuine) in (0, len(G) * len(P)):
         raise ValueError("verification needs pairs of one class and pairs of two classes between gallery and probes.")
-    thresholds = np.unique(_thinned(genuine, max_points))
+    thresholds = np.unique(_thinned(genuine, _MAX_POINTS))
     true, false = (count[0] / count[0, -1] for count in count_pairs(G, g, P, p, thresholds, metric))
     return false, true, np.append(thresholds, np.inf)
 
@@ -100,13 +98,12 @@ def det(
     probes: ArrayLike,
     probe_y: ArrayLike,
     metric: str = "euclidean",
-    max_points: int = 10_000,
 ) -> tuple[Array, Array, Array]:
     """Detection error trade-off of verification.
 
     Parameters
     ----------
-    gallery, gallery_y, probes, probe_y, metric, max_points
+    gallery, gallery_y, probes, probe_y, metric
         As in `roc`.
 
     Returns
@@ -119,7 +116,7 @@ def det(
     >>> det([[0.0], [1.0]], ["a", "b"], [[0.1], [0.4]], ["a", "b"])
     (array([0. , 0.5, 1. ]), array([0.5, 0. , 0. ]), array([0.1, 0.6, inf]))
     """
-    false, true, thresholds = roc(gallery, gallery_y, probes, probe_y, metric, max_points)
+    false, true, thresholds = roc(gallery, gallery_y, probes, probe_y, metric)
     return false, 1.0 - true, thresholds
 
 
@@ -149,7 +146,6 @@ def identification_rates(
     probes: ArrayLike,
     probe_y: ArrayLike,
     metric: str = "euclidean",
-    max_points: int = 10_000,
 ) -> tuple[Array, Array, Array]:
     """Error rates of open-set identification, where a probe's class may not be in the gallery, by threshold.
 
@@ -166,14 +162,12 @@ def identification_rates(
         Their classes. Samples with the label "" are left out.
     metric : {"euclidean", "cosine"}
         The distance.
-    max_points : int
-        Largest number of thresholds, which are the distances at which the false negative rate changes, or a selection
-        of them at even steps of that rate, and infinity. The rates are exact at each.
 
     Returns
     -------
     false_positive_rate, false_negative_rate, thresholds : ndarray
-        FPIR, the share of non-mated searches that fail, and FNIR, that of mated ones; thresholds ascend.
+        FPIR, the share of non-mated searches that fail, and FNIR, that of mated ones. Thresholds ascend. They are the
+        distances at which FNIR changes, or 10,000 of them at even steps of that rate, and infinity.
 
     References
     ----------
@@ -185,7 +179,7 @@ def identification_rates(
     >>> identification_rates([[0.0], [1.0]], ["a", "b"], [[0.1], [0.7], [3.0]], ["a", "b", "c"])
     (array([0., 0., 1.]), array([0.5, 0. , 0. ]), array([0.1, 0.3, inf]))
     """
-    return identification_curve(*_searches(gallery, gallery_y, probes, probe_y, metric), max_points)
+    return identification_curve(*_searches(gallery, gallery_y, probes, probe_y, metric))
 
 
 def fnir_at_fpir(
@@ -216,7 +210,7 @@ def fnir_at_fpir(
     return float(false_negative_rate(own, other, max_fpir, np.ones((1, len(own))))[0])
 
 
-def identification_curve(own: Array, other: Array, max_points: int) -> tuple[Array, Array, Array]:
+def identification_curve(own: Array, other: Array, max_points: int = _MAX_POINTS) -> tuple[Array, Array, Array]:
     """FPIR, FNIR and thresholds from the distances of every probe to its class and to the nearest other one."""
     found = np.sort(own[own < other])
     nonmated = np.sort(other[np.isfinite(other)])
