@@ -160,10 +160,8 @@ class Embedding(MultiViewTransformer):
 
         Parameters
         ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples.
-        y : array-like of shape (m,)
-            Class labels.
+        views, y
+            Samples and their classes, as in `fit`.
 
         Returns
         -------

@@ -231,11 +231,7 @@ class PLS(CoupledEmbedding):
     Views(1797 samples; left: 5 features, right: 5 features)
     """
 
-    search_space: ClassVar[SearchSpace] = {
-        "n_components": N_COMPONENTS,
-        "coupling": COUPLINGS,
-        "whitening": WHITENINGS,
-    }
+    search_space: ClassVar[SearchSpace] = {"n_components": N_COMPONENTS, "coupling": COUPLINGS, "whitening": WHITENINGS}
     _refits: ClassVar[tuple[str, ...]] = ("coupling", "whitening")
     _needs_two_views = True
     _drop_nonpositive = True

@@ -8,12 +8,12 @@ import scipy.linalg
 
 from crossview._parameters import parameters
 from crossview._types import Array
-from crossview._validation import check_choice, check_weight, per_view
+from crossview._validation import check_weight, per_view
 from crossview.embeddings._base import N_COMPONENTS, RIDGES, WEIGHTS, WHITENINGS, RatioEmbedding, SearchSpace
 from crossview.engines import cross_product
 from crossview.exceptions import NotApplicableError
 from crossview.linalg.eigen import factor_blocks, ridge, successive_conjugates, successive_directions
-from crossview.linalg.sums import class_means, pair_matrix, pair_products
+from crossview.linalg.sums import class_means
 from crossview.samples import Samples
 from crossview.views import Views
 
@@ -252,26 +252,20 @@ class _PairedDiscriminant(_Discriminant):
 
 @parameters
 class GMA(_PairedDiscriminant):
-    r"""Generalized Multi-view Analysis; by default Generalized Multi-view LDA.
+    r"""Generalized Multi-view Analysis, with linear discriminant analysis in each view.
 
     Separates the classes within each view and brings the views of a sample together: maximises
 
     .. math::
-        \operatorname{tr} \sum_v \mu_v W_v^\top A_v W_v + \sum_{i \neq j} \lambda W_i^\top Z_i^\top Z_j W_j
+        \operatorname{tr} \sum_v \mu_v W_v^\top A_v W_v + \sum_{i \neq j} \lambda W_i^\top X_i^\top X_j W_j
         \quad \text{subject to} \quad \sum_v \gamma_v W_v^\top B_v W_v = I
 
-    where :math:`A_v` is the between-class scatter of view v, :math:`B_v` its within-class scatter, and :math:`Z_v` the
-    exemplars paired across views: samples or class means [1]_. With :math:`\mu = 0` and the total scatter as the
-    constraint, it is MCCA with the joint constraint.
+    where :math:`A_v` is the between-class and :math:`B_v` the within-class scatter of view v [1]_.
 
     Parameters
     ----------
     n_components : int
         d: dimension of the common space, capped at the number of components with a positive eigenvalue.
-    exemplars : {"samples", "means"}
-        What to pair across views.
-    constraint : {"within", "total"}
-        Scatter in the constraint.
 
     References
     ----------
@@ -288,25 +282,14 @@ class GMA(_PairedDiscriminant):
 
     mu: float | Sequence[float] = 0.01
     reg: float = 1.0
-    exemplars: str = "samples"
-    constraint: str = "within"
-
-    def _check_params(self, views: Views) -> None:
-        super()._check_params(views)
-        check_choice(self.exemplars, "exemplars", ("samples", "means"))
-        check_choice(self.constraint, "constraint", ("within", "total"))
 
     def _max_components(self, data: Samples) -> int:
         return self._norm(data).order
 
     def _problem(self, data: Samples) -> tuple[Array, list[Array]]:
-        if self.constraint == "within":
-            self._check_within_class_scatter(data)
+        self._check_within_class_scatter(data)
         between, within = data.view_scatters()
-        pairs = data.pair_matrix()
-        if self.exemplars == "means":
-            pairs = pair_matrix(pair_products(class_means(*data.class_sums())), data.n_features)
-        return self._weighted(between, pairs, within if self.constraint == "within" else data.grams())
+        return self._weighted(between, data.pair_matrix(), within)
 
 
 @parameters

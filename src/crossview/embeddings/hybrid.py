@@ -177,17 +177,13 @@ class MvHE(AlignmentEmbedding):
     progress of long fits, and moves the work to a GPU.
 
     Whitening is within-class covariance normalisation [2]_. With coupling, the norm in the constraint becomes
-    :math:`\sum_v \|W_v\|^2 + c \sum_v \|W_v - \bar W\|^2`, where :math:`\bar W` is the mean of the maps: what the maps
-    share is cheap, and they differ only where the data ask for it [3]_. With ``coupling="auto"``, coordinates count as
-    shared if centred training samples resemble themselves in other views, where
-    :math:`\sum_{i \neq j} \sum_k \langle x_i^k, x_j^k \rangle` is at least 0.2 of
-    :math:`(n - 1) \sum_{i, k} \|x_i^k\|^2`, and more so than with the features in another order, by four standard
-    deviations over all orders.
+    :math:`\sum_v \|W_v\|^2 + c \sum_v \|W_v - \bar W\|^2`, where :math:`\bar W` is the mean of the maps [3]_. With
+    ``coupling="auto"``, coordinates count as shared if :math:`\sum_{i \neq j} \sum_k \langle x_i^k, x_j^k \rangle` over
+    centred training samples is at least 0.2 of :math:`(n - 1) \sum_{i, k} \|x_i^k\|^2`, and larger than with features in
+    another order, by four standard deviations over all orders.
 
-    Each map is restricted to the span of the centred training samples of its view. If features are constant or depend
-    on each other (always the case with more features than samples), the objective is zero, hence optimal, in directions
-    in which no training sample varies, but these directions are useless. Singular values below ``max(m, D_v) · eps``
-    times the largest count as zero. If the samples span all directions, this is the formula of the paper.
+    Each map is restricted to the span of the centred training samples of its view. In other directions, the objective
+    is zero, hence optimal, but useless. If the samples span all directions, this is the formula of the paper.
 
     The last components of the eigenproblem separate the views of a sample: using all components, matching is no better
     than chance. ``n_components="auto"`` keeps at most 40, and only those before the first along which the views hardly

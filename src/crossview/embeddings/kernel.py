@@ -167,10 +167,9 @@ class KMvHE(KernelEmbedding, MvHE):
     uses ``lambda_intra=0.005``, ``lambda_inter=0.001``, ``beta=1.1``, ``n_within=3`` and ``n_between=15``.
     Neither suits ``kernel="linear"``: use `MvHE`, or its weights.
 
-    The features of few landmarks have many directions in which the samples hardly vary. Under the constraint of the
-    paper, these have the smallest objective, and matching fails. Under unit variance they do not, and the ridge keeps
-    the components from fitting noise in them. With a tenth of the samples or fewer as landmarks, this is often tens of
-    points more accurate; with a third or more, try both constraints (``docs/results/landmarks.md``).
+    The samples hardly vary in many directions of the features of few landmarks. Under the constraint of the paper,
+    these have the smallest objective, and matching fails. With a tenth of the samples or fewer as landmarks, unit
+    variance is often tens of points more accurate; with a third or more, try both (``docs/results/landmarks.md``).
 
     References
     ----------
