@@ -179,7 +179,7 @@ class MvHE(AlignmentEmbedding):
     Whitening is within-class covariance normalisation [2]_. With coupling, the norm in the constraint becomes
     :math:`\sum_v \|W_v\|^2 + c \sum_v \|W_v - \bar W\|^2`, where :math:`\bar W` is the mean of the maps [3]_. With
     ``coupling="auto"``, coordinates count as shared if :math:`\sum_{i \neq j} \sum_k \langle x_i^k, x_j^k \rangle` over
-    centred training samples is at least 0.2 of :math:`(n - 1) \sum_{i, k} \|x_i^k\|^2`, and larger than with features in
+    centred training samples is at least 0.2 of :math:`(n - 1) \sum_{i, k} \|x_i^k\|^2`, and larger than if features had
     another order, by four standard deviations over all orders.
 
     Each map is restricted to the span of the centred training samples of its view. In other directions, the objective
