@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import pytest
-
 from crossview.report import Entry, Report, ResultTable, Section, write_report
 from crossview.report.figures import DARK, palette
-from crossview.report.page import _environment, render
+from crossview.report.page import render
 
 
 class Outline(HTMLParser):
@@ -147,15 +144,6 @@ def test_notes_stand_below_the_table_once():
 def test_a_page_may_have_nothing_to_show(empty):
     ids = {attributes.get("id") for _, attributes in outline(page_of(*empty)).elements}
     assert {item.key for item in empty} <= ids
-
-
-@pytest.mark.parametrize("missing", ["jinja2", "matplotlib.figure", "PIL"])
-def test_what_is_missing_is_named_before_anything_is_written(missing, hostile, tmp_path, monkeypatch):
-    _environment.cache_clear()
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=re.escape("pip install 'crossview[cli]'")):
-        write_report(hostile, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_has_the_page_the_tables_and_the_figures(hostile, tmp_path):

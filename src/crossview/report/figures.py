@@ -335,11 +335,9 @@ def _share(group: Any) -> None:
 @contextlib.contextmanager
 def _styled() -> Iterator[Callable[[float, float], Any]]:
     """A function that makes a figure of a size in pixels, within matplotlib's settings for reports."""
-    try:
-        import matplotlib.figure
-        import matplotlib.style
-    except ImportError as error:
-        raise ImportError("figures of reports need matplotlib: pip install 'crossview[cli]'.") from error
+    import matplotlib.figure
+    import matplotlib.style
+
     with warnings.catch_warnings(), matplotlib.style.context(["default", _STYLE]):
         warnings.simplefilter("ignore")  # of characters that its font lacks, and of panels too small for their names
         yield lambda width, height: matplotlib.figure.Figure((width / 72, height / 72), layout="constrained")

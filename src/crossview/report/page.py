@@ -1,27 +1,23 @@
 """A report as one page of HTML that loads nothing, and in a folder with its tables and figures as files."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
 import os
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from PIL import Image
 
 from crossview._store import write_atomically
 from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultTable
 from crossview.report.figures import DARK, Look, figure_files, figure_of, key_svg, page_svg, palette
 from crossview.report.tables import FORMATS, best_two, decimals, finite, measured, number, published
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 _PRINTED = 6  # probes of the match browser that are there without a script, and on paper
 
@@ -91,10 +87,6 @@ def _match_data(item: MatchBrowser) -> dict[str, Any]:
 
 def _pictures(item: MatchBrowser) -> dict[int, str]:
     """The pictures that are shown, as data URIs by number."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("pictures in reports need Pillow: pip install 'crossview[cli]'.") from error
     used = {k for some in item.probes.values() for probe, matches in some for k in (probe, *(m for m, _ in matches))}
     pictures = {}
     for k in sorted(used):
@@ -107,23 +99,14 @@ def _pictures(item: MatchBrowser) -> dict[int, str]:
 @cache
 def _environment() -> Environment:
     """Templates, in which everything but markup is escaped, and the functions that they call."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError("reports need jinja2: pip install 'crossview[cli]'.") from error
+    loader = PackageLoader("crossview.report")
     environment = Environment(
-        loader=PackageLoader("crossview.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.globals |= {function.__name__: function for function in (best_two, finite, measured, number, published)}
     environment.filters |= {
         "base64": lambda text: base64.b64encode(text.encode(errors="replace")).decode(),
         "digest": lambda text: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
-        "paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
-        "words": lambda text: [part for part in re.split(r"(\s+)", text) if part],
     }
     return environment
