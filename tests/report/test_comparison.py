@@ -75,10 +75,10 @@ def test_a_comparison_fits_again_only_what_its_match_browser_shows(compared, mon
         "crossview.report.comparison.map_test_samples",
         lambda place, *others: fitted.append(place.row) or map_test_samples(place, *others),
     )
-    comparison_report(panel, results, data, "crossview compare")
+    comparison_report(panel, results, data, "crossview compare", "", "")
     assert len(fitted) == 2
     features = cv.Views(data.views.arrays, data.view_names)
-    comparison_report(panel, results, replace(data, views=features), "crossview compare")
+    comparison_report(panel, results, replace(data, views=features), "crossview compare", "", "")
     assert len(fitted) == 2
 
 
@@ -117,7 +117,7 @@ def test_matches_leave_out_a_counterpart_unless_its_class_has_no_other_sample(co
 def test_a_comparison_is_reported_whole(compared):
     data, panel, results = compared
     tune = "crossview tune turntable"
-    report = comparison_report(panel, results, data, "crossview compare turntable", tune=tune)
+    report = comparison_report(panel, results, data, "crossview compare turntable", "", tune)
     assert {ResultTable, Curves, Embeddings, MatchBrowser} <= {type(item) for item in report.items}
     assert report.command == "crossview compare turntable"
     assert report.next_command.startswith(f"{tune} --method ")
@@ -147,12 +147,12 @@ def test_results_at_chance_are_called_so(compared):
 
 def test_a_comparison_in_which_all_failed_is_reported(compared):
     data, panel, results = compared
-    report = comparison_report(panel, recorded(panel, lambda p: "not enough samples"), data, "")
+    report = comparison_report(panel, recorded(panel, lambda p: "not enough samples"), data, "", "", "")
     assert "No method could be run. PCA: not enough samples MvDA: not enough samples" in report.summary
     assert report.items[0].rows["PCA"][0].note == "2 of 2 failed: not enough samples"
     some = {cell: record(cell, error="singular") if cell.repeat else found for cell, found in results.items()}
     summary = comparison_summary(panel, some)
-    assert summary.startswith("No method of 2 has a result in every split.")
+    assert summary.startswith("No method has a result in every split (2 failed).")
     assert "Trained on" in summary
 
 
@@ -171,7 +171,7 @@ def test_methods_that_did_not_run_are_not_counted():
     assert "With fewer than 5 splits, differences may be noise." in summary
     assert "in 2 random splits. A remark. Parameters" in summary
     assert "over folds of classes; the test is on new samples." in summary
-    facts = comparison_facts(panel, results)
+    facts = comparison_facts(panel, results, "")
     assert facts["not_applicable"] == {"CCA": "CCA takes 2 views, got 3"}
     assert facts["failures"] == {"LDA": "singular"}
     assert (facts["best"], facts["tied"]) == (["MvDA"], [])

@@ -123,6 +123,7 @@ def compared(rows, committees=(), kind="classes", **shared):
 
     def of_row(row, k):
         found = alike | rows[row]
+        found = {"sample_scores": [found["score"][k]] * 2} | found
         return {name: values[k] if name in alike else values for name, values in found.items()}
 
     def compute(place):
@@ -180,7 +181,8 @@ def test_a_committee_may_be_recommended():
     rows["MvHE × 8"] = {"held_out_score": around(0.7)}
     panel, results = compared(rows, committees=["MvHE"])
     found = recommend(panel, results, "crossview tune faces")
-    assert found == ("MvHE × 8", pytest.approx(0.7), "crossview tune faces --method MvHE --n-members 8 -o my.model")
+    command = "crossview tune faces --method MvHE --n-members 8 -o my.model"
+    assert found == {"row": "MvHE × 8", "validation": pytest.approx(0.7), "command": command}
     assert "RawFeatures" not in advice(panel, results)  # it did not run
 
 
@@ -189,7 +191,7 @@ def test_learning_that_does_not_help_is_called_so(learned):
     rows = {"RawFeatures": {"held_out_score": around(0.7, 1)}, "MvDA": {"held_out_score": around(learned)}}
     panel, results = compared(rows)
     assert "Learning does not help here: match the features as they are." in advice(panel, results)
-    assert recommend(panel, results, "crossview tune faces").command.startswith("crossview tune faces --method RawFea")
+    assert recommend(panel, results, "crossview tune faces")["row"] == "RawFeatures"
     del rows["MvDA"]
     assert advice(*compared(rows)).endswith("RawFeatures, with 70.0 % there.")
 
@@ -229,9 +231,9 @@ def test_what_is_at_chance_is_called_so():
 def test_without_a_complete_row_nothing_is_recommended():
     panel, results = compared({"PCA": {"score": around(0.5)}, "MvDA": {}})
     failed = {cell: one if cell.repeat else record(cell, error="singular") for cell, one in results.items()}
-    assert recommend(panel, failed) is None
+    assert recommend(panel, failed, "") is None
     assert advice(panel, failed) == ""
-    assert comparison_facts(panel, failed)["recommended"] is None
+    assert comparison_facts(panel, failed, "")["recommended"] is None
 
 
 @pytest.mark.parametrize(

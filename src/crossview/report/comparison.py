@@ -54,9 +54,7 @@ _BROWSED = 2  # methods whose matches are shown
 _PROBES, _RANKS = 24, 8  # of a match browser
 
 
-def comparison_report(
-    panel: Panel, results: Results, data: Dataset, command: str, remark: str = "", tune: str = ""
-) -> Report:
+def comparison_report(panel: Panel, results: Results, data: Dataset, command: str, remark: str, tune: str) -> Report:
     """The comparison of methods on some data.
 
     `remark` joins the summary; `tune` is the start of the command that trains what is recommended.
@@ -98,7 +96,7 @@ def comparison_report(
     }
     parameters = Facts("chosen", f"Chosen on the training samples{where}", chosen)
     sections += [Section("Time", [times]), Section("Parameters", [parameters]), environment]
-    next_command = recommended.command if recommended else ""
+    next_command = recommended["command"] if recommended else ""
     return Report(f"Comparison on {panel.columns[0]}", summary, sections, command, next_command)
 
 

@@ -75,14 +75,6 @@ class Ranking(NamedTuple):
     over: str
 
 
-class Recommendation(NamedTuple):
-    """A row, its mean validation score, and the command that trains it."""
-
-    row: str
-    validation: float
-    command: str
-
-
 def scores_of(found: Sequence[Record], score: str = "score") -> Scores | None:
     """The scores of several splits or, if there is a single one, of its test samples; None if any is missing.
 
@@ -92,7 +84,7 @@ def scores_of(found: Sequence[Record], score: str = "score") -> Scores | None:
     done = finished(found)
     if not done or len(done) < len(found):
         return None
-    if len(done) > 1 or score != "score" or "sample_scores" not in done[0]:
+    if len(done) > 1 or score != "score":
         over = "splits" if len(done) >= _ENOUGH else ""
         return Scores(np.array([result[score] for result in done]), None, over)
     values = np.array(done[0]["sample_scores"], dtype=np.float64)
@@ -120,8 +112,6 @@ def rank(panel: Panel, results: Results) -> Ranking:
 
 def _are_tied(one: Scores, other: Scores) -> bool:
     """Whether paired differences are small compared with their standard error."""
-    if one.values.shape != other.values.shape or one.over != other.over:
-        return False
     gaps = one._replace(values=one.values - other.values)
     return bool(abs(gaps.values.mean()) <= 2 * gaps.standard_error())
 
@@ -139,9 +129,8 @@ def at_chance(panel: Panel, results: Results, row: str) -> bool:
     """Whether a method matches no better than chance: within two standard errors of what random matches score."""
     done = finished(records(panel, results, row))
     # Splits share their samples, so that several say little more than one.
-    return bool(done) and no_better(
-        *(float(np.mean([r[name] for r in done])) for name in ("score", "chance", "n_test"))
-    )
+    means = [float(np.mean([result[name] for result in done])) for name in ("score", "chance", "n_test") if done]
+    return bool(done) and no_better(*means)
 
 
 def no_better(score: float, chance: float, n: float) -> bool:
@@ -149,11 +138,11 @@ def no_better(score: float, chance: float, n: float) -> bool:
     return bool(score <= chance + 2 * np.sqrt(chance * (1 - chance) / n))
 
 
-def recommend(panel: Panel, results: Results, tune: str = "") -> Recommendation | None:
-    """The row to use by validation scores alone: choosing by test scores would flatter the choice.
+def recommend(panel: Panel, results: Results, tune: str) -> dict[str, Any] | None:
+    """The row to use, its mean validation score, and the command that trains it, which starts with `tune`.
 
-    None if no row has a result in every split. `tune` is the start of the command that trains the row, such as
-    ``crossview tune DATA``.
+    Validation scores alone decide: choosing by test scores would flatter the choice. None if no row has a result in
+    every split.
     """
     validation = {row: one.values for row, one in known_scores(panel, results, "held_out_score").items()}
     if not validation:
@@ -161,8 +150,8 @@ def recommend(panel: Panel, results: Results, tune: str = "") -> Recommendation 
     row = recommended_row(validation)
     place = next(place for place in panel.places if place.row == row)
     members = f" --n-members {place.cell.search.n_members}" if place.part else ""
-    command = f"{tune} --method {place.cell.method}{members} -o my.model" if tune else ""
-    return Recommendation(row, float(np.mean(validation[row])), command)
+    command = f"{tune} --method {place.cell.method}{members} -o my.model"
+    return {"row": row, "validation": float(np.mean(validation[row])), "command": command}
 
 
 def recommended_row(validation: Mapping[str, Sequence[float] | Array]) -> str:
@@ -187,13 +176,13 @@ def comparison_summary(panel: Panel, results: Results, remark: str = "", about: 
     """Which methods are the best; what they were compared with, and `remark`; `about` the data; and what to use."""
     result = _first(panel, results)
     if result is None:
-        reasons = [f"{method}: {reason}" for method, reason in failures(panel, results).items()]
-        return " ".join(filter(None, ["No method could be run.", *reasons, remark]))
-    tested = result.get("tests_on", panel.places[0].cell.split.kind)
+        reasons = [f"{method}: {reason}" for found in failures(panel, results) for method, reason in found.items()]
+        return " ".join(["No method could be run.", *reasons, remark]).strip()
+    folds, tested = result["folds_of"], result.get("tests_on", panel.places[0].cell.split.kind)
     protocol = [
         _sizes(panel, result),
         remark,
-        f"Parameters were chosen by cross-validation over folds of {result['folds_of']}; the test is on new {tested}.",
+        f"Parameters were chosen by cross-validation over folds of {folds}; the test is on new {tested}.",
         f"Random matches would score {_percent(result['chance'])}.",
         "A probe's own counterpart, the same sample in the other view, is left out of the gallery if its class has "
         "another sample there.",
@@ -212,11 +201,11 @@ def _first(panel: Panel, results: Results) -> Mapping[str, Any] | None:
 def _sizes(panel: Panel, result: Mapping[str, Any]) -> str:
     """What was trained on, and what was tested on."""
     split, classes = panel.places[0].cell.split, result["n_test_classes"]
-    new = {"classes": classes, "samples": 0}.get(split.kind, result.get("n_new_classes", 0))
+    new = result.get("n_new_classes", classes if split.kind == "classes" else 0)
     seen = {0: "all", classes: "none"}.get(new, f"{classes - new}")
     where = "in the given test set" if split.kind == "given" else f"in {counted(split.n_repeats, 'random split')}"
     trained = f"{counted(result['n_train'], 'sample')} of {counted(result['n_train_classes'], 'class')}"
-    if single := result.get("n_train_single"):
+    if single := result["n_train_single"]:
         trained += f" ({single} of the samples in one view only)"
     tested = f"{counted(result['n_test'], 'sample')} of {counted(classes, 'class')}"
     return f"Trained on {trained}, tested on {tested}, {seen} of them seen in training, {where}."
@@ -224,26 +213,22 @@ def _sizes(panel: Panel, result: Mapping[str, Any]) -> str:
 
 def _best(panel: Panel, results: Results) -> list[str]:
     """Which methods are the best, and how many did not run."""
-    found = {method: records(panel, results, method) for method in dict.fromkeys(map(method_of, panel.rows))}
-    done = [method for method, its in found.items() if finished(its)]
-    absent = [method for method, its in found.items() if not_applicable(its)]
-    n_failed = len(set(found) - {*done, *absent})
-    others = [f"{len(absent)} not applicable" * bool(absent), f"{n_failed} failed" * bool(n_failed)]
-    aside = f" ({', '.join(filter(None, others))})" if any(others) else ""
-    best, tied, over = rank(panel, results)
+    known, (best, tied, over) = known_scores(panel, results), rank(panel, results)
+    missing = zip(("not applicable", "failed"), failures(panel, results), strict=True)
+    others = ", ".join(f"{len(found)} {what}" for what, found in missing if found)
+    aside = f" ({others})" if others else ""
     if not best:
-        return [f"No method of {len(found)} has a result in every split{aside}."]
-    score = np.mean([result["score"] for result in finished(records(panel, results, best[0]))])
-    committees = len([row for row in panel.rows if row != method_of(row) and method_of(row) in done])
-    more = f" and {counted(committees, 'committee')}" if committees else ""
-    verb = "is" if len(best) == 1 else "are"
-    among = f"The best of {counted(len(done), 'method')}{more}{aside}"
-    sentences = [f"{among} {verb} {listed(best)}, with {_percent(score)}."]
+        return [f"No method has a result in every split{aside}."]
+    n_methods = len([row for row in known if row == method_of(row)])
+    committees = f" and {counted(len(known) - n_methods, 'committee')}" if len(known) > n_methods else ""
+    among = f"The best of {counted(n_methods, 'method')}{committees}{aside}"
+    score = _percent(known[best[0]].values.mean())
+    sentences = [f"{among} {'is' if len(best) == 1 else 'are'} {listed(best)}, with {score}."]
     if tied:
-        sentences.append(f"Tied with {'it' if len(best) == 1 else 'them'}: {listed(tied)}.")
+        sentences.append(f"Tied with the best: {listed(tied)}.")
     if over and (tied or len(best) > 1):
         sentences.append(f"Ties are differences within two standard errors over the {over}.")
-    elif not over and len(done) > 1:
+    elif not over and len(known) > 1:
         sentences.append("With fewer than 5 splits, differences may be noise.")
     return sentences
 
@@ -267,17 +252,17 @@ def _other_orders(panel: Panel, results: Results) -> list[str]:
 
 def advice(panel: Panel, results: Results) -> str:
     """What to use, and whether learning helps, in a few sentences; empty if no row has a result in every split."""
-    chosen = recommend(panel, results)
-    if chosen is None:
+    rows, tested = known_scores(panel, results, "held_out_score"), known_scores(panel, results)
+    if not rows:
         return ""
-    rows = known_scores(panel, results, "held_out_score")
-    sentences = [f"Recommended by validation scores alone: {chosen.row}, with {_percent(chosen.validation)} there."]
-    if chosen.row == RAW and len(rows) > 1:
+    means = {row: _percent(one.values.mean()) for row, one in rows.items()}
+    chosen = recommended_row({row: one.values for row, one in rows.items()})
+    sentences = [f"Recommended by validation scores alone: {chosen}, with {means[chosen]} there."]
+    if chosen == RAW and len(rows) > 1:
         sentences.append("Learning does not help here: match the features as they are.")
-    elif RAW in rows and chosen.row != RAW:
-        sentences.append(f"{RAW}, which learns nothing, has {_percent(rows[RAW].values.mean())}.")
-        tested = known_scores(panel, results)
-        raw, own = tested[RAW], tested[chosen.row]
+    elif RAW in rows and chosen != RAW:
+        sentences.append(f"{RAW}, which learns nothing, has {means[RAW]}.")
+        raw, own = tested[RAW], tested[chosen]
         gaps = raw._replace(values=raw.values - own.values, over=raw.over or "splits")
         if gaps.values.mean() > 2 * gaps.standard_error():
             found = f"{_percent(raw.values.mean())} against {_percent(own.values.mean())}"
@@ -288,7 +273,7 @@ def advice(panel: Panel, results: Results) -> str:
     if len(hopeless) == len(rows):
         sentences.append("On the test part, no method is better than chance.")
         sentences.append("The checklist for poor accuracy, docs/checklist.md, has the usual causes.")
-    elif chosen.row in hopeless:
+    elif chosen in hopeless:
         sentences.append("On the test part, it is no better than chance.")
     return " ".join(sentences)
 
@@ -297,27 +282,27 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def failures(panel: Panel, results: Results) -> dict[str, str]:
-    """Why methods have no result, or not in all splits."""
-    found = {}
+def failures(panel: Panel, results: Results) -> tuple[dict[str, str], dict[str, str]]:
+    """Why methods cannot be applied, and why others have no result in some splits."""
+    absent: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for method in dict.fromkeys(map(method_of, panel.rows)):
-        errors = [record.error for record in records(panel, results, method) if record.error is not None]
-        if errors:
-            found[method] = errors[0]["message"]
-    return found
+        found = records(panel, results, method)
+        if errors := [record.error for record in found if record.error is not None]:
+            (absent if not_applicable(found) else failed)[method] = errors[0]["message"]
+    return absent, failed
 
 
-def comparison_facts(panel: Panel, results: Results, tune: str = "") -> dict[str, Any]:
+def comparison_facts(panel: Panel, results: Results, tune: str) -> dict[str, Any]:
     """The summary for machines: data, sizes, split, folds, the best and those tied with it, and what did not run.
 
     `tune` is the start of the command that trains what is recommended.
     """
     cell, result = panel.places[0].cell, _first(panel, results) or {}
     best, tied, over = rank(panel, results)
+    absent, failed = failures(panel, results)
     parts = ("train", "test") if result else ()
     sizes = {part: {"samples": result[f"n_{part}"], "classes": result[f"n_{part}_classes"]} for part in parts}
-    failed, recommended = failures(panel, results), recommend(panel, results, tune)
-    absent = {method for method in failed if not_applicable(records(panel, results, method))}
     return {
         "data": {"name": cell.data, **dict(cell.options)},
         "views": result.get("views", []),
@@ -327,7 +312,7 @@ def comparison_facts(panel: Panel, results: Results, tune: str = "") -> dict[str
         "best": best,
         "tied": tied,
         "standard_errors_over": over or None,
-        "recommended": None if recommended is None else recommended._asdict(),
-        "not_applicable": {method: reason for method, reason in failed.items() if method in absent},
-        "failures": {method: reason for method, reason in failed.items() if method not in absent},
+        "recommended": recommend(panel, results, tune),
+        "not_applicable": absent,
+        "failures": failed,
     }
