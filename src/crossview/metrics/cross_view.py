@@ -231,11 +231,9 @@ def _accuracy_of_blocks(views: Views, y: Any, counterparts: bool) -> Array:
 
 def _nearest_in_block(block: Samples, probes: Samples, sizes: Indices, counterparts: bool) -> list[Nearest]:
     """The nearest sample of its class, and of others, for the probes of every view in every other view of a block."""
-    from crossview.samples.lazy import numbers_of
-
-    found, numbers = list[Nearest](), numbers_of(probes)
+    found, numbers = list[Nearest](), probes.ids
     for i, j in permutations(range(len(block.arrays)), 2):
-        gallery = Points(block.arrays[i], numbers_of(block), block.labels).at(block.mask[:, i])
+        gallery = Points(block.arrays[i], block.ids, block.labels).at(block.mask[:, i])
         # The search leaves out the sample with the number of the probe.
         left_out = np.where((sizes[probes.labels, i] > 1) & (not counterparts), numbers, -1)
         found += nearest_by_class(gallery, Points(probes.arrays[j], left_out, probes.labels), 1, 1)

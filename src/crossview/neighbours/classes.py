@@ -23,9 +23,7 @@ from crossview.engines import inner_products, is_tensor, like, squared_norms
 from crossview.neighbours import search
 from crossview.neighbours.distances import chunks, nearest_of_tiles, rank_tables, table_distances
 
-LOW_RECALL = 0.9
-"""Recall below which a fit warns."""
-
+_LOW_RECALL = 0.9  # below which a fit warns
 _APPROXIMATE_FROM = 30_000  # samples from which the approximate search is faster, see benchmarks/neighbours.md
 _ROWS = 128  # centres of an exact search at a time
 _SMALL_CLASS = 64  # classes up to this size are searched together by an index, larger ones one at a time
@@ -99,7 +97,7 @@ def find_neighbours(
     found = _approximate_search(exact, some, wanted).nearest(some, *wanted)
     rows = _sample(len(some.ids), seed=1)
     recall = _recall(exact.nearest(some.at(rows), *wanted), [one.at(rows) for one in found])
-    if recall < LOW_RECALL:
+    if recall < _LOW_RECALL:
         warnings.warn(
             f"only {recall:.0%} of the nearest neighbours were found by approximate search: "
             "use algorithm='exact', or reduce the number of features first.",
@@ -215,19 +213,17 @@ class _Search:
 
     def nearest(self, centres: Points, n_within: int, n_between: int) -> list[Nearest]:
         """As `nearest_by_class`. Neither centres nor their classes need to be among the samples."""
-        order = np.argsort(self.stops[self._codes(centres)], kind="stable")
-        back, some = np.argsort(order), centres.at(order)
+        some = Points(centres.X, centres.ids, np.minimum(centres.classes, len(self.sizes) - 1))
+        order = np.argsort(self.stops[some.classes], kind="stable")
+        back, some = np.argsort(order), some.at(order)
         # One of the two searches counts as progress.
         within = self._neighbours(some, n_within, same=True, counts=not n_between)
         return [within.at(back), self._neighbours(some, n_between, same=False, counts=True).at(back)]
 
-    def _codes(self, centres: Points) -> Indices:
-        return np.minimum(centres.classes, len(self.sizes) - 1)
-
     def _neighbours(self, centres: Points, k: int, *, same: bool, counts: bool) -> Nearest:
-        """Neighbours of centres in the order of their classes."""
+        """Neighbours of centres that are in the order of `stops`, with classes that have a size."""
         found = Nearest.none(len(centres.ids), k)
-        some = np.flatnonzero(self.sizes[self._codes(centres)]) if same else np.arange(len(centres.ids))
+        some = np.flatnonzero(self.sizes[centres.classes]) if same else np.arange(len(centres.ids))
         for rows in chunks(len(some) if k else 0, 1, most=_ROWS):
             few = centres.at(some[rows])
             centred = few.X - self.origin
@@ -239,7 +235,7 @@ class _Search:
 
     def _tiles(self, centres: Points, centred: Array, *, same: bool) -> Iterator[tuple[slice, Array]]:
         """``|y|² - 2xy`` for some samples y at a time, infinite where they are not eligible, after their positions."""
-        codes, X = self._codes(centres), np.column_stack([centred, np.ones(len(centred))])
+        codes, X = centres.classes, np.column_stack([centred, np.ones(len(centred))])
         own = int(self.starts[codes[0]]), int(self.stops[codes[-1]])  # samples elsewhere are of other classes
         start, stop = own if same else (0, len(self.order))
         for some in chunks(stop - start, 4 * len(X)):
@@ -271,7 +267,7 @@ class _ApproximateSearch(_Search):
         self.n_probes = search.N_PROBES
 
     def _neighbours(self, centres: Points, k: int, *, same: bool, counts: bool) -> Nearest:
-        codes = self._codes(centres)
+        codes = centres.classes
         n_small = int(np.searchsorted(self.sizes[codes], _SMALL_CLASS, side="right"))
         ends = [0, n_small, *(n_small + 1 + np.flatnonzero(np.diff(codes[n_small:]))).tolist(), len(codes)]
         found = Nearest.none(len(codes), k)
@@ -293,7 +289,7 @@ class _ApproximateSearch(_Search):
         self, centres: Points, part: slice | None, k: int, width: int, *, same: bool, counts: bool
     ) -> Nearest:
         """Neighbours among the nearest that the index finds in the class at `part`, outside it, or everywhere."""
-        found, codes = Nearest.none(len(centres.ids), k), self._codes(centres)
+        found, codes = Nearest.none(len(centres.ids), k), centres.classes
         inside, outside = (part, None) if same else (None, part)
         for rows in chunks(len(codes), 4 * width):
             few = centres.at(rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from copy import copy
+from functools import partial
 from importlib.util import find_spec
 from threading import Lock
 from types import ModuleType
@@ -120,12 +121,13 @@ class ExactSearch:
     def nearest(self, samples: Array, probes: Array, k: int) -> tuple[Array, Indices]:
         """Distances and rows of the k nearest samples, (t, k), nearest first; ties in the order of the samples."""
         engine, samples, probes, exponent = self._regular(samples, probes)
-        parts = []
+        distances, found = np.empty((len(probes), k)), np.empty((len(probes), k), dtype=np.intp)
         for rows in chunks(len(probes), 1, most=_PROBES):
-            parts.append(engine._nearest(samples, probes[rows], k))
+            some = probes[rows]
+            tiles, margin = engine._tiles(samples, some, least=k), partial(engine._margin, some)
+            distances[rows], found[rows] = nearest_of_tiles(tiles, k, margin, samples, some, self.metric)
             report(rows.stop - rows.start)
-        distances, found = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return np.ldexp(distances, exponent) if exponent else distances, found
+        return np.ldexp(distances, exponent), found
 
     def class_distances(
         self, samples: Array, codes: Indices, n_classes: int, probes: Array
@@ -138,13 +140,8 @@ class ExactSearch:
                 for line, of_probe in zip(smallest, keys, strict=True):
                     np.minimum.at(line, codes[tile], of_probe)
             distances = engine._distances(probes[rows], smallest)
-            yield rows, np.ldexp(distances, exponent) if exponent else distances
+            yield rows, np.ldexp(distances, exponent)
             report(rows.stop - rows.start)
-
-    def _nearest(self, samples: Array, probes: Array, k: int) -> tuple[Array, Indices]:
-        margin = self._margin(probes)
-        tiles = self._tiles(samples, probes, least=k)
-        return nearest_of_tiles(tiles, k, lambda bound: margin, samples, probes, self.metric)
 
     def _regular(self, samples: Array, probes: Array) -> tuple[ExactSearch, Array, Array, int]:
         """An engine for which products are accurate, with its samples and probes, as `centre_and_scale` gives them."""
@@ -184,8 +181,8 @@ class ExactSearch:
         distances: Array = np.sqrt(np.maximum(squares, 0.0))
         return distances
 
-    def _margin(self, probes: Array) -> Array:
-        """Twice the rounding error of the keys of every probe."""
+    def _margin(self, probes: Array, keys: Any) -> Array:
+        """Twice the rounding error of the keys of every probe, however large they are."""
         unit = 4.0 * (probes.shape[1] + 8) * np.finfo(np.float64).eps
         if self.metric == "cosine":
             return np.full(len(probes), unit)

@@ -45,7 +45,7 @@ class Samples:
     arrays: Sequence[Rows]  # (m, D_v) each, zero where a sample is missing
     weights: Array  # (m, n): weight of each sample in each view, 0 where it is missing
     classes: Indices | None = None  # (m,), coded from 0
-    ids: Indices | None = None  # (m,): numbers of the samples of a block among all samples
+    ids: Any = None  # (m,): numbers of the samples of a block among all samples
     points: Any = None  # arrays, (m, D_v) each, whose Euclidean distances define neighbours; by default `arrays`
 
     patches: Sequence[Any] = ()  # of each view, if asked for
@@ -89,8 +89,7 @@ class Samples:
     @property
     def n_seen(self) -> Indices:
         """Number of samples in each view, (n,)."""
-        numbers: Indices = self.mask.sum(axis=0)
-        return numbers
+        return np.asarray(self.mask.sum(axis=0))
 
     def total(self, function: Callable[..., Any], fields: str, *args: object) -> Any:
         """Sum over all samples of ``function(*fields, *args)``, an array or a list; fields are named as in "arrays"."""

@@ -105,7 +105,9 @@ class LazySamples(Samples):
 
     def of_one_class(self) -> Self:
         """The samples, all of the same class."""
-        return replace(self, blocks=self.blocks.map(_of_one_class), points=self.points.map(_of_one_class), n_codes=1)
+        return replace(
+            self, blocks=self.blocks.map(Samples.of_one_class), points=self.points.map(Samples.of_one_class), n_codes=1
+        )
 
     def shifted(self, offsets: Sequence[Array]) -> Self:
         """The samples minus an offset for each view, where they are present."""
@@ -162,8 +164,7 @@ class LazySamples(Samples):
     @property
     def n_seen(self) -> Indices:
         """Number of samples in each view, (n,)."""
-        numbers: Indices = self.counts[:, 1:].sum(axis=0)
-        return numbers
+        return np.asarray(self.counts[:, 1:].sum(axis=0))
 
     @property
     def n_features(self) -> list[int]:
@@ -228,10 +229,6 @@ def _array(rows: Samples, k: int) -> Samples:
     return replace(rows, arrays=[rows.arrays[k]])
 
 
-def _of_one_class(rows: Samples) -> Samples:
-    return rows.of_one_class()
-
-
 _Selection: TypeAlias = Sequence[tuple[int, Indices | None]]
 """Numbers of blocks, each with the rows selected there, or None for all of them."""
 
@@ -263,20 +260,14 @@ def _gather(parts: Sequence[Delayed], selection: _Selection) -> Delayed:
 
 def _selected(block: Samples, rows: Indices) -> Samples:
     arrays, classes = [X[rows] for X in block.arrays], None if block.classes is None else block.classes[rows]
-    return Samples(arrays=arrays, weights=block.weights[rows], classes=classes, ids=numbers_of(block)[rows])
+    return Samples(arrays=arrays, weights=block.weights[rows], classes=classes, ids=block.ids[rows])
 
 
 def _concatenated(*parts: Samples) -> Samples:
     arrays = [np.concatenate(rows) for rows in zip(*(part.arrays for part in parts), strict=True)]
-    weights, ids = np.concatenate([part.weights for part in parts]), np.concatenate([*map(numbers_of, parts)])
+    weights, ids = np.concatenate([part.weights for part in parts]), np.concatenate([part.ids for part in parts])
     classes = None if parts[0].classes is None else np.concatenate([part.labels for part in parts])
     return Samples(arrays=arrays, weights=weights, classes=classes, ids=ids)
-
-
-def numbers_of(block: Samples) -> Indices:
-    """Numbers of the samples of a block."""
-    assert block.ids is not None
-    return block.ids
 
 
 def _nearest(block: Samples, centres: Samples, n_within: int, n_between: int) -> list[Nearest]:
@@ -289,7 +280,7 @@ def _nearest(block: Samples, centres: Samples, n_within: int, n_between: int) ->
 
 
 def _points(rows: Samples, v: int) -> Points:
-    return Points(rows.arrays[v], numbers_of(rows), rows.labels).at(rows.mask[:, v])
+    return Points(rows.arrays[v], rows.ids, rows.labels).at(rows.mask[:, v])
 
 
 def _patches(nearest: Sequence[Nearest]) -> list[Patches]:
@@ -310,8 +301,7 @@ def _group_scatter(
 ) -> Array:
     """Share of a block in the scatter of the patches of a group: the scatter is a sum over edges, by where they end."""
     c, rows = len(centres), _concatenated(centres, block)
-    edges = [one.edges(*ranks) for one in patches]
-    edges = [replace(one, ids=_inside(one.ids, block, c)) for one in edges]
+    edges = [replace(one, ids=_inside(one.ids, block, c)) for one in (each.edges(*ranks) for each in patches)]
     intra, inter = weights["intra"], weights["inter"]
     S = patch_scatter(rows.arrays, rows.mask, edges, centres=np.arange(c), intra=intra, inter=inter)
     return S + _paired_scatter(block, weights["paired"]) if weights["paired"] else S
@@ -332,16 +322,14 @@ def _edges_of(
 
 def _inside(ids: Indices, block: Samples, offset: int) -> Indices:
     """Rows of samples of a block plus an offset, -1 for samples elsewhere."""
-    start, stop = numbers_of(block)[0], numbers_of(block)[-1] + 1
+    start, stop = block.ids[0], block.ids[-1] + 1
     return np.where((ids >= start) & (ids < stop), ids - start + offset, -1)
 
 
 def _features(rows: Samples, maps: Sequence[KernelMap]) -> Samples:
-    arrays = []
-    for one, present, seen in zip(maps, rows.single_views(), rows.mask.T, strict=True):
-        features = one.features(present.arrays[0])
-        arrays.append(fill_missing(features, seen))
-    return replace(rows, arrays=arrays)
+    """Kernel features of the samples."""
+    views = zip(maps, rows.single_views(), rows.mask.T, strict=True)
+    return replace(rows, arrays=[fill_missing(one.features(view.arrays[0]), seen) for one, view, seen in views])
 
 
 def _kernel_points(rows: Samples, maps: Sequence[KernelMap]) -> Samples:
