@@ -311,18 +311,6 @@ class TestKernels:
             np.testing.assert_allclose(Z[:40], Z[40:], atol=1e-8)
         assert np.isfinite(np.vstack(latent)).all()
 
-    def test_transform_of_training_samples_is_the_fitted_latent(self):
-        arrays, y = make(m=80)
-        model = cv.KMvHE(5).fit(arrays, y)
-        latents = model.transform(arrays)
-        mask = np.ones((80, 3), dtype=bool)
-        found = oracles.patches(arrays, y, mask, 1, 15)
-        value = oracles.objective(latents, mask, found, 1.0, 0.01, 0.05, 0.1)
-        assert value == pytest.approx(3 * model.eigenvalues_.sum(), rel=1e-6)
-        for v, X in enumerate(arrays):
-            np.testing.assert_array_equal(model.transform_view(X, v), latents[v])
-            np.testing.assert_allclose(latents[v].mean(axis=0), 0, atol=1e-8)
-
     def test_more_landmarks_approach_all_samples(self):
         arrays, y = make(m=120)
         exact = cv.KMvHE(3, gamma=0.05).fit(arrays, y)
