@@ -9,17 +9,8 @@ from sklearn.utils import gen_batches
 
 from crossview._types import Array, Indices, Labels, Mask
 from crossview.matching.calibration import supported
+from crossview.metrics import scoring
 from crossview.metrics.curves import count_pairs, false_negative_rate, place_of_class, rank_classes
-from crossview.metrics.scoring import (
-    hide,
-    leave_out,
-    members_by_class,
-    one_shot_scores,
-    probe_precision,
-    probe_weights,
-    recognised,
-    same_distance,
-)
 from crossview.neighbours.distances import distances_in_chunks
 
 Side: TypeAlias = tuple[str, Array, Labels]  # a name, samples and their classes
@@ -150,25 +141,25 @@ def identify(
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers
     own_place = np.full(len(P), -1) if counterparts is None else counterparts
-    mated, left_out = p >= 0, leave_out(own_place, counts[p] * (p >= 0))
+    mated, left_out = p >= 0, scoring.leave_out(own_place, counts[p] * (p >= 0))
     weights = np.zeros((len(P), len(drawn)))
     if mated.any():
         has_other = np.bincount(p[mated])[p[mated]] > 1
-        weights[mated] = probe_weights(drawn, p[mated], own_place[mated], has_other, np.zeros_like(p[mated]))
-    order, members = np.argsort(g, kind="stable"), members_by_class(g)[1]
+        weights[mated] = scoring.probe_weights(drawn, p[mated], own_place[mated], has_other, np.zeros_like(p[mated]))
+    order, members = np.argsort(g, kind="stable"), scoring.members_by_class(g)[1]
     starts = np.cumsum(counts) - counts
     ranks = np.arange(1, min(len(classes), _MAX_RANK) + 1)
     found, pairs = [], []
     for rows, distances in distances_in_chunks(G, P, metric):
         place, some = p[rows], np.flatnonzero(mated[rows])
-        with_counterparts = recognised(distances, same_distance, g, place)
-        one_shot = one_shot_scores(distances, same_distance, drawn, g, place, weights[rows])
-        hide(distances, left_out[rows])
+        with_counterparts = scoring.recognised(distances, scoring.same_distance, g, place)
+        one_shot = scoring.one_shot_scores(distances, scoring.same_distance, drawn, g, place, weights[rows])
+        scoring.hide(distances, left_out[rows])
         by_class = np.minimum.reduceat(distances[:, order], starts, axis=1)
         own, other, rank = rank_classes(by_class, place)
         by_class[some[rank[some] > 1], place[some[rank[some] > 1]]] = np.inf  # another class wins a tie
         wanted, precision = members[place[some]], np.zeros(len(own))
-        precision[some] = probe_precision(distances[some], same_distance, wanted)
+        precision[some] = scoring.probe_precision(distances[some], scoring.same_distance, wanted)
         compared = np.take_along_axis(distances[some], wanted, axis=1)
         pairs.append(compared[(wanted >= 0) & np.isfinite(compared)])
         single = np.ones(len(own)), own < other, precision, with_counterparts, one_shot, weights[rows].sum(axis=1)

@@ -10,18 +10,7 @@ from numpy.typing import ArrayLike
 
 from crossview._types import Array, Indices
 from crossview._validation import code_labels
-from crossview.metrics.scoring import (
-    N_DRAWS,
-    RandomState,
-    count_classes,
-    hits,
-    lookups,
-    mean_over_pairs,
-    one_shot,
-    precisions,
-    same_distance,
-    score_pairs,
-)
+from crossview.metrics import scoring
 from crossview.neighbours.classes import Nearest, Points, nearest_by_class
 from crossview.samples import Samples, samples_of
 from crossview.views import ViewInput, Views
@@ -68,7 +57,7 @@ def cross_view_accuracy(
     views = Views(latents)
     if views._place == "Dask" and metric == "euclidean":
         return _accuracy_of_blocks(views, y, counterparts)
-    return score_pairs(views, y, metric, hits, counterparts)
+    return scoring.score_pairs(views, y, metric, scoring.hits, counterparts)
 
 
 def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *, counterparts: bool = False) -> float:
@@ -86,7 +75,7 @@ def mean_accuracy(latents: ViewInput, y: ArrayLike, metric: str = "euclidean", *
     >>> mean_accuracy([[[0.0], [1.0]], [[0.1], [0.8]]], ["a", "b"])
     1.0
     """
-    return mean_over_pairs(cross_view_accuracy(latents, y, metric, counterparts=counterparts))
+    return scoring.mean_over_pairs(cross_view_accuracy(latents, y, metric, counterparts=counterparts))
 
 
 def cross_view_average_precision(
@@ -105,7 +94,7 @@ def cross_view_average_precision(
     array([[ nan, 0.75],
            [0.5 ,  nan]])
     """
-    return score_pairs(latents, y, metric, precisions, counterparts)
+    return scoring.score_pairs(latents, y, metric, scoring.precisions, counterparts)
 
 
 def mean_average_precision(
@@ -123,7 +112,7 @@ def mean_average_precision(
     >>> mean_average_precision([[[0.0], [1.0]], [[0.2], [0.1]]], ["a", "b"])
     0.625
     """
-    return mean_over_pairs(cross_view_average_precision(latents, y, metric, counterparts=counterparts))
+    return scoring.mean_over_pairs(cross_view_average_precision(latents, y, metric, counterparts=counterparts))
 
 
 def one_shot_accuracy(
@@ -131,8 +120,8 @@ def one_shot_accuracy(
     y: ArrayLike,
     metric: str = "euclidean",
     *,
-    n_draws: int = N_DRAWS,
-    random_state: RandomState = 0,
+    n_draws: int = scoring.N_DRAWS,
+    random_state: scoring.RandomState = 0,
 ) -> float:
     """Accuracy with one enrolled sample per class: mean over draws of the gallery and over ordered pairs of views.
 
@@ -154,7 +143,9 @@ def one_shot_accuracy(
     >>> one_shot_accuracy([photo, sketch], ["a", "a", "b", "b"])
     1.0
     """
-    return mean_over_pairs(score_pairs(latents, y, metric, one_shot(n_draws, random_state), counterparts=True))
+    return scoring.mean_over_pairs(
+        scoring.score_pairs(latents, y, metric, scoring.one_shot(n_draws, random_state), counterparts=True)
+    )
 
 
 def chance_accuracy(views: ViewInput, y: ArrayLike, *, counterparts: bool = False) -> float:
@@ -177,11 +168,11 @@ def chance_accuracy(views: ViewInput, y: ArrayLike, *, counterparts: bool = Fals
     0.5
     """
     found = []
-    for lookup in lookups(Views(views), y, counterparts):
+    for lookup in scoring.lookups(Views(views), y, counterparts):
         n_out = lookup.left_out >= 0
         shares = (lookup.counts[lookup.view, lookup.p] - n_out) / (len(lookup.g) - n_out)
         found.append(lookup.mean_by_view(shares))
-    return mean_over_pairs(np.concatenate([*found, []]))
+    return scoring.mean_over_pairs(np.concatenate([*found, []]))
 
 
 def skipped_probes(latents: ViewInput, y: ArrayLike) -> Indices:
@@ -204,7 +195,7 @@ def skipped_probes(latents: ViewInput, y: ArrayLike) -> Indices:
     array([[0, 0],
            [1, 0]])
     """
-    counts = count_classes(Views(latents), y)[1]
+    counts = scoring.count_classes(Views(latents), y)[1]
     skipped: Indices = (counts == 0) @ counts.T
     return skipped
 
@@ -245,6 +236,6 @@ def _count_hits(found: Sequence[Nearest], probes: Samples) -> Array:
     n = len(probes.arrays)
     hits = np.zeros((n, n))
     for (i, j), own, other in zip(permutations(range(n), 2), found[::2], found[1::2], strict=True):
-        recognised = same_distance(own.squared[:, 0]) < other.squared[:, 0]
+        recognised = scoring.same_distance(own.squared[:, 0]) < other.squared[:, 0]
         hits[i, j] = np.count_nonzero(recognised & probes.mask[:, j])
     return hits
