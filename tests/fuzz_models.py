@@ -13,6 +13,7 @@ import json
 import tempfile
 import warnings
 from itertools import count, cycle
+from pathlib import Path
 
 import numpy as np
 from fuzzing import damage, main
@@ -167,13 +168,11 @@ USING = set()  # what using a model may do, unlike loading it
 
 def prepare():
     """Import what is imported on first use."""
-    with tempfile.NamedTemporaryFile() as file:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
         for content in (*map(encode, models()), b"nothing"):
-            file.seek(0)
-            file.truncate()
-            file.write(content)
-            file.flush()
-            load(file.name)
+            path.write_bytes(content)
+            load(path)
     repr(cv.MvHE())  # which errors may contain
 
 

@@ -83,7 +83,7 @@ def child(name, folder):
     os._exit(0)  # the hook may forbid what Python does at its end
 
 
-def run(name, cases, expected=None, batch=500):
+def run(name, cases, expected=None, batch=250):
     """Load cases, the names of files and their content, or existing files: outcomes, most time and memory, failures.
 
     An outcome with a colon is a failure, and so is any other than those expected.
@@ -98,7 +98,7 @@ def run(name, cases, expected=None, batch=500):
                 path.symlink_to(content) if isinstance(content, Path) else path.write_bytes(content)
             command = [sys.executable, "-W", "ignore", __file__, "--child", name, folder]
             environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2000)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         ended = [line for line in lines if "outcome" in line]
         for line in ended:

@@ -161,7 +161,7 @@ def test_archives_with_any_damage_are_named(tmp_path, draw, pack):
     draw(folder / "a.png", RAMP)
     content, random, failed = pack(folder).read_bytes(), np.random.default_rng(0), 0
     directory = content.index(b"PK\x01\x02")
-    for _ in range(400):
+    for _ in range(200):
         changed = bytearray(content)
         for place in random.integers(directory - 60, len(content), size=random.integers(1, 6)):
             changed[place] = random.integers(256)
@@ -171,7 +171,7 @@ def test_archives_with_any_damage_are_named(tmp_path, draw, pack):
         except (ValueError, OSError) as error:
             assert "a.zip" in str(error)  # noqa: PT017
             failed += 1
-    assert failed > 50
+    assert failed > 20
 
 
 @pytest.mark.parametrize("size", [0, -3, 2.5, (4,), (4, 0), "32", True])

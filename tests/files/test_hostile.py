@@ -79,9 +79,9 @@ def assert_outcomes(contents, expected):
 
 
 def test_truncated_and_damaged_files(content, tmp_path):
-    for length in range(0, len(content), 7):
+    for length in range(0, len(content), 23):
         refuse(tmp_path / "model", content[:length])
-    for place in range(len(content)):
+    for place in range(0, len(content), 3):
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
         refuse(tmp_path / "model", damaged)
