@@ -19,7 +19,7 @@ from crossview._config import get_config
 from crossview._schema import VIEWS, Schema
 from crossview._text import first_few
 from crossview._types import FeatureNames, Rows
-from crossview._validation import check_choice, check_lazy
+from crossview._validation import check_choice, check_lazy, learnable_views
 from crossview.engines import fill_missing, like, map_rows, mask_of, place, to_device, to_numpy
 from crossview.views import ViewInput, Views, index_of_view
 
@@ -283,6 +283,40 @@ class MultiViewTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_key
                 f"view {self.view_names_[v]!r}: X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{expected} features as input, as in fit."
             )
+
+
+class Step(MultiViewTransformer):
+    """Base of the steps before an embedding: they learn from views, without labels."""
+
+    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
+        """Learn from the training views.
+
+        Parameters
+        ----------
+        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
+            The samples. Rows of NaN are ignored, and so are samples that only one view has, unless a view has no
+            others.
+        y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
+        checked = learnable_views(views)
+        check_lazy(checked.arrays[0], self, self._instead_of_lazy())
+        self._learn(checked._on_device())
+        self._remember(checked)
+        return self
+
+    def _learn(self, views: Views) -> None:
+        """Check the parameters, and fit."""
+        raise NotImplementedError("a subclass defines the map")
+
+    def _instead_of_lazy(self) -> str | None:
+        """What to do instead of passing Dask arrays, if these parameters do not allow it."""
+        return None
 
 
 def _prefixed(names: Sequence[str], view: str) -> list[str]:

@@ -2,24 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import kernel_metrics
 from sklearn.utils import Tags, check_random_state
 
 from crossview._parameters import parameters
 from crossview._schema import VIEWS, Schema, Sizes, has_shape, number, register
-from crossview._transformer import MultiViewTransformer
+from crossview._transformer import MultiViewTransformer, Step
 from crossview._types import Array, Indices, Mask, Rows
 from crossview._validation import (
     check_count,
     check_equal_widths,
     check_flag,
-    check_lazy,
     check_weight,
-    learnable_views,
     per_view,
 )
 from crossview.engines import column_sums, concatenate, shift
@@ -33,7 +30,7 @@ from crossview.kernels import (
     median_rows,
 )
 from crossview.samples import samples_of
-from crossview.views import ViewInput, Views
+from crossview.views import Views
 
 if TYPE_CHECKING:
     from crossview.samples.lazy import LazySamples
@@ -220,7 +217,7 @@ class KernelTransformer(MultiViewTransformer):
 
 @register
 @parameters
-class ViewKernel(KernelTransformer):
+class ViewKernel(KernelTransformer, Step):
     r"""Map each view into the feature space of a kernel.
 
     Inner products of features are kernel values. A linear method after this step becomes a kernel method, for
@@ -252,35 +249,16 @@ class ViewKernel(KernelTransformer):
 
     _schema: ClassVar[Schema] = {**KernelTransformer._schema, "factors_": ["r r"]}
 
-    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
-        """Learn the maps.
-
-        Parameters
-        ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples. Rows of NaN are ignored, and so are samples that only one view has.
-        y : ignored
-            Not used.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-        """
-        checked = learnable_views(views)
-        check_lazy(checked.arrays[0], self, self._instead_of_lazy())
+    def _learn(self, views: Views) -> None:
         check_flag(self.pooled, "pooled")
-        checked = checked._on_device()
         if self.pooled:
-            check_equal_widths(checked, self)
-            n = checked.shape[1]
-            maps = self._fit_pooled_kernel_maps(checked, np.ones((n, n)))[0]
+            check_equal_widths(views, self)
+            n = views.shape[1]
+            maps = self._fit_pooled_kernel_maps(views, np.ones((n, n)))[0]
         else:
-            maps = (self._fit_lazy_kernel_maps if checked._place == "Dask" else self._fit_kernel_maps)(checked)[0]
+            maps = (self._fit_lazy_kernel_maps if views._place == "Dask" else self._fit_kernel_maps)(views)[0]
         self._store_kernels(maps)
-        self.factors_: list[Array] = [kernel_map.factor for kernel_map in maps]
-        self._remember(checked)
-        return self
+        self.factors_ = [kernel_map.factor for kernel_map in maps]
 
     def _map(self, X: Rows, v: int) -> Rows:
         features: Rows = KernelMap(self.kernels_[v], self.landmarks_[v], self.factors_[v]).features(X)

@@ -12,12 +12,12 @@ from sklearn.base import clone
 
 from crossview._parameters import parameters
 from crossview._schema import VIEWS, Schema, register
-from crossview._transformer import MultiViewTransformer
+from crossview._transformer import Step
 from crossview._types import Array, Rows
-from crossview._validation import check_choice, check_count, check_flag, check_lazy, learnable_views
+from crossview._validation import check_choice, check_count, check_flag
 from crossview.engines import inner_products, matching, product, shift
 from crossview.samples import Samples, samples_of
-from crossview.views import ViewInput, Views
+from crossview.views import Views
 
 __all__ = ["ViewPCA", "ViewScaler"]
 
@@ -25,10 +25,10 @@ _GRAM_PRECISION = 1e-8  # share of the largest variance below which a Gram matri
 
 
 @parameters
-class _ViewWise(MultiViewTransformer):
+class _ViewWise(Step):
     """An affine map per view, learnt from that view or from the pooled samples of all views.
 
-    A subclass checks its parameters in `_check` and learns a map from one set of samples in `_learn`; the lists
+    A subclass checks its parameters in `_check` and learns a map from one set of samples in `_map_of`; the lists
     `_learnt` hold what it consists of, one value per view.
 
     Parameters
@@ -48,43 +48,23 @@ class _ViewWise(MultiViewTransformer):
     pooled: bool | str = "auto"
     _learnt: ClassVar[tuple[str, ...]]
 
-    def fit(self, views: ViewInput, y: ArrayLike | None = None) -> Self:
-        """Learn from the training views.
-
-        Parameters
-        ----------
-        views : Views, or list, tuple or dict of array-like, each of shape (m, D_v)
-            The samples. Rows of NaN are ignored, and so are samples that only one view has, unless a view has no
-            others.
-        y : ignored
-            Not used.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-        """
+    def _learn(self, views: Views) -> None:
         self._check()
         check_flag(self.pooled == "auto" or self.pooled, "pooled")
-        checked = learnable_views(views)
-        check_lazy(checked.arrays[0], self)
-        equal = len(set(checked.n_features)) == 1
+        equal = len(set(views.n_features)) == 1
         self.pooled_ = self._may_pool and bool(equal if self.pooled == "auto" else self.pooled)
         if self.pooled_ and not equal:
             raise ValueError(
-                f"views with {', '.join(map(str, checked.n_features))} features cannot be pooled: "
+                f"views with {', '.join(map(str, views.n_features))} features cannot be pooled: "
                 f"use {type(self).__name__}(pooled=False) to treat each view separately."
             )
-        samples = samples_of(checked._on_device())
-        sets = [samples.pooled()] if self.pooled_ else [*samples.single_views()]
-        maps = [self._learn(one) for one in sets]
-        self._store(maps * checked.shape[1] if self.pooled_ else maps, checked)
-        return self
+        samples = samples_of(views)
+        maps = [*map(self._map_of, [samples.pooled()] if self.pooled_ else samples.single_views())]
+        self._store(maps * views.shape[1] if self.pooled_ else maps)
 
-    def _store(self, maps: Sequence[tuple[Array, ...]], views: Views) -> None:
+    def _store(self, maps: Sequence[tuple[Array, ...]]) -> None:
         for name, values in zip(self._learnt, zip(*maps, strict=True), strict=True):
             setattr(self, name, list(values))
-        self._remember(views)
 
     @property
     def _may_pool(self) -> bool:
@@ -93,7 +73,7 @@ class _ViewWise(MultiViewTransformer):
     def _check(self) -> None:
         raise NotImplementedError
 
-    def _learn(self, samples: Samples) -> tuple[Array, ...]:
+    def _map_of(self, samples: Samples) -> tuple[Array, ...]:
         raise NotImplementedError
 
 
@@ -139,7 +119,7 @@ class ViewScaler(_ViewWise):
     def _may_pool(self) -> bool:
         return self.by == "feature"
 
-    def _learn(self, samples: Samples) -> tuple[Array, ...]:
+    def _map_of(self, samples: Samples) -> tuple[Array, ...]:
         (D,) = samples.n_features
         if self.by is None:
             return np.zeros(D), np.ones(D)
@@ -207,7 +187,7 @@ class ViewPCA(_ViewWise):
         if k is not None and not share:
             check_count(k, "n_components", least=1)
 
-    def _learn(self, samples: Samples) -> tuple[Array, ...]:
+    def _map_of(self, samples: Samples) -> tuple[Array, ...]:
         limit = None if self.n_components is None or self.n_components < 1 else int(self.n_components)
         mean, _ = samples.moments()
         components, shares = _principal_components(samples.shifted([mean]), limit)
@@ -235,7 +215,8 @@ class ViewPCA(_ViewWise):
             cut.pooled_ = fitted.pooled_
             counts = [_n_kept(shares, cut.n_components) for shares in fitted.explained_variance_ratio_]
             maps = zip(fitted.means_, fitted.components_, fitted.explained_variance_ratio_, counts, strict=True)
-            cut._store([(mean, C[:k], shares[:k]) for mean, C, shares, k in maps], views)
+            cut._store([(mean, C[:k], shares[:k]) for mean, C, shares, k in maps])
+            cut._remember(views)
             return cut
 
         return refit
