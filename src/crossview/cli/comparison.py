@@ -26,6 +26,7 @@ from crossview.report.evaluation import evaluation_notes, evaluation_report, eva
 from crossview.report.ranking import RAW, comparison_facts, comparison_summary
 
 _COMPARED = (RAW, *cv.METHODS)  # by default
+_COMMITTEES = ("MvHE", "KMvHE")  # methods also shown as committees
 _CLASSES_TO_SPLIT = 20  # from which on a split is one of classes, by default
 _TRAIN_SAMPLES = 20  # per class, by default
 
@@ -66,13 +67,6 @@ def compare(
             "of the classes, or 20 samples per class, or 0.5 of them if a class has fewer than 40.",
         ),
     ] = None,
-    scaling: Annotated[
-        str,
-        typer.Option(
-            metavar="feature,view,none",
-            help="Scalings to try: unit variance for every feature, one factor per view, or none.",
-        ),
-    ] = "feature,view",
     pca: Annotated[
         str | None,
         typer.Option(
@@ -83,9 +77,6 @@ def compare(
     ] = None,
     n_iter: Annotated[int, typer.Option(min=0, help="Settings tried per search; 0 tries all.")] = 32,
     n_members: common.Members = 8,
-    committees: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Methods also shown as committees; 'all' for all.")
-    ] = "MvHE,KMvHE",
     scoring: common.Scoring = common.ScoringName.accuracy,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, folds and draws.")] = 0,
     n_jobs: common.Jobs = common.CORES,
@@ -104,10 +95,8 @@ def compare(
     a later run with other methods or settings computes only what is new.
     """
     chosen = common.method_names(methods, "--methods", default=_COMPARED)
-    together = chosen if committees.lower() == "all" else common.method_names(committees, "--committees")
     search = Search(
         _dimensions(pca),
-        _scalings(scaling),
         n_iter=n_iter or None,
         scoring=scoring.value,
         n_members=n_members,
@@ -132,7 +121,7 @@ def compare(
     output, subject = output or default, {"data_sha256": fingerprint(loaded)}
     reports.check_folder(output)
     reports.check_replaceable(output / "comparison.json", subject, overwrite)
-    panel = comparison(name, options, chosen, planned, search, [method for method in together if method in chosen])
+    panel = comparison(name, options, chosen, planned, search, [method for method in _COMMITTEES if method in chosen])
     results = _not_applicable(panel, loaded)
     cells, load = [place.cell for place in panel.places if place.cell not in results], Loader()
     load(name, dict(panel.places[0].cell.options), loaded)
@@ -223,24 +212,21 @@ def evaluate(
 def _random_splits(
     y: NDArray[np.generic], kind: str, train: float | None, repeats: int, seed: int
 ) -> tuple[Split, str]:
-    """The splits, and what the defaults train on."""
+    """The splits, and what the default trains on."""
     _, counts = np.unique(y, return_counts=True)
     if kind == "auto":
         kind = "classes" if len(counts) >= _CLASSES_TO_SPLIT else "samples"
     if train is not None:
         return Split(kind, train, repeats, seed), ""
     if kind == "classes":
-        split = Split(kind, 0.7, repeats, seed)
-        return split, "Training takes 70 % of the classes, the default; --train changes it."
-    # There are often few labels; and kernel methods grow with the third power of the number of samples.
-    split = Split(kind, _TRAIN_SAMPLES if counts.min() >= 2 * _TRAIN_SAMPLES else 0.5, repeats, seed)
-    if split.n_train < 1:
-        return split, "Training takes half of the samples of every class, the default; --train changes it."
-    rows, others = split.rows(y, 0)
-    return split, (
-        f"Training takes {counted(int(split.n_train), 'sample')} per class, the default, {len(rows)} of {len(y)}; the "
-        f"other {len(others)} are only tested on. --train 0.5 trains on half."
-    )
+        default, what = 0.7, "70 % of the classes"
+    elif counts.min() < 2 * _TRAIN_SAMPLES:
+        default, what = 0.5, "half of the samples of every class"
+    else:  # there are often few labels; and kernel methods grow with the third power of the number of samples
+        default, what = _TRAIN_SAMPLES, f"{_TRAIN_SAMPLES} samples per class"
+    split = Split(kind, default, repeats, seed)
+    n_train = len(split.rows(y, 0)[0])
+    return split, f"Training takes {what}, the default: {n_train} of {len(y)} samples. --train changes it."
 
 
 def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
@@ -300,10 +286,3 @@ def _dimensions(given: str | None) -> tuple[int | None, ...] | None:
     if given is None:
         return None
     return tuple(None if part == "none" else common.numbers(part, "--pca")[0] for part in common.parts(given.lower()))
-
-
-def _scalings(given: str) -> tuple[str | None, ...]:
-    found = dict.fromkeys(common.parts(given.lower()))
-    if unknown := [part for part in found if part not in ("feature", "view", "none")]:
-        raise ValueError(f"--scaling must be feature, view or none, or several of them, got {unknown[0]!r}.")
-    return tuple(None if part == "none" else part for part in found)

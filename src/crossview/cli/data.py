@@ -17,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import crossview as cv
-from crossview._store import write_atomically
 from crossview._text import counted, spreadsheet_safe
 from crossview._transformer import MultiViewTransformer, column_difference, unwrap
 from crossview._types import FeatureNames
@@ -198,18 +197,3 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({name: spreadsheet_safe(value) for name, value in row.items()} for row in rows)
     return stream.getvalue()
-
-
-def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write a table as .csv or .parquet."""
-    if path.suffix == ".csv":
-        write_atomically(path, csv_text(rows).encode())
-        return
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("writing parquet needs pyarrow: pip install 'crossview[parquet]'.") from error
-    stream = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
-    write_atomically(path, stream.getvalue().to_pybytes())

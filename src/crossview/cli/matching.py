@@ -20,7 +20,6 @@ from crossview.cli.data import (
     locked,
     open_all,
     open_view,
-    write_rows,
 )
 from crossview.datasets import Dataset
 from crossview.matching.calibration import chosen_metric
@@ -59,11 +58,13 @@ def enroll(
     path = output or model
     with locked(path):
         matcher = _load_matcher(model, view)
-        enrolled = _enroll(matcher, data, view, replace)
-        cv.save(matcher, path)
-    facts = {"output": str(path), "enrolled": enrolled, **describe_gallery(matcher)}
+        loaded = open_view(matcher, data, view)
+        ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
+        y = loaded.y if replace or not hasattr(matcher, "gallery_") else labels_like_gallery(loaded.y, matcher)
+        cv.save(matcher.enroll(loaded.views, y, view, ids=ids, replace=replace), path)
+    facts = {"output": str(path), "enrolled": len(y), **describe_gallery(matcher)}
     total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}, not calibrated"
-    common.print_facts(facts, f"{counted(enrolled, 'sample')} enrolled, now {total}: {path}", as_json)
+    common.print_facts(facts, f"{counted(len(y), 'sample')} enrolled, now {total}: {path}", as_json)
 
 
 @common.app.command()
@@ -92,23 +93,10 @@ def calibrate(
         matcher.calibrate(X, y, view, max_fpir).set_params(probe_view=view)
         _warn_of_same_view(matcher, view)
         cv.save(matcher, path)
-    threshold = float(matcher.threshold_ or 0.0)
-    nearest = matcher.kneighbors(X, view, 1)[0][np.isin(y, matcher.classes_), 0]
-    accepted = int((nearest <= threshold).sum())
-    facts = {
-        "output": str(path),
-        "threshold": threshold,
-        "temperature": matcher.temperature_,
-        "max_fpir": max_fpir,
-        "probes": len(y),
-        "classes": len(np.unique(y)),
-        "probes_of_gallery": len(nearest),
-        "accepted": accepted / len(nearest) if len(nearest) else None,
-    }
-    told = f"threshold {threshold:.6g} for a false positive identification rate of {max_fpir:.2%}"
+    facts = {"output": str(path), "max_fpir": max_fpir, "probes": len(y), **describe_gallery(matcher)}
+    told = f"threshold {facts['threshold']:.6g} for a false positive identification rate of {max_fpir:.2%}"
     probes = f"{counted(len(y), 'probe')} of {counted(len(np.unique(y)), 'class')}"
-    of_gallery = f"accepted {accepted} of {counted(len(nearest), 'probe')} of enrolled classes"
-    common.print_facts(facts, f"{told}, from {probes}; {of_gallery}: {path}", as_json)
+    common.print_facts(facts, f"{told}, from {probes}: {path}", as_json)
 
 
 @common.app.command()
@@ -118,14 +106,8 @@ def match(
         list[str], typer.Argument(metavar="PROBES…", help="Samples to look up, each as DATA in `enroll`.")
     ],
     view: ViewOption,
-    gallery: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Samples to search instead of the model's gallery.")
-    ] = None,
-    gallery_view: Annotated[str | None, typer.Option(metavar="VIEW", help="The view of --gallery.")] = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Matches per probe; by default 5.")] = None,
-    output: Annotated[
-        Path | None, common.file_option("A .csv or .parquet file; by default, print CSV.", ".csv", ".parquet")
-    ] = None,
+    output: Annotated[Path | None, common.file_option("A .csv file; by default, print it.", ".csv")] = None,
     as_json: common.Json = False,
 ) -> None:
     """Look probes up in the gallery of a model.
@@ -135,12 +117,8 @@ def match(
     they are used to say how many probes were recognised. Images that cannot be read are named and left out; the exit
     status is then 1.
     """
-    if (gallery is None) != (gallery_view is None):
-        raise ValueError("--gallery and --gallery-view belong together: pass both, or neither.")
-    check_not_input(output, model, gallery, *probes)
+    check_not_input(output, model, *probes)
     matcher = _load_matcher(model, view)
-    if gallery is not None and gallery_view is not None:
-        _enroll(matcher, gallery, gallery_view, replace=True)
     _check_gallery(matcher)
     matcher._gallery.threshold.check(chosen_metric(matcher), view)
     size = len(matcher.gallery_)
@@ -153,7 +131,7 @@ def match(
     _warn_of_same_view(matcher, view)
     facts = _recognised(matcher, loaded, [row for row in rows if row["rank"] == 1])
     if output is not None:
-        write_rows(rows, output)
+        write_atomically(output, csv_text(rows).encode())
     elif not as_json:
         print(common.printable(csv_text(rows)) if common.out.is_terminal else csv_text(rows), end="")
     written = {"matches": rows} if output is None else {"output": str(output)}
@@ -224,15 +202,6 @@ def _load_matcher(path: Path, view: str) -> CrossViewClassifier:
 def _check_gallery(model: Any) -> None:
     if not hasattr(model, "gallery_"):
         raise ValueError("the gallery is empty: run crossview enroll first.")
-
-
-def _enroll(matcher: CrossViewClassifier, data: str, view: str, replace: bool) -> int:
-    """Enrol samples, and return their number."""
-    loaded = open_view(matcher, data, view)
-    ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-    y = loaded.y if replace or not hasattr(matcher, "gallery_") else labels_like_gallery(loaded.y, matcher)
-    matcher.enroll(loaded.views, y, view, ids=ids, replace=replace)
-    return len(y)
 
 
 def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from crossview._store import delete_store, write_atomically
 from crossview._text import counted, settings_text
 from crossview._transformer import map_view, unwrap
 from crossview.cli import common
-from crossview.cli.data import check_not_input, describe_data, load_fitted, locked, open_for, open_labelled, write_rows
+from crossview.cli.data import check_not_input, csv_text, describe_data, load_fitted, locked, open_for, open_labelled
 from crossview.cli.matching import describe_gallery
 from crossview.datasets.registry import SOURCES
 from crossview.embeddings import ALL_METHODS
@@ -153,7 +153,7 @@ def tune(
 def embed(
     model: common.Model,
     data: common.Data,
-    output: Annotated[Path, common.file_option("An .npz, .csv or .parquet file.", ".npz", ".csv", ".parquet")],
+    output: Annotated[Path, common.file_option("An .npz or .csv file.", ".npz", ".csv")],
     size: common.Size = None,
     pair_by: common.PairBy = None,
     as_json: common.Json = False,
@@ -180,7 +180,7 @@ def embed(
             for name, Z in latents.items()
             for k in np.flatnonzero(~np.isnan(Z).any(axis=1))
         ]
-        write_rows(rows, output)
+        write_atomically(output, csv_text(rows).encode())
     components = next(iter(latents.values())).shape[1]
     facts = {"output": str(output), "samples": len(loaded.y), "views": list(latents), "components": components}
     common.print_facts(facts, f"{counted(len(loaded.y), 'sample')}, seen as {', '.join(latents)}: {output}", as_json)
