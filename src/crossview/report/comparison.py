@@ -75,7 +75,7 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
     sections = [
         Section("Accuracy", tables),
         Section("How soon a match is found", cmc_curves(panel, results)),
-        Section("Common spaces", [plane]),
+        Section("Common spaces", [plane] if found else []),
     ]
     best = list(known_scores(panel, results))[:_BROWSED]
     if data.image_shape is not None and best:
@@ -97,7 +97,8 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
     parameters = Facts("chosen", f"Chosen on the training samples{where}", chosen)
     sections += [Section("Time", [times]), Section("Parameters", [parameters]), environment]
     next_command = recommended["command"] if recommended else ""
-    return Report(f"Comparison on {panel.columns[0]}", summary, sections, command, next_command)
+    shown = [section for section in sections if section.items]
+    return Report(f"Comparison on {panel.columns[0]}", summary, shown, command, next_command)
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
