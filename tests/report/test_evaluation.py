@@ -119,7 +119,7 @@ def test_a_model_without_errors_and_tiny_test_sets_have_a_page():
     assert perfect.mean.equal_error_rate.value == 0.0
     page = report_on(perfect, np.arange(3))
     assert "confusions" not in {item.key for item in page.items}
-    assert "Detection error trade-off" in render(page)
+    assert "Receiver operating characteristic" in render(page)
 
 
 def test_a_gallery_and_probes_of_one_class_have_a_page():

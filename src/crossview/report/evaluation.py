@@ -11,7 +11,7 @@ from crossview.datasets import Dataset
 from crossview.matching.calibration import LEAST_ERRORS
 from crossview.matching.evaluation import Direction, Estimate, Evaluation, Scores
 from crossview.report.comparison import environment_section
-from crossview.report.document import Curve, Curves, Entry, Facts, Report, ResultTable, Section
+from crossview.report.document import Curve, Curves, Entry, Facts, Item, Report, ResultTable, Section
 from crossview.report.ranking import AT_CHANCE, no_better
 
 _RANKS = (1, 5, 10)
@@ -40,16 +40,15 @@ def evaluation_report(
     evaluation: Evaluation, data: Dataset, model: str, facts: Mapping[str, str], command: str
 ) -> Report:
     """The page of an evaluation; the facts name the model and the data."""
-    tables = {table.key: table for table in evaluation_tables(evaluation)}
-    unknown = [tables[key] for key in ("identification", "threshold") if key in tables]
-    sections = [Section("Unknown probes", [*unknown, *_identification_curves(evaluation)], _OPEN_SET)]
-    if evaluation.mean.accuracy is not None:
-        sections = [
-            Section("Accuracy", [tables["accuracy"]]),
-            Section("How soon a match is found", [tables["ranks"], _match_curves(evaluation)]),
-            *sections,
-            Section("Verification", [tables["verification"], *_verification_curves(evaluation)], _VERIFICATION),
-        ]
+    items: dict[str, Item] = {table.key: table for table in evaluation_tables(evaluation)}
+    items |= {curves.key: curves for curves in _curves(evaluation)}
+    planned = [
+        ("Accuracy", ("accuracy",), ""),
+        ("How soon a match is found", ("ranks", "cmc"), ""),
+        ("Unknown probes", ("identification", "threshold", "open-set"), _OPEN_SET),
+        ("Verification", ("verification", "roc", "det"), _VERIFICATION),
+    ]
+    sections = [Section(title, [items[key] for key in keys if key in items], text) for title, keys, text in planned]
     if evaluation.confusions:
         sections.append(Section("Errors", [_confusions(evaluation, data)]))
     about = {**facts, "distance": evaluation.metric, "intervals": _how_intervals(evaluation)}
@@ -59,7 +58,7 @@ def evaluation_report(
         about[_name(one)] = sizes + strangers
     sections += [Section("Setting", [Facts("setting", "What was evaluated", about)]), environment_section([], data)]
     summary = " ".join(filter(None, (data.description, evaluation_summary(evaluation))))
-    return Report(f"Evaluation of {model}", summary, sections, command)
+    return Report(f"Evaluation of {model}", summary, [one for one in sections if one.items], command)
 
 
 def evaluation_summary(evaluation: Evaluation) -> str:
@@ -198,42 +197,35 @@ def _threshold_table(evaluation: Evaluation) -> list[ResultTable]:
     return [ResultTable("threshold", "At the threshold", list(columns), rows, caption, row_head="direction", best="")]
 
 
-def _match_curves(evaluation: Evaluation) -> Curves:
-    caption = "The share of probes whose class is among the nearest classes of the gallery, up to the rank."
-    found = {_name(one): [100 * rank.value for rank in one.scores.cmc][:_MOST_RANKS] for one in evaluation.directions}
-    curves = {name: Curve(range(1, len(shares) + 1), shares) for name, shares in found.items()}
-    return Curves("cmc", "Cumulative match curves", curves, "rank", "probes found, %", caption)
-
-
-def _verification_curves(evaluation: Evaluation) -> list[Curves]:
-    """ROC and DET of every direction that has pairs of two classes; empty if none has."""
-    roc, missed = {}, {}
-    for one in (one for one in evaluation.directions if one.scores.equal_error_rate):
-        rates = _levels(one.n_gallery * (one.n_probes + one.n_skipped))
-        true = 100 * np.interp(rates, [0.0, *one.roc[0]], [0.0, *one.roc[1]])
-        roc[_name(one)] = Curve(_percents(rates), true.tolist())
-        # A rate of 0 has no logarithm: the curve ends there.
-        missed[_name(one)] = Curve(_percents(rates), np.where(true < 100, 100 - true, np.nan).tolist())
-    label, title = "false match rate, %", "Receiver operating characteristic"
-    both = [
-        Curves("roc", title, roc, label, "true match rate, %", log_x=True),
-        Curves("det", "Detection error trade-off", missed, label, "false non-match rate, %", log_x=True, log_y=True),
+def _curves(evaluation: Evaluation) -> list[Curves]:
+    """Match curves, ROC, DET and the open-set trade-off of all directions that have such comparisons."""
+    matched, true, missed, failed = {}, {}, {}, {}
+    for one in evaluation.directions:
+        name, scores = _name(one), one.scores
+        if scores.cmc:
+            shares = [100 * rank.value for rank in scores.cmc[:_MOST_RANKS]]
+            matched[name] = Curve(range(1, len(shares) + 1), shares)
+        if scores.equal_error_rate:
+            rates = _levels(one.n_gallery * (one.n_probes + one.n_skipped))
+            found = np.interp(rates, [0.0, *one.roc[0]], [0.0, *one.roc[1]])
+            true[name] = Curve(_percents(rates), (100 * found).tolist())
+            if found[0] < 1:  # a rate of 0 has no logarithm: the curve ends there
+                missed[name] = Curve(_percents(rates), np.where(found < 1, 100 - 100 * found, np.nan).tolist())
+        if one.identification[0]:
+            fpir, fnir = np.array(one.identification[0]), np.array(one.identification[1])
+            rates = _levels(one.n_nonmated)
+            least = [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]
+            failed[name] = Curve(_percents(rates), least)
+    ranked = "The share of probes whose class is among the nearest classes of the gallery, up to the rank."
+    lower = "Lower is better. Rates that would allow fewer than three false positives are not drawn."
+    fmr, fpir_label = "false match rate, %", "false positive identification rate (FPIR), %"
+    frames = [
+        Curves("cmc", "Cumulative match curves", matched, "rank", "probes found, %", ranked),
+        Curves("roc", "Receiver operating characteristic", true, fmr, "true match rate, %", log_x=True),
+        Curves("det", "Detection error trade-off", missed, fmr, "false non-match rate, %", log_x=True, log_y=True),
+        Curves("open-set", "Open-set error trade-off", failed, fpir_label, "FNIR, %", lower, log_x=True),
     ]
-    return both if roc else []
-
-
-def _identification_curves(evaluation: Evaluation) -> list[Curves]:
-    """The trade-off of every direction that has searches for strangers; empty if none has."""
-    curves = {}
-    for one in (one for one in evaluation.directions if one.identification[0]):
-        fpir, fnir = np.array(one.identification[0]), np.array(one.identification[1])
-        rates = _levels(one.n_nonmated)
-        curves[_name(one)] = Curve(
-            _percents(rates), [100 * float(min(fnir[fpir <= rate], default=1.0)) for rate in rates]
-        )
-    caption = "Lower is better. Rates that would allow fewer than three false positives are not drawn."
-    title, x_label = "Open-set error trade-off", "false positive identification rate (FPIR), %"
-    return [Curves("open-set", title, curves, x_label, "FNIR, %", caption, log_x=True)] if curves else []
+    return [frame for frame in frames if frame.curves]
 
 
 def _levels(n: int) -> list[float]:

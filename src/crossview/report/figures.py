@@ -71,13 +71,14 @@ def palette(report: Report) -> dict[str, Look]:
     Methods look the same in every report, other names come in their order. A committee has the colour of its method.
     """
     names = dict.fromkeys(name for item in report.items if isinstance(item, Curves) for name in item.curves)
-    known = {name: k for k, name in enumerate(METHODS)}
-    methods = {name: known.get(method_of(name)) for name in names}
-    unused = (k for k in count() if k not in methods.values())
+    methods = {name: k for k, name in enumerate(METHODS)}
+    used = {methods.get(method_of(name)) for name in names}
+    others = (k for k in count() if k not in used)
     looks = {}
-    for name, method in methods.items():
-        k = next(unused) if method is None else method
-        variant = k if method is None or name in known else k + _COMMITTEE
+    for name in names:
+        method = method_of(name)
+        k = methods[method] if method in methods else next(others)
+        variant = k + _COMMITTEE * (name != method)
         dash = _DASHES[variant % len(_DASHES)]
         looks[name] = series_look(variant) | {"color": series_look(k)["color"], "linestyle": dash}
     return looks
