@@ -4,6 +4,6 @@
 of a gallery. Both are exact on the CPU, exact on tensors (`tensors`), or approximate (`search.InvertedFile`).
 
 One rule holds for all of them. A search by matrix products is fast, but its rounding errors depend on the number of
-threads, so it only proposes candidates. The distances of candidates that are closer than these errors are computed
-coordinate by coordinate, and remaining ties go to the lower index: results are the same on every machine.
+threads, so it only proposes candidates: all samples that are among the nearest, whatever these errors. Their distances
+are computed coordinate by coordinate, and ties go to the lower index: results are the same on every machine.
 """

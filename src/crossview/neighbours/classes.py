@@ -196,7 +196,7 @@ class _Search:
     """
 
     def __init__(self, points: Points) -> None:
-        self.points = points
+        self.points, self.ids = points, np.append(points.ids, -1)
         sizes = np.bincount(points.classes, minlength=int(points.classes.max()) + 2)  # the last one is for all others
         self.order = np.lexsort((points.classes, sizes[points.classes]))
         by_size = np.argsort(sizes, kind="stable")
@@ -229,7 +229,7 @@ class _Search:
             centred = few.X - self.origin
             tiles, margin = self._tiles(few, centred, same=same), partial(self._margin, squared_norms(centred))
             squared, at = nearest_of_tiles(tiles, k, margin, self.points.X, few.X, "sqeuclidean", self.order)
-            found.squared[some[rows]], found.ids[some[rows]] = squared, np.append(self.points.ids, -1)[at]
+            found.squared[some[rows]], found.ids[some[rows]] = squared, self.ids[at]
             report(len(few.ids) * counts)
         return found
 
@@ -244,7 +244,7 @@ class _Search:
             near = slice(*np.clip(own, tile.start, tile.stop))
             hidden = (codes[:, None] == self.codes[near]) != same
             if same:
-                hidden |= centres.ids[:, None] == self.points.ids[self.order[near]]
+                hidden |= centres.ids[:, None] == self.ids[self.order[near]]
             keys[:, near.start - tile.start : near.stop - tile.start][hidden] = np.inf
             yield tile, keys
 
@@ -295,9 +295,9 @@ class _ApproximateSearch(_Search):
             few = centres.at(rows)
             at = self.index.search(few.X, width, n_probes=self.n_probes, inside=inside, outside=outside)
             table = np.where((at >= 0) & ((self.codes[at] == codes[rows, None]) == same), self.order[at], -1)
-            table[same & (self.points.ids[table] == few.ids[:, None])] = -1
+            table[same & (self.ids[table] == few.ids[:, None])] = -1
             squared, table = rank_tables(table_distances(self.points.X, few.X, table, "sqeuclidean"), table, k)
-            ids = np.append(self.points.ids, -1)[table]
+            ids = self.ids[table]
             sizes = self.sizes[codes[rows]]
             available = np.minimum(sizes - 1 if same else len(self.order) - sizes, k)
             short = (ids >= 0).sum(axis=1) < available
