@@ -27,8 +27,7 @@ from crossview.views import ViewInput, Views, index_of_view
 
 def _of_gallery(name: str) -> Any:
     """A property of the gallery. Until something is enrolled, it does not exist, as usual in scikit-learn."""
-    get = attrgetter(f"_gallery.{name}")
-    return property(lambda matcher: get(matcher))
+    return property(attrgetter(f"_gallery.{name}"))
 
 
 @register
@@ -47,18 +46,17 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
     gallery_view, probe_view : int or str
         The view whose samples `fit` enrols, and the view that probes are seen from, by position or name.
     n_neighbors : int
-        Number of nearest gallery samples that vote. Ties go to the class of the nearest sample; of samples at the same
-        distance, the one that was enrolled first is nearer.
+        Number of nearest gallery samples that vote. Even votes go to the class of the nearest sample. Of samples at the
+        same distance, the one that was enrolled first is nearer.
     metric : {"euclidean", "cosine"}, optional
-        The distance. The default is the one that a search chose, or else Euclidean.
+        The distance; by default the one that a search chose, or else Euclidean.
     unknown_label : optional
-        Label of probes that are farther from the gallery than the threshold, which must not be a class. The default is
-        -1, or "unknown" if the classes are strings.
+        Label of probes beyond the threshold, which must not be a class; by default -1, or "unknown" for texts.
     calibration_folds : int, optional
         Number of folds in which `fit` estimates the temperature of `predict_proba`, each of which fits another copy of
         the embedding, with the parameters that a search chose. By default, `calibrate` has to estimate it.
     random_state : int
-        Seed of these folds.
+        Seed of the folds.
     algorithm : {"auto", "exact", "approximate"}
         How the gallery is searched, except for probabilities. "approximate" uses an inverted file (``pip install
         'crossview[approximate]'``) that `enroll` builds and extends: it may miss some of the nearest samples. "auto"
@@ -282,8 +280,7 @@ class CrossViewClassifier(ClassifierMixin, BaseEstimator):
                 "not used for training, or fit with calibration_folds=3 and more samples per class."
             )
         chunks = gallery.class_distances(probes, self._search_options())
-        found = [calibration.class_probabilities(block, self.temperature_, metric) for _, block in chunks]
-        return np.concatenate(found)
+        return np.concatenate([calibration.probabilities(block, self.temperature_, metric) for _, block in chunks])
 
     def rank(self, X: OneViewInput, view: int | str | None = None, k: int = 5) -> tuple[Labels, Array]:
         """Find the k nearest classes of each probe, (t, k), nearest first, and their distances.

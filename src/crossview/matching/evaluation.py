@@ -236,7 +236,7 @@ def evaluate(
     chosen = metric or chosen_metric(model)
     settings = _Settings(chosen, n_bootstrap, confidence, resample, tuple(false_positive_rates), random_state)
     check_is_fitted(unwrap(model)[0])
-    names = unwrap(model)[0].view_names_ if not isinstance(views, Views | Mapping) else Views(views).names
+    names = Views(views).names if isinstance(views, Views | Mapping) else unwrap(model)[0].view_names_
     latents = Views({name: to_numpy(latent_samples(model, views, name, missing=True)) for name in names})
     labels = _known_labels(y, len(latents))
     known = has_label(labels) & latents.mask.any(axis=1)
@@ -245,9 +245,9 @@ def evaluate(
         raise ValueError(f"matching needs two views or more, got one: {samples.names[0]!r}.")
     if len(np.unique(classes)) < 2:
         raise ValueError("all samples belong to one class: use test samples of two classes or more.")
-    _warn_if_collapsed({name: samples[name][seen] for name, seen in zip(samples.names, samples.mask.T, strict=True)})
     rows = {name: np.flatnonzero(seen) for name, seen in zip(samples.names, samples.mask.T, strict=True)}
     sides = {name: (name, samples[name][seen], classes[seen]) for name, seen in rows.items()}
+    _warn_if_collapsed({name: X for name, X, _ in sides.values()})
     pairs = [
         (sides[g], sides[p], rows[p], place_of_class(rows[g], rows[p]))
         for g, p in permutations(samples.names, 2)
@@ -318,10 +318,8 @@ def evaluate_probes(
     gallery = ("gallery", matcher.gallery_[enrolled], matcher.gallery_labels_[enrolled])
     threshold = matcher._gallery.threshold.check(chosen, name)
     if threshold is None and not np.isin(classes, gallery[2]).any():
-        raise ValueError(
-            "none of these classes is enrolled, and the model is not calibrated: enrol some of them, or run crossview "
-            "calibrate."
-        )
+        fix = "enrol some of them, or run crossview calibrate"
+        raise ValueError(f"none of these classes is enrolled, and the model is not calibrated: {fix}.")
     _warn_if_collapsed({name: probes, "gallery": gallery[1]})
     pair = (gallery, (name, probes, classes), np.arange(len(probes)), None)
     return _evaluate([pair], classes, labels, settings, threshold)
