@@ -19,7 +19,7 @@ from paper.tasks import PaperCell
 
 Lacks: TypeAlias = Callable[[str, Mapping[str, Any]], str | None]
 Planner: TypeAlias = "Callable[[str, Effort, Lacks], Experiment]"
-PanelMaker: TypeAlias = "Callable[[str, str, Setting, Effort], Panel]"
+PanelMaker: TypeAlias = "Callable[[str, str, Setting, Effort], PaperPanel]"
 
 AS_PRINTED = "as printed in the paper"
 """Suffix of the rows with training times of the paper's algorithm."""
@@ -65,12 +65,20 @@ _PARTS = {"paired": "lambda_paired", "intra": "lambda_intra", "inter": "lambda_i
 
 
 @dataclass(frozen=True)
+class PaperPanel(Panel):
+    """A table or frame of the paper."""
+
+    kind: str  # how results are combined: see `paper.report`
+    x_label: str = ""  # meaning of columns that are numbers
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A table or figure of the paper: its panels, and the reasons why parts of it cannot run."""
 
     name: str
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[PaperPanel, ...]
     missing: tuple[str, ...] = ()
 
     @property
@@ -181,12 +189,8 @@ def _available(
     """Settings of these cases whose data are available, and the reasons why others cannot run."""
     wanted = [setting for setting in settings if not cases or setting.case in (None, *cases)]
     reasons = {setting: lacks(setting.data, setting.options) for setting in wanted}
-    missing = []
-    for data, reason in dict.fromkeys((setting.data, reason) for setting, reason in reasons.items() if reason):
-        alike = [setting for setting in wanted if (setting.data, reasons[setting]) == (data, reason)]
-        several = f"{data} cases {', '.join(str(setting.case) for setting in alike)}"
-        missing.append(f"{alike[0] if len(alike) == 1 else several} cannot run: {reason}")
-    return [setting for setting in wanted if not reasons[setting]], tuple(missing)
+    missing = tuple(f"{setting} cannot run: {reason}" for setting, reason in reasons.items() if reason)
+    return [setting for setting in wanted if not reasons[setting]], missing
 
 
 def _methods(setting: Setting, effort: Effort, among: Sequence[str] = tuple(METHODS)) -> list[str]:
@@ -207,7 +211,7 @@ def _comparison(
             if method in _methods(setting, effort):
                 places += _places(method, column, setting, method, effort)
     places.sort(key=lambda place: bool(place.part))
-    return Experiment(name, title, (Panel(name, title, kind, tuple(places)),), missing)
+    return Experiment(name, title, (PaperPanel(name, title, tuple(places), kind),), missing)
 
 
 def _ablation(name: str, effort: Effort, lacks: Lacks, title: str, settings: Sequence[Setting]) -> Experiment:
@@ -219,7 +223,7 @@ def _ablation(name: str, effort: Effort, lacks: Lacks, title: str, settings: Seq
         for setting in available:
             cells = _cells(setting, "MvHE", effort, parameters=left_out)
             places += [Place(row, f"case {setting.case}", cell) for cell in cells]
-    return Experiment(name, title, (Panel(name, title, "accuracy", tuple(places)),), missing)
+    return Experiment(name, title, (PaperPanel(name, title, tuple(places), "accuracy"),), missing)
 
 
 def _outliers(
@@ -233,7 +237,7 @@ def _outliers(
         for share in shares
         for place in _places(method, str(share), setting, method, effort, outliers=share / 100)
     ]
-    panel = Panel(name, title, "outliers", tuple(places), x_label="permuted labels, %")
+    panel = PaperPanel(name, title, tuple(places), "outliers", x_label="permuted labels, %")
     return Experiment(name, title, (panel,), missing)
 
 
@@ -252,7 +256,7 @@ def _times(name: str, effort: Effort, lacks: Lacks, title: str) -> Experiment:
                     parameters["coupling"] = 0.0
                 cell = PaperCell(data="paper-sizes", method=method, options=options, parameters=parameters, task=task)
                 places.append(Place(row, f"case {case}", cell))
-    return Experiment(name, title, (Panel(name, title, "times", tuple(places)),))
+    return Experiment(name, title, (PaperPanel(name, title, tuple(places), "times"),))
 
 
 def _figure(name: str, effort: Effort, lacks: Lacks, title: str, panel: PanelMaker, *, coil: bool = True) -> Experiment:
@@ -265,39 +269,39 @@ def _figure(name: str, effort: Effort, lacks: Lacks, title: str, panel: PanelMak
     return Experiment(name, title, tuple(panels), missing)
 
 
-def _by_pca_dimension(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+def _by_pca_dimension(key: str, title: str, setting: Setting, effort: Effort) -> PaperPanel:
     # In the paper, 25 to 525 in steps of 25, and 20 to 600 in steps of 20.
     step, most = (25, 525) if setting.data == "cmu-pie" else (20, 600)
     dimensions = [2 * step, 4 * step, 12 * step] if effort.coarse else range(step, most + 1, step)
     columns = {str(k): {"search": {"pca": (k,)}} for k in dimensions}
     places = _grid(setting, effort, ("PCA", *_MULTI_VIEW), columns)
-    return Panel(key, title, "curve", places, x_label="PCA dimension")
+    return PaperPanel(key, title, places, "curve", x_label="PCA dimension")
 
 
-def _by_train_size(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+def _by_train_size(key: str, title: str, setting: Setting, effort: Effort) -> PaperPanel:
     first = 20 if setting.data == "cmu-pie" else 30
     sizes = [*range(first, setting.n_train, 15 if effort.coarse else 5), setting.n_train]
     places = _grid(setting, effort, ("PCA", *_MULTI_VIEW), {str(n): {"n_train": n} for n in sizes})
-    return Panel(key, title, "curve", places, x_label="training classes")
+    return PaperPanel(key, title, places, "curve", x_label="training classes")
 
 
-def _by_latent_dimension(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+def _by_latent_dimension(key: str, title: str, setting: Setting, effort: Effort) -> PaperPanel:
     places = _grid(setting, effort, tuple(_DEFAULTS), {"": {"task": "dimensions"}})
-    return Panel(key, title, "dimensions", places, x_label="dimension of the common space")
+    return PaperPanel(key, title, places, "dimensions", x_label="dimension of the common space")
 
 
-def _by_parameters(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+def _by_parameters(key: str, title: str, setting: Setting, effort: Effort) -> PaperPanel:
     places = [
         place
         for method, fixed in _DEFAULTS.items()
         for place in _grid(setting, effort, (method,), {"": {"task": "parameters", "parameters": fixed}})
     ]
-    return Panel(key, title, "parameters", tuple(places))
+    return PaperPanel(key, title, tuple(places), "parameters")
 
 
-def _in_the_plane(key: str, title: str, setting: Setting, effort: Effort) -> Panel:
+def _in_the_plane(key: str, title: str, setting: Setting, effort: Effort) -> PaperPanel:
     columns = {"": {"parameters": {"n_components": 2}}}
-    return Panel(key, title, "embeddings", _grid(setting, replace(effort, repeats=1), _MULTI_VIEW, columns))
+    return PaperPanel(key, title, _grid(setting, replace(effort, repeats=1), _MULTI_VIEW, columns), "embeddings")
 
 
 def _grid(

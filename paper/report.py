@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from crossview.datasets import Dataset
-from crossview.experiments.plans import Panel
 from crossview.report.comparison import (
     Value,
     cmc_curves,
@@ -22,7 +21,7 @@ from crossview.report.comparison import (
 )
 from crossview.report.document import Curve, Curves, Entry, Item, Report, ResultTable, Section
 from crossview.report.ranking import Results, finished, known_scores, records
-from paper.protocols import AS_PRINTED, Experiment, published
+from paper.protocols import AS_PRINTED, Experiment, PaperPanel, published
 
 _GROUPS = {
     "weights": ("lambda_intra", "λ1", "lambda_inter", "λ2"),
@@ -68,7 +67,7 @@ def reproduction_report(experiments: Sequence[Experiment], results: Results, loa
     )
 
 
-def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
+def _plane(panel: PaperPanel, results: Results, load: Load) -> list[Item]:
     """Embeddings in two dimensions."""
     first = first_places(panel, results)
     if not first:
@@ -79,7 +78,7 @@ def _plane(panel: Panel, results: Results, load: Load) -> list[Item]:
     return [embeddings(panel.key, panel.title, shown, cell, data, "Test samples of the first split.")]
 
 
-def _best_matches(panel: Panel, results: Results, load: Load) -> list[Item]:
+def _best_matches(panel: PaperPanel, results: Results, load: Load) -> list[Item]:
     """Matches of the best method in the first split of the first column."""
     best = next(iter(known_scores(panel, results)), None)
     if best is None:
@@ -101,7 +100,7 @@ def _heading(experiment: Experiment) -> str:
     return f"{experiment.title} ({experiment.name})"
 
 
-def entries(panel: Panel, results: Results, value: Value, scale: float = 100.0) -> dict[str, list[Entry]]:
+def entries(panel: PaperPanel, results: Results, value: Value, scale: float = 100.0) -> dict[str, list[Entry]]:
     """A value for every row and column of a panel, next to what was published."""
     return {
         row: [
@@ -112,12 +111,12 @@ def entries(panel: Panel, results: Results, value: Value, scale: float = 100.0) 
     }
 
 
-def items(panel: Panel, results: Results) -> list[Item]:
+def items(panel: PaperPanel, results: Results) -> list[Item]:
     """Tables and figures of a panel; for kind ``"embeddings"``, see `paper.report`."""
     return _KINDS[panel.kind](panel, results)
 
 
-def _accuracy(panel: Panel, results: Results) -> list[Item]:
+def _accuracy(panel: PaperPanel, results: Results) -> list[Item]:
     """Accuracy by both distances, also with the PCA dimension chosen as in the paper."""
     key, title, columns = panel.key, panel.title, panel.columns
     chosen = entries(panel, results, _score)
@@ -139,7 +138,7 @@ def _accuracy(panel: Panel, results: Results) -> list[Item]:
     return [*shown, *cmc_curves(panel, results)]
 
 
-def _at_best_dimension(panel: Panel, results: Results) -> dict[str, list[Entry]]:
+def _at_best_dimension(panel: PaperPanel, results: Results) -> dict[str, list[Entry]]:
     """Entries at the PCA dimension with the best test accuracy on average over the repeats."""
 
     def at_best(row: str, column: str) -> Entry:
@@ -158,7 +157,7 @@ def _by_pca(result: Mapping[str, Any]) -> dict[int, float]:
     return {one["pca"]: float(one["euclidean"]) for one in result["by_pca"] if "euclidean" in one}
 
 
-def _pairs(panel: Panel, results: Results) -> list[Item]:
+def _pairs(panel: PaperPanel, results: Results) -> list[Item]:
     """Accuracy for each gallery and probe, in tables of two views."""
     columns: dict[str, tuple[str, int, int]] = {}
     for column in panel.columns:
@@ -180,7 +179,7 @@ def _pairs(panel: Panel, results: Results) -> list[Item]:
     ]
 
 
-def _outliers(panel: Panel, results: Results) -> list[Item]:
+def _outliers(panel: PaperPanel, results: Results) -> list[Item]:
     """Accuracy with permuted labels, and its relative loss."""
     rows = entries(panel, results, _score)
     losses = {
@@ -202,7 +201,7 @@ def _outliers(panel: Panel, results: Results) -> list[Item]:
     ]
 
 
-def _times(panel: Panel, results: Results) -> list[Item]:
+def _times(panel: PaperPanel, results: Results) -> list[Item]:
     """Training times, their ratio to the algorithm as printed in the paper, and the published times."""
     measured = entries(panel, results, lambda r: r["seconds"]["fit"], 1.0)
     printed = {row: [Entry(one.published) for one in found] for row, found in measured.items()}
@@ -226,12 +225,12 @@ def _times(panel: Panel, results: Results) -> list[Item]:
     return [table for table in tables if table.rows]
 
 
-def _curve(panel: Panel, results: Results) -> list[Item]:
+def _curve(panel: PaperPanel, results: Results) -> list[Item]:
     """Accuracy by column."""
     return [Curves(panel.key, panel.title, _lines(panel, entries(panel, results, _score)), panel.x_label)]
 
 
-def _dimensions(panel: Panel, results: Results) -> list[Item]:
+def _dimensions(panel: PaperPanel, results: Results) -> list[Item]:
     """Accuracy by number of components."""
     curves = {}
     for row in panel.rows:
@@ -244,7 +243,7 @@ def _dimensions(panel: Panel, results: Results) -> list[Item]:
     return [Curves(panel.key, panel.title, curves, panel.x_label)]
 
 
-def _parameters(panel: Panel, results: Results) -> list[Item]:
+def _parameters(panel: PaperPanel, results: Results) -> list[Item]:
     """Accuracy by the parameters of MvHE and KMvHE: tables of two pairs, and a curve of β."""
     found = {
         row: [r["by_parameters"] for r in done]
@@ -278,7 +277,7 @@ def _mean_curve(x: Sequence[float], scores: Sequence[Sequence[float]]) -> Curve:
     return Curve(x, percent.mean(axis=0).tolist(), percent.std(axis=0).tolist())
 
 
-def _lines(panel: Panel, rows: Mapping[str, Sequence[Entry]]) -> dict[str, Curve]:
+def _lines(panel: PaperPanel, rows: Mapping[str, Sequence[Entry]]) -> dict[str, Curve]:
     """A curve of every row over numeric columns, without missing points."""
     curves = {}
     for row, found in rows.items():
@@ -304,7 +303,7 @@ def _published(table: str, row: str, column: str) -> dict[str, float | None]:
     return dict(zip(("mean", "sd", "loss"), found, strict=False))
 
 
-_KINDS: dict[str, Callable[[Panel, Results], list[Item]]] = {
+_KINDS: dict[str, Callable[[PaperPanel, Results], list[Item]]] = {
     "accuracy": _accuracy,
     "pairs": _pairs,
     "outliers": _outliers,

@@ -21,7 +21,6 @@ import crossview as cv
 from crossview._store import Store, StoreError
 from crossview.cli.common import jsonable, out
 from crossview.embeddings import SEARCH_SPACES
-from crossview.metrics.scoring import SCORERS
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 
@@ -65,17 +64,11 @@ def test_fit_embeds_as_python_does(model, data, tmp_path):
     run("embed", tmp_path / "matcher.model", data, "-o", tmp_path / "z.npz")
     with np.load(tmp_path / "z.npz") as found:
         np.testing.assert_allclose(found["sketch"], expected["sketch"])
-    # Data sets with a name have their own size.
-    turntable = cv.datasets.make_turntable(random_state=0)
-    cv.save(cv.PCA(2).fit(turntable.views), tmp_path / "m")
-    facts = json.loads(run("embed", tmp_path / "m", "turntable", "-o", tmp_path / "z.npz", "--json").stdout)
-    assert facts["samples"] == len(turntable.y)
 
 
-@pytest.mark.parametrize("value", ["inf", "Infinity"])
-def test_infinite_parameters(data, tmp_path, value):
+def test_infinite_parameters(data, tmp_path):
     path = tmp_path / "a.model"
-    facts = run("fit", data, "-o", path, "--method", "MvDA", "-p", f"coupling={value}", "-p", "whitening=0.5", "--json")
+    facts = run("fit", data, "-o", path, "--method", "MvDA", "-p", "coupling=inf", "-p", "whitening=0.5", "--json")
     json.loads(facts.stdout, parse_constant=pytest.fail)
     found = json.loads(facts.stdout)
     assert (found["output"], found["samples"]) == (str(path), 90)
@@ -144,8 +137,8 @@ def test_tune_saves_the_search_and_says_what_it_found(data, tmp_path):
     assert json.loads(run("inspect", path, "--json").stdout)["threshold"] == threshold
 
 
-@pytest.mark.parametrize("scoring", SCORERS)
-def test_tune_takes_every_score_and_kind_of_folds(data, tmp_path, scoring):
+def test_tune_takes_a_score_and_a_kind_of_folds(data, tmp_path):
+    scoring = "average_precision"
     path = tmp_path / "t.model"
     options = ("--method", "MvDA", "--n-iter", 2, "--n-folds", 2, "--cv", "samples", "--scoring", scoring)
     told = run("tune", data, "-o", path, *options)
@@ -169,11 +162,6 @@ def test_tune_makes_committees_where_they_are_better(data, tmp_path):
     facts = json.loads(run("inspect", path, "--json").stdout)
     assert facts["members"] == 4
     assert facts["components"] == cv.load(path).best_estimator_.n_components_
-    run("embed", path, data, "-o", tmp_path / "z.csv")
-    assert (tmp_path / "z.csv").exists()
-    found = run("tune", data, "-o", path, "--method", "GMA", "--n-iter", 6, "--n-members", 4, "--json").stdout
-    assert len(json.loads(found)["members"]) == 1
-    assert json.loads(run("inspect", path, "--json").stdout)["members"] is None
 
 
 @pytest.mark.filterwarnings("always:classes with a single sample")
@@ -190,21 +178,13 @@ def test_tune_names_the_class_that_has_no_folds_and_the_option(tmp_path):
 
 def test_tune_tells_of_values_beyond_the_list(tmp_path, monkeypatch):
     monkeypatch.setattr("crossview.model_selection.tuning._PCA_DIMENSIONS", ())
+    monkeypatch.setitem(SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": [0.001, 0.01]})
     (photo, sketch), y = make_noisy()
     np.savez(tmp_path / "noisy.npz", photo=photo, sketch=sketch, y=y)
     command = ("tune", tmp_path / "noisy.npz", "-o", tmp_path / "t.model", "--method", "MvDA", "--n-folds", 3)
-    for regs, expected in (([0.001, 0.01], True), ([0.001, 0.01, 0.1, 1.0, 10.0], False)):
-        monkeypatch.setitem(SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": regs})
-        told = run(*command).stderr
-        search = cv.load(tmp_path / "t.model")
-        assert bool(search.extended_) == expected
-        assert ("Beyond the values listed: reg=" in told) == expected
-        if expected:
-            assert f"\nBeyond the values listed: reg={search.best_params_['mvda__reg']}\n" in told
-        found = json.loads(run(*command, "--json").stdout)
-        assert found["extended"] == search.extended_
-        assert found["extended"].items() <= found["parameters"].items()
-    monkeypatch.setitem(SEARCH_SPACES, "MvDA", {"n_components": [4], "reg": [0.001, 0.01]})
+    told, search = run(*command).stderr, cv.load(tmp_path / "t.model")
+    assert f"\nBeyond the values listed: reg={search.best_params_['mvda__reg']}\n" in told
+    assert json.loads(run(*command, "--json").stdout)["extended"] == search.extended_ != {}
     assert "Beyond" not in run(*command, "--n-iter", 0).stderr  # tries what is listed, nothing else
 
 
@@ -256,15 +236,6 @@ def test_an_interrupted_search_says_how_to_resume(data, tmp_path, monkeypatch):
     )
     assert kept.exists()
     assert not (tmp_path / "t.model").exists()
-
-
-def test_landmarks_are_shown(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossview.model_selection.tuning._LANDMARKS_OF_LARGE_CLASSES", 40)
-    monkeypatch.setattr("crossview.model_selection.tuning._LARGE_CLASS_SIZE", 5)
-    path = tmp_path / "t.model"
-    options = ("--method", "kcca", "--n-iter", 2, "--n-folds", 3)
-    assert " n_landmarks=40" in run("tune", data, "-o", path, *options).stderr
-    assert json.loads(run("inspect", path, "--json").stdout)["steps"][-1]["parameters"]["n_landmarks"] == 40
 
 
 @pytest.mark.parametrize(
@@ -412,14 +383,6 @@ def test_a_full_disk_is_told_with_the_fix(command):
         assert done.stderr == "error: cannot write the output (No space left on device): free some space.\n"
 
 
-@pytest.mark.filterwarnings("ignore:n_components=.* keeps all:UserWarning")
-def test_fit_takes_no_more_components_than_there_are(data, tmp_path):
-    run("fit", data, "-o", tmp_path / "m", "--method", "MvHE")
-    assert 1 <= json.loads(run("inspect", tmp_path / "m", "--json").stdout)["components"] < 16
-    run("fit", data, "-o", tmp_path / "m", "--method", "MvHE", "-p", "n_components=17", "--scaling", "view")
-    assert json.loads(run("inspect", tmp_path / "m", "--json").stdout)["components"] == 16
-
-
 def test_images_are_brought_to_a_size(tmp_path):
     from PIL import Image
 
@@ -484,18 +447,8 @@ def test_inspect_a_matcher(data, tmp_path):
     assert re.search(r"gallery +empty", run("inspect", path).stdout)
 
 
-@pytest.mark.parametrize(
-    ("command", "option"),
-    [
-        ("fit", "--scaling"),
-        ("tune", "--cv"),
-        ("compare", "--split"),
-        ("tune", "--scoring"),
-        ("compare", "--scoring"),
-    ],
-)
-def test_an_unknown_choice_is_wrong_usage(command, option):
-    assert "'views' is not one of" in run(command, "digits", "-o", "m", option, "views", status=2).stderr
+def test_an_unknown_choice_is_wrong_usage():
+    assert "'views' is not one of" in run("fit", "digits", "-o", "m", "--scaling", "views", status=2).stderr
 
 
 @pytest.fixture
@@ -588,18 +541,9 @@ def test_columns_are_found_by_their_names(tables, tmp_path):
         measured = run("evaluate", model, data, "-o", tmp_path / "r", "--overwrite", "--json", "--no-static").stdout
         written[-1].append(json.loads(measured)["mean"])
     assert written[0] == written[1]
-
-
-def test_other_columns_are_refused_without_python(tables, tmp_path):
-    model, narrow = tmp_path / "m", tables("narrow", [3, 7, 0, 1, 2, 6, 5])
-    run("fit", tables("ordered", [*range(8)]), "-o", model, "--method", "MvDA")
-    for command in (
-        ("embed", "-o", tmp_path / "z.csv"),
-        ("enroll", "--view", "lab"),
-        ("evaluate", "-o", tmp_path / "r"),
-    ):
-        told = run(command[0], model, narrow, *command[1:], status=1).stderr
-        assert re.search(r"columns of view '\w+' differ from those in fit \(missing 'f4'\): use the columns of", told)
+    narrow = tables("narrow", [3, 7, 0, 1, 2, 6, 5])
+    told = run("embed", model, narrow, "-o", tmp_path / "z.csv", status=1).stderr
+    assert re.search(r"columns of view '\w+' differ from those in fit \(missing 'f4'\): use the columns of", told)
 
 
 def test_images_of_another_size_are_refused(pictures, data, tmp_path):

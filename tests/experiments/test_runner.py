@@ -24,9 +24,7 @@ from distributed import Client, Security
 from distributed.comm import connect
 
 import crossview as cv
-from crossview import _store
-from crossview.experiments import Cell, Search, Split, StoreError, run
-from crossview.experiments.runner import _attempt, _data, _task
+from crossview.experiments import Cell, Search, Split, run
 
 SCRIPT = Path(fakes.__file__)
 SEARCH = Search(pca=[8, 16], n_folds=2, grid={"n_components": [2, 4]})
@@ -248,22 +246,6 @@ def test_data_that_differ_in_a_worker_fail(path, log):
     assert fakes.computed(log) == {}
 
 
-def test_a_worker_that_has_loaded_other_content_before_loads_again_and_another_revision_is_refused(log, monkeypatch):
-    (cell,) = fakes.cells(1)
-    loaded = {}
-    _, found = _data(cell, fakes.load_differently, loaded)
-    task = _task(cell, *_data(cell, fakes.load, {}))
-    assert found != task.data
-    assert _attempt(task, fakes.load, fakes.compute, loaded).status == "done"
-    assert len(fakes.noted(log, "load")) == 2
-    assert _attempt(task, fakes.load, fakes.compute, loaded).status == "done"
-    assert len(fakes.noted(log, "load")) == 2
-    monkeypatch.setattr(cv.MvHE, "_revision", 99)
-    record = _attempt(task, fakes.load, fakes.compute, {})
-    assert "a worker runs another crossview" in record.error["message"]
-    assert sum(fakes.computed(log).values()) == 2
-
-
 def test_what_cannot_be_computed_is_told_of(path, monkeypatch):
     lock = threading.Lock()
     with pytest.raises(ValueError, match="or use one process"):
@@ -428,21 +410,6 @@ def test_nobody_else_can_use_local_workers_or_look_at_them(path, log):
     records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute, n_jobs=2, watch=after(1, look))
     assert [record.status for record in records] == ["done", "done"]
     assert len(ports) >= 3  # of the scheduler and the workers
-
-
-@needs_signals
-def test_a_second_run_on_a_store_is_refused_until_the_first_ends_or_is_killed(path, log, monkeypatch):
-    monkeypatch.setenv("FAKE_SLEEP", "0.05")
-    program = start(path, 1000, 1)
-    until(lambda: len(fakes.noted(log, "compute")) >= 2)
-    with pytest.raises(StoreError, match=r"is in use by another run: wait until it ends, or choose another folder\."):
-        run(fakes.cells(2), fakes.load, path, compute=fakes.compute)
-    with _store.Store(path) as reader:
-        assert len(reader) >= 1
-    program.kill()
-    program.wait()
-    records = run(fakes.cells(2), fakes.load, path, compute=fakes.compute)
-    assert [record.status for record in records] == ["done", "done"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

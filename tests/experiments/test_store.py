@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -51,13 +50,6 @@ def test_what_is_put_comes_back_and_replaces_what_was_there(path, store):
         assert len(again) == 2
 
 
-def test_one_may_write_while_results_are_gone_through(store):
-    store.put(RECORD)
-    for record in store.results():
-        store.put(replace(record, key=record.key + "x"))
-    assert len(store) == 2
-
-
 def test_what_is_not_json_is_refused_and_changes_nothing(store):
     for result in ({"score": float("nan")}, {"score": object()}):
         with pytest.raises((TypeError, ValueError)):
@@ -80,28 +72,6 @@ def test_a_second_run_is_refused_but_not_a_reader(path, store):
     store.close()
     with Store(path) as other:
         assert len(other) == 2
-
-
-def test_threads_exclude_each_other(path):
-    held, refused = [], []
-    barrier = threading.Barrier(4)
-
-    def work():
-        barrier.wait()
-        try:
-            with Store(path):
-                held.append(1)
-                barrier.wait()
-        except StoreError:
-            refused.append(1)
-            barrier.wait()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(held), len(refused)) == (1, 3)
 
 
 def test_processes_write_at_the_same_time_unless_one_excludes_others(path):

@@ -70,7 +70,8 @@ def test_only_what_is_asked_for_is_run_and_repeats_can_be_added():
 
 def test_what_is_absent_is_named_and_training_times_need_no_data():
     experiment = plan("table-6", QUICK, nothing)
-    assert (experiment.panels, experiment.missing) == ((), ("coil100 cases 1, 2, 3, 4 cannot run: it is not here",))
+    assert experiment.panels == ()
+    assert experiment.missing[0] == "coil100 case 1 cannot run: it is not here"
     experiment = plan("table-5", QUICK, nothing)
     assert {cell.task for cell in experiment.cells} == {"time", "literal-time"}
     assert f"MvHE {AS_PRINTED}" in experiment.panels[0].rows

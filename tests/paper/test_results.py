@@ -11,7 +11,7 @@ from crossview.report import ResultTable
 from crossview.report.comparison import comparison_tables
 from crossview.report.document import MatchBrowser
 from crossview.report.tables import measured
-from paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, plan
+from paper.protocols import AS_PRINTED, QUICK, Effort, Experiment, PaperPanel, plan
 from paper.report import items, reproduction_report
 from records import record, recorded, result
 
@@ -162,6 +162,7 @@ def test_a_reproduction_shows_matches_of_its_best_method():
     search = Search(pca=(8,), n_iter=2)
     panel = comparison("turntable", {}, ["PCA", "MvDA"], Split("classes", 8, 2, 0), search)
     results = recorded(panel, lambda p: run_cell(p.cell, data))
+    panel = PaperPanel("table-6", "Objects", panel.places, "accuracy")
     experiment = Experiment("table-6", "Objects", (panel,))
     report = reproduction_report([experiment], results, lambda name, options: data, "")
     (browser,) = [item for item in report.sections[0].items if isinstance(item, MatchBrowser)]

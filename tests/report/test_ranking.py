@@ -48,7 +48,7 @@ def ranked(n_repeats=1, **scores):
         results = {place.cell: record(place.cell, result(scores[place.row][place.cell.repeat])) for place in places}
     else:
         results = {cells[row][0]: records(np.asarray(found, float))[0] for row, found in scores.items()}
-    return rank(Panel("comparison", "", "accuracy", places), results)
+    return rank(Panel("comparison", "", places), results)
 
 
 def test_the_error_over_samples_is_that_of_a_mean():

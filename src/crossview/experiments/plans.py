@@ -36,10 +36,7 @@ class Panel:
 
     key: str  # its name, for links and files
     title: str
-    kind: str  # how results are combined: see `crossview.report` and `crossview.paper`
     places: tuple[Place, ...]
-    caption: str = ""
-    x_label: str = ""  # meaning of columns that are numbers
 
     @property
     def rows(self) -> list[str]:
@@ -71,7 +68,7 @@ def comparison(
         places += [Place(method, name, cell) for cell in cells]
         if n_members > 1:
             places += [Place(committee_name(method, n_members), name, cell, "committee") for cell in cells]
-    return Panel("comparison", f"Methods on {name}", "accuracy", tuple(places))
+    return Panel("comparison", f"Methods on {name}", tuple(places))
 
 
 def _title(data: str, test: str | None) -> str:
