@@ -232,22 +232,18 @@ def matcher(model, views):
 def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):
     X, y = views["back"][1::2], Y[1::2]
     found = cv.evaluate_probes(matcher, X, y, "back", n_bootstrap=100)
-    (one,) = found.directions
-    at = found.at_threshold
+    (one,), at = found.directions, found.at_threshold
     distances, rows = matcher.kneighbors(X, "back", 1)
-    nearest, mated = matcher.gallery_labels_[rows[:, 0]], y < 16
+    hits, mated = matcher.gallery_labels_[rows[:, 0]] == y, y < 16
     accepted = distances[:, 0] <= matcher.threshold_
     assert (one.gallery, one.probe, one.n_gallery) == ("gallery", "back", len(matcher.gallery_))
     assert (one.n_probes, one.n_skipped, at.n_strangers) == (mated.sum(), (~mated).sum(), (~mated).sum())
-    assert found.mean.accuracy.value == pytest.approx(np.mean((nearest == y)[mated]))
+    assert found.mean.accuracy.value == pytest.approx(np.mean(hits[mated]))
     assert at.strangers_matched.value == pytest.approx(accepted[~mated].mean())
     assert at.false_rejection_rate.value == pytest.approx(1 - accepted[mated].mean())
-    assert at.accuracy_accepted.value == pytest.approx((nearest == y)[mated & accepted].mean())
-    others = np.where(
-        matcher.gallery_labels_ == y[:, None],
-        np.inf,
-        np.linalg.norm(cv.transform_view(matcher, X, "back")[:, None] - matcher.gallery_, axis=2),
-    ).min(axis=1)
+    assert at.accuracy_accepted.value == pytest.approx(hits[mated & accepted].mean())
+    D = np.linalg.norm(cv.transform_view(matcher, X, "back")[:, None] - matcher.gallery_, axis=2)
+    others = np.where(matcher.gallery_labels_ == y[:, None], np.inf, D).min(axis=1)
     assert at.false_positive_rate.value == pytest.approx(np.mean(others <= matcher.threshold_))
     # On the samples of calibration, the rate is the one asked for, less the share of one sample.
     again = cv.evaluate_probes(matcher, views["back"][::2], Y[::2], 2, n_bootstrap=100)
@@ -262,36 +258,33 @@ def test_a_matcher_is_evaluated_with_its_gallery_and_threshold(matcher, views):
 
 
 def test_a_matcher_without_strangers_threshold_or_gallery(matcher, model, views):
-    known = Y < 16
-    found = cv.evaluate_probes(matcher, views["back"][known], Y[known], "back", n_bootstrap=100)
+    known, back = Y < 16, views["back"]
+    found = cv.evaluate_probes(matcher, back[known], Y[known], "back", n_bootstrap=100)
     assert found.at_threshold.strangers_matched is None
-    plain = cv.CrossViewClassifier(model).fit(views, Y).enroll(views["front"], Y, "front", replace=True)
-    assert cv.evaluate_probes(plain, views["back"], Y, "back", n_bootstrap=100).at_threshold is None
+    plain = cv.CrossViewClassifier(model).fit(views, Y).enroll(views["front"][known], Y[known], "front", replace=True)
+    assert cv.evaluate_probes(plain, back, Y, "back", n_bootstrap=100).at_threshold is None
+    for mistake, message in (
+        ((matcher, back, Y.astype(str)), "must be of the same kind"),
+        ((plain, back[~known], Y[~known]), "none of these classes is enrolled, and the model is not calibrated: enrol"),
+        ((matcher, np.full((2, 8), np.nan), Y[:2]), "no probe has a label and is present in this view: check"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cv.evaluate_probes(*mistake, "back")
     with pytest.raises(TypeError, match="Pipeline has no gallery"):
-        cv.evaluate_probes(model, views["back"], Y, "back")
-    with pytest.raises(ValueError, match="must be of the same kind"):
-        cv.evaluate_probes(matcher, views["back"], Y.astype(str), "back")
-    plain.enroll(views["front"][known], Y[known], "front", replace=True)
-    with pytest.raises(ValueError, match="none of these classes is enrolled, and the model is not calibrated: enrol"):
-        cv.evaluate_probes(plain, views["back"][~known], Y[~known], "back")
-    with pytest.raises(ValueError, match="no probe has a label and is present in this view: check"):
-        cv.evaluate_probes(matcher, np.full((2, 8), np.nan), Y[:2], "back")
+        cv.evaluate_probes(model, back, Y, "back")
 
 
 def test_strangers_alone_are_scored_at_the_threshold(matcher, views):
-    strangers = Y >= 16
-    X = views["back"][strangers]
-    found = cv.evaluate_probes(matcher, X, Y[strangers], "back", n_bootstrap=100)
+    X, y = views["back"][Y >= 16], Y[Y >= 16]
+    found = cv.evaluate_probes(matcher, X, y, "back", n_bootstrap=100)
     accepted = matcher.kneighbors(X, "back", 1)[0][:, 0] <= matcher.threshold_
-    rate = found.at_threshold.strangers_matched
+    rate, mean, (one,) = found.at_threshold.strangers_matched, found.mean, found.directions
     assert rate.value == found.at_threshold.false_positive_rate.value == pytest.approx(accepted.mean())
     assert rate.low < rate.value < rate.high
     assert (found.at_threshold.false_rejection_rate, found.at_threshold.accuracy_accepted) == (None, None)
-    assert (found.mean.accuracy, found.mean.average_precision, found.mean.cmc) == (None, None, ())
-    assert (found.mean.equal_error_rate, *found.mean.true_match_rates.values()) == (None, None, None)
-    assert set(found.mean.false_negative_rates.values()) == {None}
-    assert (found.directions[0].n_probes, found.directions[0].n_skipped) == (0, strangers.sum())
-    assert found.directions[0].roc == found.directions[0].identification == ((), (), ())
+    assert (mean.accuracy, mean.average_precision, mean.equal_error_rate, mean.cmc) == (None, None, None, ())
+    assert {*mean.true_match_rates.values(), *mean.false_negative_rates.values()} == {None}
+    assert (one.n_probes, one.n_skipped, one.roc, one.identification) == (0, len(y), ((), (), ()), ((), (), ()))
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["mean"]["chance"] is None
 
 
@@ -403,18 +396,17 @@ def test_the_counterpart_stays_if_it_is_the_only_sample_of_its_class():
 
 
 def test_with_one_sample_per_class_the_counterpart_is_the_only_match(matcher, views):
-    pair = {name: views[name][20:44] for name in ("front", "back")}
-    model = cv.MvDA(n_components=4, reg=0.1).fit({name: views[name] for name in ("front", "back")}, Y)
-    mean = cv.evaluate(model, pair, np.arange(24), n_bootstrap=100).mean
+    pair = {name: views[name] for name in ("front", "back")}
+    model = cv.MvDA(n_components=4, reg=0.1).fit(pair, Y)
+    mean = cv.evaluate(model, {name: X[20:44] for name, X in pair.items()}, np.arange(24), n_bootstrap=100).mean
     assert mean.accuracy == mean.accuracy_with_counterparts
     assert mean.one_shot_accuracy.value == pytest.approx(mean.accuracy.value)
     # The probes of a matcher are no rows of its gallery.
     mean = cv.evaluate_probes(matcher, views["back"], Y, "back", n_bootstrap=100).mean
     assert mean.accuracy_with_counterparts is None
     g, known = matcher.gallery_labels_, np.isin(Y, matcher.gallery_labels_)
+    D = np.linalg.norm(map_view(matcher, views["back"][known], "back")[:, None] - matcher.gallery_, axis=2)
     drawn = draw_galleries(g, 10, np.random.RandomState(0))
-    P = map_view(matcher, views["back"][known], "back")
-    D = np.linalg.norm(P[:, None] - matcher.gallery_, axis=2)
     hits = [g[rows][D[:, rows].argmin(axis=1)] == Y[known] for rows in drawn]
     assert mean.one_shot_accuracy.value == pytest.approx(np.mean(hits))
 

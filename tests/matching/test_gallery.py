@@ -99,18 +99,14 @@ def test_angles_do_not_depend_on_lengths(scale):
 
 
 @pytest.fixture(params=["approximate", "device", "tensors"])
-def other(request, embedding, monkeypatch):
+def other(request, embedding):
     """A matcher with another engine than the exact one, and how to present probes to it."""
-    if request.param == "approximate":
-        pytest.importorskip("faiss")
-        yield matcher(embedding, algorithm="approximate"), lambda P: P
+    torch = pytest.importorskip("faiss" if request.param == "approximate" else "torch")
+    if request.param == "tensors":
+        yield cv.CrossViewClassifier(embedding).enroll(torch.from_numpy(X), Y, 0), torch.from_numpy
         return
-    torch = pytest.importorskip("torch")
-    if request.param == "device":
-        with cv.config_context(device="cpu"):
-            yield matcher(embedding), lambda P: P
-        return
-    yield cv.CrossViewClassifier(embedding).enroll(torch.from_numpy(X), Y, 0), torch.from_numpy
+    with cv.config_context(device="cpu" if request.param == "device" else None):
+        yield matcher(embedding, algorithm="approximate" if request.param == "approximate" else "auto"), lambda P: P
 
 
 @pytest.mark.parametrize("metric", METRICS)
