@@ -174,6 +174,8 @@ def test_no_error_is_not_certainty():
     assert estimate(np.zeros(101), 100, 0.95).high == pytest.approx(0.0362, abs=1e-4)
     assert estimate(np.ones(101), 100, 0.95, constant=True).low == 1.0
     assert estimate(np.full(101, np.nan), 100, 0.95) is None
+    alone = estimate(np.full(101, 0.6), 1, 0.95)  # one class says nothing about others
+    assert (alone.value, alone.low, alone.high) == (0.6, 0.0, 1.0)
 
 
 def test_samples_without_label_or_views_are_left_out(model, views):
@@ -354,31 +356,6 @@ def test_only_accepted_probes_count_for_the_accuracy_of_the_accepted(matcher, vi
     found = cv.evaluate_probes(model, np.vstack([X, far]), y, "front", n_bootstrap=100, resample="classes")
     assert found.at_threshold.accuracy_accepted.low == pytest.approx(0.025 ** (1 / 3))
     assert found.at_threshold.false_rejection_rate.value == pytest.approx(4 / len(y))
-
-
-def test_columns_are_those_of_fit_and_outputs_may_be_frames(views):
-    pd = pytest.importorskip("pandas")
-    columns = [f"x{k}" for k in range(8)]
-    frames = {name: pd.DataFrame(views[name], columns=columns) for name in ("front", "back")}
-    fitted = cv.MvDA(n_components=4, reg=0.1).set_output(transform="pandas").fit(frames, Y)
-    with pytest.raises(ValueError, match="columns of view 'front' are in another order than in fit"):
-        cv.evaluate(fitted, {name: frame[columns[::-1]] for name, frame in frames.items()}, Y)
-    matcher = cv.CrossViewClassifier(fitted).enroll(frames["front"], Y, "front")
-    found = cv.evaluate_probes(matcher, frames["back"], Y, np.int64(1), n_bootstrap=100)
-    # The matcher does not know that its gallery has the probes' counterparts.
-    expected = cv.evaluate(fitted, frames, Y, n_bootstrap=100).directions[0].scores
-    assert found.mean.accuracy == expected.accuracy_with_counterparts
-    assert found.directions[0].probe == "back"
-
-
-def test_one_class_says_nothing_about_others(matcher, views):
-    known = Y == 1
-    X = np.vstack([views["front"][known][:3], views["front"][Y == 2][:2]])  # two are taken for class 2
-    model = copy.copy(matcher)
-    model.threshold_ = None
-    found = cv.evaluate_probes(model, X, [1] * 5, "front", n_bootstrap=100, resample="classes")
-    accuracy = found.mean.accuracy
-    assert (accuracy.value, accuracy.low, accuracy.high) == (pytest.approx(0.6), 0.0, 1.0)
 
 
 def test_the_counterpart_stays_if_it_is_the_only_sample_of_its_class():

@@ -63,16 +63,6 @@ def test_exact_search_is_literal(monkeypatch, metric, offset, scale):
     np.testing.assert_allclose(np.concatenate(blocks) / unit, by_class / unit, rtol=1e-6, atol=1e-7)
 
 
-def test_an_engine_does_not_depend_on_how_samples_came():
-    G = np.concatenate([X, X + 3.0])
-    once, parts = ExactSearch("euclidean").extended(G), ExactSearch("euclidean")
-    for n in (1, 700, 1023, 1024, 1025, 3000, len(G)):
-        parts = parts.extended(G[:n])
-    codes = np.arange(len(G)) % 300
-    for a, b in zip(*(engine.class_distances(G, codes, 300, PROBES) for engine in (once, parts)), strict=True):
-        np.testing.assert_array_equal(a[1], b[1])
-
-
 def test_ties_are_in_the_order_of_enrolment():
     G = np.repeat(RNG.normal(size=(40, 5)), 30, axis=0)[RNG.permutation(1200)]
     distances, rows = ExactSearch("euclidean").extended(G).nearest(G, G[:50], 30)
@@ -224,7 +214,7 @@ def test_many_enrolments_equal_one(embedding, algorithm, monkeypatch):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
     found, expected = (m.rank(PROBES, 1, 3)[0] for m in (model, once))
-    assert (found == expected).mean() > 0.98
+    assert (found == expected).mean() > (0.98 if built else 0.9999)
 
 
 def count_calls(function, calls):
@@ -266,14 +256,6 @@ def test_labels_keep_their_kind_and_codes_while_classes_are_added():
         assert one.vote(np.array([[3], [0]])).tolist() == expected[[3, 0]].tolist()
         assert one.enrolled(second).all()
         assert not before.enrolled(second).all()
-
-
-def test_copies_grow_by_themselves(embedding):
-    model = matcher(embedding)
-    other = copy.copy(model).enroll(X[:5], Y[:5], 0)
-    assert (len(model.gallery_), len(other.gallery_)) == (len(X), len(X) + 5)
-    model.enroll(PROBES, np.arange(90), 0)
-    np.testing.assert_array_equal(other.gallery_[-5:], model.gallery_[:5])
 
 
 # Files.
@@ -353,16 +335,6 @@ def test_forged_indices_are_refused(indexed, tmp_path, monkeypatch):
         (tmp_path / "model").write_bytes(encode(indexed))
         with pytest.raises(ModelFileError, match=r"gallery_index_ is invalid|neighbour index|Error"):
             load(tmp_path / "model")
-
-
-def test_devices_stay_out_of_files(embedding, tmp_path):
-    pytest.importorskip("torch")
-    with cv.config_context(device="cpu"):
-        model = matcher(embedding)
-        save(model, tmp_path / "model")
-        np.testing.assert_array_equal(load(tmp_path / "model").predict(PROBES, 1), model.predict(PROBES, 1))
-        assert encode(model) == encode(matcher(embedding))
-    assert b"device" not in encode(model)
 
 
 # Tensors.
