@@ -20,7 +20,6 @@ from crossview.engines import (
     n_missing,
     nan_rows,
     place,
-    take_rows,
     to_device,
     to_numpy,
 )
@@ -184,7 +183,10 @@ class Views:
             rows = rows.astype(np.intp) if rows.size == 0 else rows
             if rows.ndim != 1 or rows.dtype.kind not in "biu":
                 raise IndexError(_HOW_TO_INDEX)
-        arrays = [take_rows(X, rows) for X in self.arrays]
+        if not isinstance(rows, slice) or (rows.step or 1) < 0:
+            # Tensors know no negative steps, and take uint8 for a mask.
+            rows = np.ascontiguousarray(np.arange(len(self))[rows])
+        arrays = [X[rows] for X in self.arrays]
         return Views._trusted(arrays, self.names, self.mask[rows], self.feature_names, self.image_shape)
 
     # `len` counts samples, so iterating over views would be surprising: use `.arrays`.

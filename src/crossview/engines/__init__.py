@@ -196,12 +196,6 @@ def hide_rows(X: Rows, seen: Mask, value: float = np.nan) -> Any:
 
 
 @operation
-def take_rows(X: Rows, rows: Any) -> Any:
-    """Some rows, by a slice or an array of numbers or of bool."""
-    return X[rows]
-
-
-@operation
 def concatenate(first: Rows, *others: Rows) -> Any:
     """Rows of all arrays, one below the other."""
     return np.concatenate([first, *others])

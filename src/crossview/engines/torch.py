@@ -48,13 +48,6 @@ def matching(X: Tensor, values: Array) -> Tensor:
     return like(X, values).to(X.dtype)
 
 
-def take_rows(X: Tensor, rows: Any) -> Tensor:
-    if not (isinstance(rows, slice) and (rows.step or 1) > 0):
-        # torch knows no negative steps, and takes uint8 for a mask
-        rows = np.ascontiguousarray(np.arange(len(X))[rows])
-    return X[rows]
-
-
 def chunks(X: Tensor, width: int | None = None) -> Iterator[slice]:
     step = max(1, _CHUNK_ENTRIES // max(1, X[0].numel() if width is None else width))
     return (slice(a, min(a + step, len(X))) for a in range(0, len(X), step))
