@@ -135,15 +135,14 @@ def test_the_time_left_is_what_is_known_of_it(monkeypatch):
     assert "left" not in told(60, "fits", linear[2], (0, 9))
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_compare_loads_its_data_once(given, data, tmp_path, monkeypatch):
+def test_compare_loads_its_data_once(data, tmp_path, monkeypatch):
     opened, opening = [], open_dataset
     for where in ("crossview.cli.data", "crossview.experiments.plans"):
         monkeypatch.setattr(f"{where}.open_dataset", lambda *a, **o: opened.append(a[0]) or opening(*a, **o))
-    how = ("--train-data", data, "--test-data", data) if given else (data, "--repeats", 2)
+    how = ("--train-data", data, "--test-data", data)
     few = ("--methods", "PCA,MvDA", "--n-iter", 1, "--pca", 4, "--jobs", 1, "--no-static")
     run("compare", *how, *few, "-o", tmp_path / "out")
-    assert opened == [str(data)] * (1 + given)
+    assert opened == [str(data)] * 2
 
 
 def test_the_recommended_model_is_made_by_the_command(data, tmp_path, monkeypatch):
@@ -170,25 +169,6 @@ def test_the_recommended_model_is_made_by_the_command(data, tmp_path, monkeypatc
         assert {line["column"] for line in csv.DictReader(file)} == set(columns)
     run(*command.split()[1:])
     assert cv.load(tmp_path / "my.model").folds_of_ == "samples"
-
-
-def test_doing_nothing_is_recommended_if_learning_does_not_help(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    same = rng.normal(size=(24, 8))[Y]  # what views have in common, as they are; the rest is noise
-    for name, rows in (("train", slice(0, 72)), ("test", slice(72, 96))):
-        arrays = {view: (same + 0.5 * rng.normal(size=(96, 8)))[rows] for view in ("photo", "sketch")}
-        np.savez(tmp_path / f"{name}.npz", **arrays, y=Y[rows])
-    few = ("--n-iter", 4, "--pca", "4", "--jobs", 1, "--no-static", "-o", "out", "--methods", "RawFeatures,PCA")
-    result = run("compare", "--train-data", "train.npz", "--test-data", "test.npz", *few)
-    assert "Learning does not help here: match the features as they are." in result.stdout
-    command = "crossview tune train.npz --cv samples --n-iter 4 --method RawFeatures -o my.model"
-    assert command in result.stdout.splitlines()
-    run(*command.split()[1:])
-    assert isinstance(cv.load("my.model").best_estimator_[-1], cv.RawFeatures)
-    assert "accuracy" in run("evaluate", "my.model", "test.npz", "--no-static", "-o", "judged").stdout
-    run("fit", "train.npz", "--method", "RawFeatures", "-o", "fitted.model")
-    assert [*cv.load("fitted.model").named_steps] == ["viewscaler", "rawfeatures"]
 
 
 @pytest.fixture
@@ -330,15 +310,6 @@ def test_what_methods_need_of_views_is_told(tmp_path):
     result = run("compare", path, "-o", tmp_path / "none", *few, "--methods", "PLS,CCA", status=1)
     assert "error: no method can be applied to these data. PLS: PLS takes 2 views, got 3" in result.stderr
     assert not (tmp_path / "none").exists()
-    np.savez(path, a=ARRAYS[0], b=ARRAYS[1][:, :5], y=Y)
-    found = json.loads(
-        run("compare", path, "-o", tmp_path / "uneven", *few, "--methods", "MvDLA,LDA,MvDA,RawFeatures").stdout
-    )
-    notes = {entry["row"]: entry["note"] for entry in found["entries"] if entry["column"] == "accuracy"}
-    assert "needs views of equal width" in notes["MvDLA"]
-    assert "needs views of equal width" in notes["LDA"]
-    assert "needs views of equal width" in notes["RawFeatures"]
-    assert notes["MvDA"] == ""
 
 
 def test_a_folder_in_use_is_told_of(data, tmp_path):

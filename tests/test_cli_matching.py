@@ -251,19 +251,6 @@ def test_export_suffices_to_match_without_crossview(enrolled, data, tmp_path):
     assert facts == {**expected, "threshold": matcher.threshold_}
 
 
-@pytest.mark.filterwarnings("always:a false positive identification rate")
-def test_a_rate_that_the_probes_cannot_support_is_warned_of(enrolled, data):
-    calibrate = ("calibrate", enrolled, data, "--view", "sketch", "--max-fpir")
-    told = " ".join(run(*calibrate, 0.01).stderr.split())
-    needs = "a false positive identification rate of 1 % needs 300 probes or more, got 90"
-    assert f"warning: {needs}: the threshold is 0, so every probe is" in told
-    assert "warning" not in run(*calibrate, 1 / 30).stderr
-    run(*calibrate, 0.03)
-    distances, rows = cv.load(enrolled).kneighbors(ARRAYS[1], "sketch", 90)
-    strangers = np.where(Y[rows] == Y[:, None], np.inf, distances).min(axis=1)
-    assert np.sum(strangers <= cv.load(enrolled).threshold_) == 1
-
-
 def test_thresholds_belong_to_a_view(enrolled, data):
     rate = ("--max-fpir", 0.2)
     told = run("calibrate", enrolled, data, "--view", "photo", *rate).stderr
