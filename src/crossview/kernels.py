@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from itertools import pairwise, product
+from itertools import pairwise
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -110,7 +110,7 @@ class KernelMap:
             features[like(features, order)] = like(features, L)
         else:
             features = fitted.features(X)
-        return (fitted if ids is None or not kernel.precomputed else replace(fitted, landmarks=ids[pivots])), features
+        return replace(fitted, landmarks=landmarks if ids is None or not kernel.precomputed else ids[pivots]), features
 
     @classmethod
     def fit_pooled(
@@ -134,8 +134,8 @@ class KernelMap:
         Z, of = np.concatenate(some), np.repeat(np.arange(len(some)), [*map(len, some)])
         parts = [slice(*ends) for ends in pairwise(np.cumsum([0, *map(len, some)]))]
         K = kernel(Z, Z)
-        for (i, a), (j, b) in product(enumerate(parts), repeat=2):
-            K[a, b] *= weights[i, j]
+        for v, part in enumerate(parts):
+            K[part] *= weights[v, of]
         L, order = _pivoted_cholesky(K, kernel)
         del K
         factor, pivots = L[: L.shape[1]], order[: L.shape[1]]
