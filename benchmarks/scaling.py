@@ -55,7 +55,7 @@ def on_dask(arrays: Arrays, y: np.ndarray) -> Any:
     rows = max(1000, len(y) // 16)
     with LocalCluster(n_workers=2, threads_per_worker=1, security=True) as cluster, Client(cluster):
         blocks = [da.from_array(X, chunks=(rows, -1)) for X in arrays]
-        return cv.MvHE(20, n_within=3, n_patches=N_PATCHES).fit(blocks, y)
+        return cv.MvHE(20, n_within=3, n_patches=N_PATCHES, random_state=0).fit(blocks, y)
 
 
 def kernel_pca(arrays: Arrays, y: np.ndarray) -> Any:
@@ -85,7 +85,7 @@ ENGINES: dict[str, Callable[[Arrays, np.ndarray], Any]] = {
     "MvHE, PyTorch on the CPU": on_torch("cpu"),
     "MvHE, PyTorch on a GPU": on_torch("cuda"),
     f"MvHE, Dask, {N_PATCHES:,} patches": on_dask,
-    "KMvHE, 1,000 landmarks": lambda X, y: cv.KMvHE(20, n_within=3, n_landmarks=1000).fit(X, y),
+    "KMvHE, 1,000 landmarks": lambda X, y: cv.KMvHE(20, n_within=3, n_landmarks=1000, random_state=0).fit(X, y),
     "MvDA": lambda X, y: cv.MvDA(20).fit(X, y),
     "scikit-learn KernelPCA and neighbours": kernel_pca,
     "cca-zoo MCCA": cca_zoo("MCCA"),

@@ -41,7 +41,7 @@ fits = {
     "exact": (cv.MvHE(5, algorithm="exact"), [2_000, 4_000, 8_000]),
     "approximate": (cv.MvHE(5, algorithm="approximate"), [4_000, 16_000]),
     "exact, 200 patches": (
-        cv.MvHE(5, algorithm="exact", n_patches=200),
+        cv.MvHE(5, algorithm="exact", n_patches=200, random_state=0),
         [10_000, 100_000, million],
     ),
 }

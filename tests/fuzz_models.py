@@ -43,7 +43,7 @@ def models():
         cv.MvHE(1),
         cv.KMvHE(1, n_landmarks=4, random_state=0),
         pipeline,
-        cv.Committee([cv.MvDA(1), make_pipeline(cv.ViewScaler(), cv.KCCA(1, n_landmarks=3))]),
+        cv.Committee([cv.MvDA(1), make_pipeline(cv.ViewScaler(), cv.KCCA(1, n_landmarks=3, random_state=0))]),
         cv.EmbeddingSearchCV(pipeline, {"mvda__reg": [0.1, 1.0]}, n_folds=2, cv="samples"),
         cv.SemanticMatching(),
         cv.RawFeatures(),
@@ -53,7 +53,7 @@ def models():
         model.fit(arrays, y)
     words = np.array(["one", "two", "three"])[y]
     fitted[-1].enroll(arrays[0], words, 0, replace=True)
-    heads = cv.Contrastive(1, hidden=2)  # training them would take the memory of PyTorch
+    heads = cv.Contrastive(1, random_state=0, hidden=2)  # training them would take the memory of PyTorch
     heads._store_heads([[(rng.normal(size=(D, k)), rng.normal(size=k)) for D, k in ((3, 2), (2, 1))] for _ in range(2)])
     heads.means_, heads.n_epochs_ = [X.mean(axis=0) for X in arrays], 1
     heads._remember(cv.Views(arrays))

@@ -39,24 +39,24 @@ MORE = [
     cv.PCA(2, whitening=0.5),
     cv.CCA(2, coupling=4.0, whitening=0.5),
     cv.MULDA(2, coupling=4.0),
-    cv.MvHE(2, n_patches=30),
+    cv.MvHE(2, n_patches=30, random_state=0),
     cv.MvDLA(center=False),
     cv.LPP(2, t=0.5, center=False),
     cv.LPP(2, n_neighbors=200),
 ]
 KERNELS = [
-    cv.KMvHE(2, n_landmarks=20),
-    cv.KMvHE(n_landmarks=30, n_patches=40, kernel="cosine", center=False),
-    cv.KMvHE(2, n_landmarks=25, kernel="poly", kernel_params={"degree": 2}),
-    cv.KMvHE(2, n_landmarks=200, kernel="linear"),
-    cv.KMvHE(2, n_landmarks=20, kernel="laplacian"),
-    cv.KCCA(2, n_landmarks=20, gamma=0.2),
+    cv.KMvHE(2, n_landmarks=20, random_state=0),
+    cv.KMvHE(n_landmarks=30, random_state=0, n_patches=40, kernel="cosine", center=False),
+    cv.KMvHE(2, n_landmarks=25, random_state=0, kernel="poly", kernel_params={"degree": 2}),
+    cv.KMvHE(2, n_landmarks=200, random_state=0, kernel="linear"),
+    cv.KMvHE(2, n_landmarks=20, random_state=0, kernel="laplacian"),
+    cv.KCCA(2, n_landmarks=20, random_state=0, gamma=0.2),
 ]
 PREPROCESSING = [cv.ViewScaler(), cv.ViewScaler(by="view"), cv.ViewScaler(pooled=False)]
 PREPROCESSING += [cv.ViewPCA(3), cv.ViewPCA(0.9, pooled=False)]
 PIPELINES = [
     make_pipeline(cv.ViewScaler(), cv.ViewPCA(4), cv.MvHE(3)),
-    make_pipeline(cv.ViewKernel(n_landmarks=20), cv.MvDA(3)),
+    make_pipeline(cv.ViewKernel(n_landmarks=20, random_state=0), cv.MvDA(3)),
 ]
 BLOCKWISE = [cv.MvHE(2), cv.DLA(2), cv.MvHE(2, coupling=4.0, whitening=0.5), cv.LPP(2), cv.MvDA(2), cv.ViewPCA(2)]
 BLOCKWISE += [KERNELS[0]]
@@ -193,11 +193,11 @@ def test_mask_and_rows_of_views():
 @pytest.mark.parametrize(
     "model",
     [
-        cv.MvHE(2, n_patches=20),
-        cv.MvHE(2, n_patches=20, coupling=np.inf, whitening=0.5),
+        cv.MvHE(2, n_patches=20, random_state=0),
+        cv.MvHE(2, n_patches=20, random_state=0, coupling=np.inf, whitening=0.5),
         cv.MvDA(2, coupling=4.0),
         cv.ViewPCA(2),
-        cv.KMvHE(2, gamma=1.0, n_landmarks=8, n_patches=20),
+        cv.KMvHE(2, gamma=1.0, n_landmarks=8, random_state=0, n_patches=20),
     ],
     ids=repr,
 )
@@ -259,7 +259,7 @@ def test_bad_input(views, y, error, match):
     ("model", "instead"),
     [
         *((cls(), "set n_landmarks") for cls in (cv.ViewKernel, cv.KMvHE, cv.KCCA)),
-        (cv.KMvHE(kernel="precomputed", n_landmarks=9), "pass kernel matrices as arrays in memory"),
+        (cv.KMvHE(kernel="precomputed", n_landmarks=9, random_state=0), "pass kernel matrices as arrays in memory"),
         *((cls(), "pass arrays in memory") for cls in (cv.NCA, cv.SemanticMatching, cv.Contrastive)),
     ],
 )
@@ -353,7 +353,7 @@ Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
 with dask.config.set(scheduler="synchronous"):
     y = np.arange(len(views[0])) % 40
     model = cv.MvDA(4).fit(views, y)
-    make_pipeline(cv.ViewPCA(5), cv.MvHE(4, n_patches=50)).fit(views, y)
+    make_pipeline(cv.ViewPCA(5), cv.MvHE(4, n_patches=50, random_state=0)).fit(views, y)
 np.savez(f"{sys.argv[1]}/model.npz", *model.projections_)
 print((memory("VmHWM:") - before) / sum(X.nbytes for X in views))
 """
@@ -388,11 +388,11 @@ def test_small_maps_and_parts_of_maps_are_arrays(tmp_path, monkeypatch):
 @pytest.mark.parametrize("scheduler", ["threads", "processes"])
 def test_other_schedulers(scheduler):
     arrays, y = make(m=90, sizes=(6, 4))
-    expected = cv.MvHE(2, n_patches=30).fit(arrays, y)
+    expected = cv.MvHE(2, n_patches=30, random_state=0).fit(arrays, y)
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:  # Dask would start processes for every pass
         pool = executor if scheduler == "processes" else None
         with dask.config.set(scheduler=scheduler, pool=pool):
-            found = cv.MvHE(2, n_patches=30).fit(lazy(arrays), y)
+            found = cv.MvHE(2, n_patches=30, random_state=0).fit(lazy(arrays), y)
             assert found.score(lazy(arrays), y) == pytest.approx(expected.score(arrays, y))
     assert difference(expected.projections_, found.projections_) < 1e-8
 
@@ -419,7 +419,7 @@ def test_a_fit_larger_than_the_memory_of_its_workers(client):
 def test_a_fit_survives_a_killed_worker(client):
     arrays, y = make(m=120, sizes=(6, 4))
     views = [X.map_blocks(slowly) for X in lazy(arrays, rows=20)]
-    model = cv.MvHE(2, n_patches=30)
+    model = cv.MvHE(2, n_patches=30, random_state=0)
     expected = clone(model).fit(arrays, y)
     before = set(client.run(os.getpid).values())
     with dask.config.set(scheduler="distributed"), ThreadPoolExecutor(1) as executor:

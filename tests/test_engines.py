@@ -24,17 +24,17 @@ ARRAYS = [CENTRES[Y] @ RNG.normal(size=(8, 8)) + 0.5 * RNG.normal(size=(120, 8))
 GAPPED = [X.copy() for X in ARRAYS]
 GAPPED[0][:15] = np.nan
 GAPPED[1][40:52] = np.nan
-KERNEL = {"n_landmarks": 40}
+KERNEL = {"n_landmarks": 40, "random_state": 0}
 MODELS = {
     **{name: cls(n_components=4) for name, cls in cv.METHODS.items() if name not in ("KCCA", "KMvHE")},
     "KCCA": cv.KCCA(4),
     "KMvHE": cv.KMvHE(4),
     "KCCA, landmarks": cv.KCCA(4, **KERNEL),
     "KMvHE, landmarks": cv.KMvHE(4, **KERNEL),
-    "KMvHE, cosine": cv.KMvHE(4, kernel="cosine", n_landmarks=20),
+    "KMvHE, cosine": cv.KMvHE(4, kernel="cosine", n_landmarks=20, random_state=0),
     "KMvHE, laplacian": cv.KMvHE(4, kernel="laplacian"),
-    "KMvHE, polynomial": cv.KMvHE(4, kernel="poly", n_landmarks=30),
-    "KMvHE, a kernel that torch has not": cv.KMvHE(4, kernel="chi2", gamma=0.1, n_landmarks=30),
+    "KMvHE, polynomial": cv.KMvHE(4, kernel="poly", n_landmarks=30, random_state=0),
+    "KMvHE, a kernel that torch has not": cv.KMvHE(4, kernel="chi2", gamma=0.1, n_landmarks=30, random_state=0),
     "LPP": cv.LPP(4),
     "PCA, whitened": cv.PCA(4, whitening=0.5),
     **{
@@ -43,10 +43,10 @@ MODELS = {
         for c in (0.0, 4.0, np.inf)
         for reg in (None, 0.5)
     },
-    "MvHE, sampled patches": cv.MvHE(4, n_patches=50),
+    "MvHE, sampled patches": cv.MvHE(4, n_patches=50, random_state=0),
     "pipeline": make_pipeline(cv.ViewScaler(), cv.ViewPCA(6), cv.MvHE(4)),
     "scaled by view": make_pipeline(cv.ViewScaler(by="view"), cv.ViewPCA(0.9, pooled=False), cv.MvDA(4)),
-    "kernel step": make_pipeline(cv.ViewKernel(n_landmarks=30), cv.MvDA(4)),
+    "kernel step": make_pipeline(cv.ViewKernel(n_landmarks=30, random_state=0), cv.MvDA(4)),
 }
 
 
@@ -91,7 +91,7 @@ WRAPPED = {
     "committee of arrays": cv.Committee([cv.MvHE(4), cv.SemanticMatching()]),
     "search": cv.EmbeddingSearchCV(cv.MvHE(4), {"beta": [0.1, 0.3]}, n_folds=2),
     **{name: cls() for name, cls in cv.BASELINES.items() if name != "Contrastive"},
-    "Contrastive": cv.Contrastive(4, max_epochs=2, validation=None),
+    "Contrastive": cv.Contrastive(4, random_state=0, max_epochs=2, validation=None),
 }
 
 

@@ -72,7 +72,7 @@ class TestKernelMap:
             KernelMap.fit(Kernel("precomputed"), K)
         indefinite = pairwise_kernels(X, metric="rbf") - 0.5
         with pytest.raises(ValueError, match="not positive semi-definite"):
-            cv.ViewKernel("precomputed", n_landmarks=30).fit([indefinite, indefinite])
+            cv.ViewKernel("precomputed", n_landmarks=30, random_state=0).fit([indefinite, indefinite])
 
     def test_parameters_and_callables(self):
         k = Kernel("poly", gamma=0.5, kernel_params={"degree": 2, "coef0": 3})
@@ -133,25 +133,31 @@ class TestLandmarks:
     def test_of_incomplete_views(self):
         mask = np.ones((200, 2), dtype=bool)
         mask[::5, 1] = False
-        for model in (cv.ViewKernel(n_landmarks=15), cv.KMvHE(3, n_landmarks=15), cv.KCCA(3, n_landmarks=15)):
+        for model in (
+            cv.ViewKernel(n_landmarks=15, random_state=0),
+            cv.KMvHE(3, n_landmarks=15, random_state=0),
+            cv.KCCA(3, n_landmarks=15, random_state=0),
+        ):
             model.fit(cv.Views(ARRAYS, mask=mask), Y)
             assert [len(z) for z in model.landmarks_] == [15, 15]
             assert {tuple(z) for z in model.landmarks_[1]} <= {tuple(x) for x in ARRAYS[1][mask[:, 1]]}
         grams = [pairwise_kernels(A, metric="rbf", gamma=0.5) for A in ARRAYS]
-        ready = cv.KMvHE(3, kernel="precomputed", n_landmarks=15).fit(cv.Views(grams, mask=mask), Y)
-        named = cv.ViewKernel(gamma=0.5, n_landmarks=15).fit(cv.Views(ARRAYS, mask=mask))
+        ready = cv.KMvHE(3, kernel="precomputed", n_landmarks=15, random_state=0).fit(cv.Views(grams, mask=mask), Y)
+        named = cv.ViewKernel(gamma=0.5, n_landmarks=15, random_state=0).fit(cv.Views(ARRAYS, mask=mask))
         for A, columns, samples in zip(ARRAYS, ready.landmarks_, named.landmarks_, strict=True):
             assert {tuple(x) for x in A[columns]} == {tuple(z) for z in samples}
 
     def test_of_callable_kernels(self):
-        called = cv.ViewKernel(lambda a, b: (a @ b + 1.0) ** 2, n_landmarks=10).fit(ARRAYS)
-        named = cv.ViewKernel("poly", gamma=1.0, kernel_params={"degree": 2}, n_landmarks=10).fit(ARRAYS)
+        called = cv.ViewKernel(lambda a, b: (a @ b + 1.0) ** 2, n_landmarks=10, random_state=0).fit(ARRAYS)
+        named = cv.ViewKernel("poly", gamma=1.0, kernel_params={"degree": 2}, n_landmarks=10, random_state=0).fit(
+            ARRAYS
+        )
         for one, other in zip(called.landmarks_, named.landmarks_, strict=True):
             np.testing.assert_array_equal(one, other)
 
     def test_all_samples_are_exact(self):
         exact = cv.KMvHE(3).fit(ARRAYS, Y)
-        same = cv.KMvHE(3, n_landmarks=200, reg=None).fit(ARRAYS, Y)
+        same = cv.KMvHE(3, n_landmarks=200, random_state=0, reg=None).fit(ARRAYS, Y)
         np.testing.assert_array_equal(same.eigenvalues_, exact.eigenvalues_)
 
 

@@ -258,7 +258,7 @@ def test_names_of_outputs(frames):
     assert names().tolist() == [f"view{v}__x{k}" for v in range(2) for k in range(4)]
     assert names(list("abcd")).tolist() == [f"view{v}__{c}" for v in range(2) for c in "abcd"]
     assert names(list("abcdefgh"))[-1] == "view1__h"
-    assert cv.ViewKernel(n_landmarks=2).fit(arrays).get_feature_names_out()[2] == "view1__viewkernel0"
+    assert cv.ViewKernel(n_landmarks=2, random_state=0).fit(arrays).get_feature_names_out()[2] == "view1__viewkernel0"
     with pytest.raises(ValueError, match="length equal to the number of features of all views, 8, got 3"):
         names(list("abc"))
     search = cv.EmbeddingSearchCV(pipeline, {"mvhe__beta": [0.1, 0.5]}).fit(X, y)

@@ -95,7 +95,7 @@ class KernelTransformer(MultiViewTransformer):
     gamma_scale: float = 1.0
     kernel_params: dict[str, Any] | None = None
     n_landmarks: int | None = None
-    random_state: int | np.random.RandomState | None = 0
+    random_state: int | np.random.RandomState | None = None
 
     _schema: ClassVar[Schema] = {
         **VIEWS,

@@ -34,8 +34,8 @@ COUPLED = [
 ]
 ALTERNATIVES = [
     cv.RawFeatures(),
-    cv.Contrastive(4, learning_rate=0.05, max_epochs=20),
-    cv.Contrastive(3, hidden=4, learning_rate=0.05, max_epochs=10, validation=None),
+    cv.Contrastive(4, random_state=0, learning_rate=0.05, max_epochs=20),
+    cv.Contrastive(3, random_state=0, hidden=4, learning_rate=0.05, max_epochs=10, validation=None),
     cv.SemanticMatching(),
     cv.SemanticMatching(log=True, cca_components=2),
     cv.NCA(2, max_iter=5),

@@ -34,7 +34,6 @@ EQUAL, _ = make(sizes=(5, 5, 5))
         (cv.Contrastive(batch_size=1), "batch_size must be a whole number, 2 or more"),
         (cv.Contrastive(max_epochs=0), "max_epochs must be a whole number, 1 or more"),
         (cv.Contrastive(validation="folds"), "validation must be one of 'auto', 'classes', 'samples'"),
-        (cv.Contrastive(random_state=None), "random_state must be a whole number"),
         (cv.SemanticMatching(C=0.0), "C must be a finite number above 0"),
         (cv.SemanticMatching(log=1), "log must be True or False"),
         (cv.SemanticMatching(cca_components=0), "cca_components must be a whole number, 1 or more"),

@@ -21,7 +21,9 @@ ARRAYS, Y = make()
 
 def trainer(y=Y, mask=None, **changes):
     mask = np.ones((60, 2), dtype=bool) if mask is None else mask
-    return _Trainer(cv.Contrastive(4, learning_rate=0.01, weight_decay=0.1).set_params(**changes), ARRAYS, mask, y)
+    return _Trainer(
+        cv.Contrastive(4, random_state=0, learning_rate=0.01, weight_decay=0.1).set_params(**changes), ARRAYS, mask, y
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.1, 1.0])
@@ -73,21 +75,23 @@ def test_the_number_of_epochs_has_the_smallest_held_out_loss():
 
 
 def test_the_heads_are_trained_on_all_samples():
-    model = cv.Contrastive(3, learning_rate=0.03, max_epochs=30).fit(ARRAYS, Y)
-    again = cv.Contrastive(3, learning_rate=0.03, max_epochs=model.n_epochs_, validation=None).fit(ARRAYS, Y)
+    model = cv.Contrastive(3, random_state=0, learning_rate=0.03, max_epochs=30).fit(ARRAYS, Y)
+    again = cv.Contrastive(3, random_state=0, learning_rate=0.03, max_epochs=model.n_epochs_, validation=None).fit(
+        ARRAYS, Y
+    )
     np.testing.assert_array_equal(model.projections_[0], again.projections_[0])
 
 
 @pytest.mark.parametrize("validation", [None, "samples"])
 def test_training_that_diverges(validation):
     with pytest.raises(ValueError, match=r"training diverged: use a learning_rate below 1e\+38"):
-        cv.Contrastive(learning_rate=1e38, max_epochs=5, validation=validation).fit(ARRAYS, Y)
+        cv.Contrastive(random_state=0, learning_rate=1e38, max_epochs=5, validation=validation).fit(ARRAYS, Y)
 
 
 @pytest.mark.parametrize(("kind", "n_classes"), [("classes", 6), ("samples", 6), ("auto", 6), ("auto", 20)])
 def test_what_is_held_out(kind, n_classes):
     y = np.arange(60) % n_classes
-    held_out = cv.Contrastive(validation=kind)._held_out(y)
+    held_out = cv.Contrastive(random_state=0, validation=kind)._held_out(y)
     shared = np.isin(y[held_out], y[~held_out])
     assert shared.all() == shared.any() == (kind == "samples" or (kind, n_classes) == ("auto", 6))
     assert held_out.sum() == (20 if kind == "classes" else 12)
@@ -96,10 +100,10 @@ def test_what_is_held_out(kind, n_classes):
 
 def test_nothing_can_be_held_out():
     with pytest.raises(ValueError, match="cannot hold out 2 of 3 classes: use validation='samples'"):
-        cv.Contrastive(validation="classes").fit(ARRAYS, Y % 3)
+        cv.Contrastive(random_state=0, validation="classes").fit(ARRAYS, Y % 3)
     with pytest.raises(ValueError, match="too few samples to hold some out: use validation=None"):
-        cv.Contrastive(validation="samples").fit(ARRAYS, np.arange(60))
-    assert cv.Contrastive(validation=None, max_epochs=2).fit(ARRAYS, np.arange(60)).n_epochs_ == 2
+        cv.Contrastive(random_state=0, validation="samples").fit(ARRAYS, np.arange(60))
+    assert cv.Contrastive(random_state=0, validation=None, max_epochs=2).fit(ARRAYS, np.arange(60)).n_epochs_ == 2
 
 
 @pytest.mark.parametrize("m", [7, 64, 200])
@@ -117,12 +121,12 @@ def test_batches(m):
 
 def test_small_batches_learn_as_well():
     for size in (1000, 20):
-        model = cv.Contrastive(8, learning_rate=0.02, max_epochs=40, validation=None, batch_size=size)
+        model = cv.Contrastive(8, random_state=0, learning_rate=0.02, max_epochs=40, validation=None, batch_size=size)
         assert model.fit(ARRAYS, Y).score(ARRAYS, Y) > 0.6
 
 
 def test_transform_needs_the_formula_only():
-    model = cv.Contrastive(3, hidden=4, max_epochs=3, validation=None).fit(ARRAYS, Y)
+    model = cv.Contrastive(3, random_state=0, hidden=4, max_epochs=3, validation=None).fit(ARRAYS, Y)
     x = ARRAYS[1][7]
     hidden = np.maximum(0.0, model.hidden_weights_[1].T @ (x - model.means_[1]) + model.hidden_biases_[1])
     z = model.projections_[1].T @ hidden + model.biases_[1]
@@ -133,7 +137,7 @@ def test_transform_needs_the_formula_only():
 
 
 def test_units_do_not_matter():
-    model = cv.Contrastive(3, max_epochs=10)
+    model = cv.Contrastive(3, random_state=0, max_epochs=10)
     expected = clone(model).fit(ARRAYS, Y).transform(ARRAYS)
     scaled = [1e3 * X + 5.0 for X in ARRAYS]
     for a, b in zip(clone(model).fit(scaled, Y).transform(scaled), expected, strict=True):
@@ -146,14 +150,16 @@ def test_seeds():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    cv.Contrastive(3, max_epochs=2).fit(ARRAYS, Y)
+    cv.Contrastive(3, random_state=0, max_epochs=2).fit(ARRAYS, Y)
     assert torch.rand(1) == expected  # the state of the caller's generator is left alone
 
 
 def test_hidden_layers_unroll_manifolds():
     data = cv.datasets.make_manifolds(n_samples=200, random_state=0)
     linear, curved = (
-        cv.Contrastive(16, hidden=hidden, temperature=0.5, learning_rate=0.02, max_epochs=80, validation=None)
+        cv.Contrastive(
+            16, random_state=0, hidden=hidden, temperature=0.5, learning_rate=0.02, max_epochs=80, validation=None
+        )
         .fit(data.views[:100], data.y[:100])
         .score(data.views[100:], data.y[100:])
         for hidden in (None, 64)
@@ -162,7 +168,7 @@ def test_hidden_layers_unroll_manifolds():
 
 
 def test_torch_is_imported_only_to_train(tmp_path):
-    model = cv.Contrastive(3, hidden=4, max_epochs=2).fit(ARRAYS, Y)
+    model = cv.Contrastive(3, random_state=0, hidden=4, max_epochs=2).fit(ARRAYS, Y)
     cv.save(model, tmp_path / "model")
     np.save(tmp_path / "X.npy", ARRAYS[1])
     code = f"""
@@ -180,4 +186,4 @@ assert "torch" not in sys.modules
 def test_without_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'crossview\[torch\]'"):
-        cv.Contrastive().fit(ARRAYS, Y)
+        cv.Contrastive(random_state=0).fit(ARRAYS, Y)

@@ -271,10 +271,15 @@ def test_equal_views_with_one_map_have_no_component_that_centring_removes():
 def test_landmarks_of_coupled_kernels():
     arrays, _ = kernel_problem(True)
     y = CLASSES[:30]
-    whole, every = (cv.KMvHE(3, coupling=4.0, n_landmarks=k, reg=None).fit(arrays, y) for k in (None, 30))
+    whole, every = (
+        cv.KMvHE(3, coupling=4.0, n_landmarks=k, random_state=0, reg=None).fit(arrays, y) for k in (None, 30)
+    )
     for Z, E in zip(every.transform(arrays), whole.transform(arrays), strict=True):
         np.testing.assert_allclose(Z, E, atol=1e-8 * np.abs(E).max())
-    for some in (cv.KMvHE(3, coupling=4.0, n_landmarks=5), cv.KCCA(3, coupling=4.0, n_landmarks=5)):
+    for some in (
+        cv.KMvHE(3, coupling=4.0, n_landmarks=5, random_state=0),
+        cv.KCCA(3, coupling=4.0, n_landmarks=5, random_state=0),
+    ):
         some.fit(arrays[: 2 if isinstance(some, cv.KCCA) else 3], y)
         assert some.landmarks_[0].shape == (5 * len(some.n_features_), 4)
         assert some.score(arrays[: len(some.n_features_)], y) > 0.4

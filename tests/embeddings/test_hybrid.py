@@ -316,7 +316,7 @@ class TestKernels:
         exact = cv.KMvHE(3, gamma=0.05).fit(arrays, y)
         errors = []
         for n_landmarks in (10, 30, 90):
-            some = cv.KMvHE(3, gamma=0.05, n_landmarks=n_landmarks, reg=None).fit(arrays, y)
+            some = cv.KMvHE(3, gamma=0.05, n_landmarks=n_landmarks, random_state=0, reg=None).fit(arrays, y)
             assert all(len(z) <= n_landmarks for z in some.landmarks_)
             assert (some.eigenvalues_ >= exact.eigenvalues_ - 1e-9).all()
             errors.append(np.abs(some.eigenvalues_ - exact.eigenvalues_).max())
@@ -330,9 +330,9 @@ class TestKernels:
         if missing:
             mask[::7, 1] = False
             arrays[1] = np.where(mask[:, [1]], arrays[1], np.nan)
-        model = cv.KMvHE(4, n_landmarks=n_landmarks, reg=0.2, coupling=0).fit(arrays, y)
+        model = cv.KMvHE(4, n_landmarks=n_landmarks, random_state=0, reg=0.2, coupling=0).fit(arrays, y)
 
-        features = cv.ViewKernel(n_landmarks=n_landmarks).fit(arrays).transform(arrays)
+        features = cv.ViewKernel(n_landmarks=n_landmarks, random_state=0).fit(arrays).transform(arrays)
         filled = [np.where(seen[:, None], R, 0.0) for R, seen in zip(features, mask.T, strict=True)]
         centred = oracles.centred(filled, mask)
         found = oracles.patches([np.nan_to_num(X) for X in arrays], y, mask, 1, 15)
@@ -359,7 +359,8 @@ class TestKernels:
         train, test = slice(0, 1200), slice(1200, None)
         fit, new = ([X[part] for X in arrays] for part in (train, test))
         scores = {
-            reg: cv.KMvHE(10, n_landmarks=60, reg=reg).fit(fit, y[train]).score(new, y[test]) for reg in (None, "auto")
+            reg: cv.KMvHE(10, n_landmarks=60, random_state=0, reg=reg).fit(fit, y[train]).score(new, y[test])
+            for reg in (None, "auto")
         }
         linear = cv.MvHE(10).fit(fit, y[train]).score(new, y[test])
         assert scores[None] < scores["auto"] - 0.1
@@ -368,9 +369,11 @@ class TestKernels:
     @pytest.mark.parametrize(("n_landmarks", "reg"), [(39, 0.05), (41, 0.05), (119, 0.05), (500, 0.05), (None, None)])
     def test_parameters_alone_decide_the_constraint(self, n_landmarks, reg):
         arrays, y = make(m=120)
-        automatic, given = (cv.KMvHE(3, n_landmarks=n_landmarks, reg=r).fit(arrays, y) for r in ("auto", reg))
+        automatic, given = (
+            cv.KMvHE(3, n_landmarks=n_landmarks, random_state=0, reg=r).fit(arrays, y) for r in ("auto", reg)
+        )
         np.testing.assert_array_equal(automatic.eigenvalues_, given.eigenvalues_)
-        other = cv.KMvHE(3, n_landmarks=n_landmarks, reg=0.05 if reg is None else None).fit(arrays, y)
+        other = cv.KMvHE(3, n_landmarks=n_landmarks, random_state=0, reg=0.05 if reg is None else None).fit(arrays, y)
         assert not np.allclose(automatic.eigenvalues_, other.eigenvalues_, rtol=1e-3)
 
     @pytest.mark.parametrize("coupling", [0.0, 4.0])
@@ -382,7 +385,7 @@ class TestKernels:
 
     def test_many_samples_are_mapped_like_each_alone(self):
         arrays, y = make(m=60)
-        model = cv.KMvHE(3, n_landmarks=10).fit(arrays, y)
+        model = cv.KMvHE(3, n_landmarks=10, random_state=0).fit(arrays, y)
         many = model.transform_view(np.tile(arrays[0], (40, 1)), 0)  # in chunks
         np.testing.assert_allclose(many, np.tile(model.transform_view(arrays[0], 0), (40, 1)), rtol=1e-12, atol=1e-12)
 

@@ -384,7 +384,7 @@ def test_many_views_and_means_that_broadcast_to_many_features_are_refused(conten
 def model_of(kind):
     """Small fitted models, by what they are."""
     if kind == "precomputed":
-        return cv.KMvHE(2, kernel="precomputed", n_landmarks=15).fit([X @ X.T for X in ARRAYS], Y)
+        return cv.KMvHE(2, kernel="precomputed", n_landmarks=15, random_state=0).fit([X @ X.T for X in ARRAYS], Y)
     if kind == "frozen":
         return cv.CrossViewClassifier(cv.MvDA(2).fit(ARRAYS, Y)).enroll(ARRAYS[0], Y)
     kinds = {"linear": cv.MvHE(1), "kernel": cv.KMvHE(2), "scaler": cv.ViewScaler(), "pca": cv.ViewPCA(3)}

@@ -360,7 +360,7 @@ def expected_calibration_error(probabilities, y, n_bins=10):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_probabilities_are_calibrated(metric):
     train, test, y_train, y_test = train_test_split(DATA.views, Y, random_state=0)
-    embedding = cv.KMvHE(15, n_landmarks=300, reg=None)
+    embedding = cv.KMvHE(15, n_landmarks=300, random_state=0, reg=None)
     model = cv.CrossViewClassifier(embedding, metric=metric, calibration_folds=3).fit(train, y_train)
     probabilities = model.predict_proba(test)
     assert expected_calibration_error(probabilities, y_test) < 0.06

@@ -96,7 +96,10 @@ WEIGHTS = [
     [
         (cv.MvHE(), WEIGHTS),
         (cv.KMvHE(), {"gamma_scale": [0.3, 1.0], "beta": [0.03, 0.3], "n_within": [1, 2], "n_components": [2, 5]}),
-        (cv.KMvHE(), {"beta": [0.03, 0.3], "n_landmarks": [20, 30], "reg": [None, "auto"], "n_components": [2, 5]}),
+        (
+            cv.KMvHE(random_state=0),
+            {"beta": [0.03, 0.3], "n_landmarks": [20, 30], "reg": [None, "auto"], "n_components": [2, 5]},
+        ),
         (cv.KMvHE(), {"coupling": [0.0, 4.0], "reg": [None, 0.05, 0.5], "n_components": [2, 5]}),
     ],
     ids=["MvHE", "KMvHE", "landmarks", "constraints"],
@@ -116,7 +119,11 @@ def test_cheap_refits_change_nothing(model, grid, views):
         ),
         (cv.NCA(max_iter=5), {"n_components": [4, 2], "scale": [1.0, 10.0]}, 4),  # components that are not nested
         (cv.SemanticMatching(), {"C": [0.01, 1.0], "log": [False, True]}, 4),
-        (cv.Contrastive(max_epochs=3, validation=None), {"n_components": [2, 4], "hidden": [None, 5]}, 4),
+        (
+            cv.Contrastive(random_state=0, max_epochs=3, validation=None),
+            {"n_components": [2, 4], "hidden": [None, 5]},
+            4,
+        ),
         (
             make_pipeline(cv.ViewScaler(), "passthrough", cv.MvDA()),
             {"viewscaler__by": [None, "view"], "mvda__reg": [0.1]},
@@ -515,9 +522,9 @@ class TestLandmarks:
         """The fold has fewer than three times as many samples as landmarks, all samples together have more."""
         n_landmarks, (train, test) = len(Y) * 3 // 10, FOLDS[0]
         assert len(train) < 3 * n_landmarks <= len(Y)
-        model = cv.KMvHE(3, n_landmarks=n_landmarks, coupling=0, reg=reg)
+        model = cv.KMvHE(3, n_landmarks=n_landmarks, random_state=0, coupling=0, reg=reg)
         search = cv.EmbeddingSearchCV(model, {"beta": [0.1]}, metrics=["euclidean"], cv=[FOLDS[0]]).fit(VIEWS, Y)
-        alone = cv.KMvHE(3, n_landmarks=n_landmarks, coupling=0, reg=0.05 if reg == "auto" else reg)
+        alone = cv.KMvHE(3, n_landmarks=n_landmarks, random_state=0, coupling=0, reg=0.05 if reg == "auto" else reg)
         assert search.best_score_ == alone.fit(VIEWS[train], Y[train]).score(VIEWS[test], Y[test])
         for found, expected in zip(search.transform(ARRAYS), alone.fit(VIEWS, Y).transform(ARRAYS), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-10)

@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 LISTS = 1 << 20  # more than there are
 METHODS = [
     cv.MvHE(3, n_within=2, n_between=5),
-    cv.KMvHE(3, n_within=2, n_between=5, n_landmarks=40),
+    cv.KMvHE(3, n_within=2, n_between=5, n_landmarks=40, random_state=0),
     cv.DLA(3, n_within=2, n_between=5, coupling=4.0),
     cv.MvDLA(3, n_within=4, n_between=5),
     cv.LPP(3, n_neighbors=4),

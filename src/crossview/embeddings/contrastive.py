@@ -67,7 +67,7 @@ class Contrastive(Embedding):
     validation : {"auto", "classes", "samples"}, optional
         What to hold out, a fifth. ``"auto"`` holds out classes if there are 20 or more, and samples of every class
         otherwise. None trains for `max_epochs`.
-    random_state : int
+    random_state : int, optional
         Seed of the initial weights, batches and held-out samples.
 
     Attributes
@@ -108,7 +108,7 @@ class Contrastive(Embedding):
     max_epochs: int = 300
     patience: int = 10
     validation: str | None = "auto"
-    random_state: int = 0
+    random_state: int | None = None
 
     search_space: ClassVar[SearchSpace] = {
         "n_components": [64, 128],
@@ -132,7 +132,7 @@ class Contrastive(Embedding):
     }
 
     def _check_params(self, views: Views) -> None:
-        for name, least in (("batch_size", 2), ("max_epochs", 1), ("patience", 1), ("random_state", 0)):
+        for name, least in (("batch_size", 2), ("max_epochs", 1), ("patience", 1)):
             check_count(getattr(self, name), name, least=least)
         if self.hidden is not None:
             check_count(self.hidden, "hidden", least=1)

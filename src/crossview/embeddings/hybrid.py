@@ -216,7 +216,7 @@ class MvHE(AlignmentEmbedding):
     lambda_inter: float = 0.3
     coupling: float | str = "auto"
     n_patches: int | None = None
-    random_state: int | np.random.RandomState | None = 0
+    random_state: int | np.random.RandomState | None = None
 
     search_space: ClassVar[SearchSpace] = {
         # On ten data sets, no setting outside gains more than one point (benchmarks/defaults.md).
