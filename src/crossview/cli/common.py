@@ -112,12 +112,12 @@ def _main(
         raise typer.Exit
 
 
-def print_facts(facts: Any, text: str, as_json: bool) -> None:
+def print_facts(facts: Any, text: str, as_json: bool, console: _Console = err) -> None:
     """Print what a command has done: as one JSON document, or in words, which do not mix with what it writes."""
     if as_json:
         print(json.dumps(jsonable(facts)))
     else:
-        err.tell(text)
+        console.tell(text)
 
 
 def jsonable(value: Any) -> Any:

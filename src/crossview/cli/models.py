@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table
 from sklearn.pipeline import make_pipeline
 
 import crossview as cv
@@ -33,12 +31,10 @@ _Scaling = StrEnum("_Scaling", ["feature", "view", "none"])
 @common.app.command()
 def datasets(as_json: common.Json = False) -> None:
     """List the data sets that can be loaded by name."""
-    if as_json:
-        common.print_facts([{"name": name, "what": source.what} for name, source in SOURCES.items()], "", as_json)
-        return
-    for name, source in SOURCES.items():
-        common.out.tell(f"{name}: {source.what}")
-    common.out.tell("You can also load an .npz or .mat file, or a folder of tables, .npy files or images.")
+    lines = [f"{name}: {source.what}" for name, source in SOURCES.items()]
+    lines += ["You can also load an .npz or .mat file, or a folder of tables, .npy files or images."]
+    found = [{"name": name, "what": source.what} for name, source in SOURCES.items()]
+    common.print_facts(found, "\n".join(lines), as_json, common.out)
 
 
 @common.app.command()
@@ -190,15 +186,10 @@ def embed(
 def inspect(model: common.Model, as_json: common.Json = False) -> None:
     """Describe a saved model."""
     facts = _describe(load_fitted(model))
-    if as_json:
-        common.print_facts(facts, "", as_json)
-        return
-    table = Table(show_header=False, box=None)
-    steps = {step["name"]: step["parameters"] for step in facts.pop("steps")}
-    for name, value in (facts | steps).items():
-        if value is not None:
-            table.add_row(name.replace("_", " "), escape(_sentence(value)))
-    common.out.print(table)
+    steps = [(step["name"], step["parameters"]) for step in facts["steps"]]
+    rows = [(name.replace("_", " "), value) for name, value in facts.items() if name != "steps" and value is not None]
+    text = "\n".join(f"{name}: {_sentence(value)}" for name, value in [*rows, *steps])
+    common.print_facts(facts, text, as_json, common.out)
 
 
 def _check_replaceable(path: Path, data: str, overwrite: bool) -> None:

@@ -77,9 +77,9 @@ def run(
     ``compute(cell, dataset)`` returns a result that JSON can hold. ``watch(event, cell, about)`` is called, perhaps by
     another thread, for every cell that ``"waits"``, as the store lacks it, when it ``"starts"``, meanwhile with the
     number of ``"fits"`` done and that of all, and when it ``"ends"``, with its record. With several workers, which
-    `dask.distributed` starts, a script must run under
-    ``if __name__ == "__main__":``. The workers of a scheduler, at an address such as ``"tcp://192.0.2.7:8786"``, need
-    the same crossview, access to the data, and preferably one thread each.
+    `dask.distributed` starts, a script must run under ``if __name__ == "__main__":``. The workers of a scheduler, at an
+    address such as ``"tcp://192.0.2.7:8786"``, need the same crossview, access to the data, and preferably one thread
+    each.
     """
     check_count(n_jobs, "n_jobs", least=1)
     if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
