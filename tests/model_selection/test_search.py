@@ -120,17 +120,12 @@ def test_cheap_refits_change_nothing(model, grid, views):
         (cv.NCA(max_iter=5), {"n_components": [4, 2], "scale": [1.0, 10.0]}, 4),  # components that are not nested
         (cv.SemanticMatching(), {"C": [0.01, 1.0], "log": [False, True]}, 4),
         (
-            cv.Contrastive(random_state=0, max_epochs=3, validation=None),
-            {"n_components": [2, 4], "hidden": [None, 5]},
-            4,
-        ),
-        (
             make_pipeline(cv.ViewScaler(), "passthrough", cv.MvDA()),
             {"viewscaler__by": [None, "view"], "mvda__reg": [0.1]},
             2,
         ),
     ],
-    ids=["lists", "NCA", "SemanticMatching", "Contrastive", "passthrough"],
+    ids=["lists", "NCA", "SemanticMatching", "passthrough"],
 )
 def test_other_grids_and_estimators(model, grid, expected):
     results = assert_scores_of_grid_search(model, grid).cv_results_
@@ -256,7 +251,6 @@ def test_draws():
             (ValueError, "n_components must be a whole number, 1 or more, got", model, {"n_components": numbers})
             for model, numbers in (
                 (cv.MvHE(), ["all", 3]),
-                (cv.MvHE(), [None, 3]),
                 (cv.MvHE(), [0, "auto"]),
                 (cv.CCA(), ["auto", 3]),
             )
@@ -288,15 +282,9 @@ def test_methods_by_name(spelling):
             cv.tune(unknown, VIEWS, Y)
 
 
-@pytest.mark.parametrize(
-    ("grid", "message"),
-    [
-        ({"mvda__reg": [-1.0, 0.1]}, "reg must be a finite number"),
-        ({"viewpca__n_components": [-1, 5]}, "n_components must be a whole number"),
-    ],
-)
-def test_failures_are_warned_of_where_fit_was_called(grid, message):
-    with pytest.warns(FitFailedWarning, match=f"1 of 4 fits failed; the last: {message}") as caught:
+def test_failures_are_warned_of_where_fit_was_called():
+    grid = {"viewpca__n_components": [-1, 5]}
+    with pytest.warns(FitFailedWarning, match="1 of 4 fits failed; the last: n_components must be a whole") as caught:
         cv.EmbeddingSearchCV(standard_pipeline("MvDA"), grid, n_folds=3).fit(VIEWS, Y)
     assert caught[0].filename == __file__
 
