@@ -80,19 +80,10 @@ def test_all_names_are_drawn(name):
         assert re.sub("[\x00\x0b\ud800\uffff]", "�", name) in draw(item)["svg"].decode()
 
 
-def test_figures_may_have_nothing_to_show(empty):
-    for item in empty:
-        if isinstance(item, doc.Curves | doc.Embeddings):
-            assert draw(item)["pdf"].startswith(b"%PDF")
-
-
-def test_fifteen_series_differ_in_more_than_colour():
+def test_series_differ_in_more_than_colour_and_committees_have_the_colour_of_their_method():
     looks = list(palette_of(*map(str, range(28))).values())
     assert len({(look["linestyle"], look["marker"]) for look in looks}) == 28
     assert len({look["color"] for look in looks[:15]}) == 15
-
-
-def test_committees_have_the_colour_of_their_method_and_another_look():
     looks = palette_of("PCA", "MvHE", "MvHE × 8", "KMvHE × 8", "KMvHE", "other")
     for method in ("MvHE", "KMvHE"):
         one, committee = looks[method], looks[f"{method} × 8"]
