@@ -102,7 +102,7 @@ def comparison_report(panel: Panel, results: Results, data: Dataset, command: st
 
 
 def comparison_tables(panel: Panel, results: Results) -> list[ResultTable]:
-    """Accuracy of every method on one data set, altogether and by direction; no table if nothing was computed."""
+    """Accuracy of every method on one data set, altogether and, if anything was computed, by direction."""
     done = finished([results[place.cell] for place in panel.places])
     values = {
         "accuracy": lambda r: r["score"],
@@ -254,16 +254,11 @@ def embeddings(
     y = np.asarray(data.y)
     _, test = cell.split.rows(y, cell.repeat)
     chosen = test[drawn_samples(y[test])]
-    shown = [
-        (view, row)
-        for view, seen in zip(data.views.names, data.views.mask.T, strict=True)
-        for row in chosen
-        if seen[row]
-    ]
-    views, names = [view for view, _ in shown], [_class_name(data, y[row]) for _, row in shown]
-    ids = [f"sample {row}" for _, row in shown]
+    seen = dict(zip(data.views.names, data.views.mask.T, strict=True))
+    views, rows = zip(*((view, row) for view in seen for row in chosen if seen[view][row]), strict=True)
+    labels, names = [_class_name(data, y[row]) for row in rows], [f"sample {row}" for row in rows]
     planes = {name: np.array(result["plane"]) for name, result in found.items()}
-    return Embeddings(key, title, planes, views, names, ids, caption)
+    return Embeddings(key, title, planes, views, labels, names, caption)
 
 
 def matches(

@@ -309,8 +309,6 @@ def _adapted(drawn: Any, kind: str, name: str) -> Any:
         if "href" in attributes:
             attributes["href"] = attributes["href"].replace("#", f"#{name}.", 1)
         parent.attrib = {key: _value(value, name) for key, value in attributes.items()}
-    for group in root.iter("g"):
-        _share(group)
     root.attrib = {"viewBox": root.attrib["viewBox"], "class": f"chart {kind}"}
     return root
 
@@ -320,17 +318,6 @@ def _value(value: str, name: str) -> str:
         return f"light-dark({value.lower()}, {DARK[value.lower()]})"
     value = value.replace("url(#", f"url(#{name}.")
     return re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", value)
-
-
-def _share(group: Any) -> None:
-    """Move what all marks of a group have in common to the group: thousands of them are most of a page."""
-    marks = list(group)
-    if len(marks) > 1 and all(mark.tag == "use" for mark in marks):
-        for key in [key for key in marks[0].attrib if key not in ("href", "x", "y")]:
-            if len({mark.get(key) for mark in marks}) == 1:
-                group.set(key, marks[0].get(key))
-                for mark in marks:
-                    del mark.attrib[key]
 
 
 @contextlib.contextmanager
