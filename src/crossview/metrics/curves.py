@@ -31,9 +31,9 @@ def cmc(
     Parameters
     ----------
     gallery, probes : array-like of shape (g, d) and (p, d)
-        Samples in the common space.
+        Samples in the common space; rows of NaN are left out.
     gallery_y, probe_y : array-like of shape (g,) and (p,)
-        Their classes. Probes whose class is not in the gallery are skipped.
+        Their classes. Samples with the label "" are left out, and probes whose class is not in the gallery.
     max_rank : int, optional
         Largest rank; by default the number of classes in the gallery.
     metric : {"euclidean", "cosine"}
@@ -51,7 +51,7 @@ def cmc(
     """
     if max_rank is not None and max_rank < 1:
         raise ValueError(f"max_rank must be 1 or more, got {max_rank!r}.")
-    lookup, found = _score(gallery, gallery_y, probes, probe_y, metric, ranks)
+    lookup, found = _score(ranks, metric, gallery, gallery_y, probes, probe_y)
     n_classes = np.count_nonzero(lookup.counts[0])
     rates = np.cumsum(np.bincount(found.astype(np.intp) - 1, minlength=n_classes)) / len(found)
     return rates if max_rank is None else np.pad(rates, (0, max(0, max_rank - len(rates))), mode="edge")[:max_rank]
@@ -137,7 +137,7 @@ def average_precision(
     >>> round(average_precision([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.1]], ["a"]), 3)
     0.833
     """
-    return float(_score(gallery, gallery_y, probes, probe_y, metric, precisions)[1].mean())
+    return float(_score(precisions, metric, gallery, gallery_y, probes, probe_y)[1].mean())
 
 
 def identification_rates(
@@ -156,12 +156,8 @@ def identification_rates(
 
     Parameters
     ----------
-    gallery, probes : array-like of shape (g, d) and (p, d)
-        Samples in the common space; rows of NaN are left out.
-    gallery_y, probe_y : array-like of shape (g,) and (p,)
-        Their classes. Samples with the label "" are left out.
-    metric : {"euclidean", "cosine"}
-        The distance.
+    gallery, gallery_y, probes, probe_y, metric
+        As in `cmc`, but probes of any class are searched.
 
     Returns
     -------
@@ -179,7 +175,7 @@ def identification_rates(
     >>> identification_rates([[0.0], [1.0]], ["a", "b"], [[0.1], [0.7], [3.0]], ["a", "b", "c"])
     (array([0., 0., 1.]), array([0.5, 0. , 0. ]), array([0.1, 0.3, inf]))
     """
-    return identification_curve(*_searches(gallery, gallery_y, probes, probe_y, metric))
+    return identification_curve(*_searches(metric, gallery, gallery_y, probes, probe_y))
 
 
 def fnir_at_fpir(
@@ -206,7 +202,7 @@ def fnir_at_fpir(
     """
     if not 0.0 <= max_fpir < 1.0:
         raise ValueError(f"max_fpir must be a share from 0 to below 1, got {max_fpir!r}.")
-    own, other = _searches(gallery, gallery_y, probes, probe_y, metric)
+    own, other = _searches(metric, gallery, gallery_y, probes, probe_y)
     return float(false_negative_rate(own, other, max_fpir, np.ones((1, len(own))))[0])
 
 
@@ -287,11 +283,9 @@ def place_of_class(classes: Labels, labels: Labels) -> Indices:
     return np.where(np.isin(labels, classes), np.searchsorted(classes, labels), -1)
 
 
-def _searches(
-    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, metric: str
-) -> tuple[Array, Array]:
+def _searches(metric: str, *sides: ArrayLike) -> tuple[Array, Array]:
     """Distances of every probe to its class and to the nearest other one; there are mated and non-mated searches."""
-    G, g, P, p = _checked(gallery, gallery_y, probes, probe_y, open_set=True)
+    G, g, P, p = _checked(*sides)
     classes, chunks = class_distances_in_chunks(G, g, P, metric)
     place = place_of_class(classes, p)
     found = [rank_classes(distances, place[rows])[:2] for rows, distances in chunks]
@@ -303,6 +297,16 @@ def _searches(
     return own, other
 
 
+def _score(make_scorer: ScorerFactory, metric: str, *sides: ArrayLike) -> tuple[Lookup, Array]:
+    """Scores of the probes whose class is in the gallery: two views, each of which lacks the samples of the other."""
+    G, g, P, p = _checked(*sides)
+    enrolled = np.arange(len(G) + len(P)) < len(G)
+    views = Views([fill_missing(G, enrolled, np.nan), fill_missing(P, ~enrolled, np.nan)])
+    for lookup, scores in score_probes(views, np.append(g, p), metric, make_scorer):
+        return lookup, scores[0]
+    raise ValueError("no probe has its class in the gallery: check the labels.")
+
+
 def _thinned(values: Array, number: int) -> Array:
     """At most so many of some values, at even steps."""
     found: Array = values[np.linspace(0, len(values) - 1, min(len(values), number)).round().astype(np.intp)]
@@ -310,41 +314,20 @@ def _thinned(values: Array, number: int) -> Array:
 
 
 def _checked(
-    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike, *, open_set: bool = False
+    gallery: ArrayLike, gallery_y: ArrayLike, probes: ArrayLike, probe_y: ArrayLike
 ) -> tuple[Array, Labels, Array, Labels]:
-    """Gallery and probes with their classes; in an open set, without missing samples and those without a label."""
+    """Gallery and probes with their classes, without missing samples and those without a label."""
     sides = []
     for X, y, name in ((gallery, gallery_y, "gallery"), (probes, probe_y, "probe")):
         # Curves need all distances, sorted and counted, which is left to NumPy.
-        samples = check_array(
-            to_numpy(X) if is_tensor(X) else X, dtype=np.float64, ensure_all_finite="allow-nan" if open_set else True
-        )
+        samples = check_array(to_numpy(X) if is_tensor(X) else X, dtype=np.float64, ensure_all_finite="allow-nan")
         labels = as_labels(y, len(samples), f"{name}_y")
-        if open_set:
-            known = ~np.isnan(samples).all(axis=1) & has_label(labels)
-            if not known.any():
-                raise ValueError(f"{name}_y: every sample is missing or has no label.")
-            samples, labels = check_array(samples[known]), labels[known]
-        sides.append((samples, labels))
+        known = ~np.isnan(samples).all(axis=1) & has_label(labels)
+        if not known.any():
+            raise ValueError(f"{name}_y: every sample is missing or has no label.")
+        sides.append((check_array(samples[known]), labels[known]))
     (G, g), (P, p) = sides
     check_same_kind(p, g)
     if G.shape[1] != P.shape[1]:
         raise ValueError(f"gallery and probes must have equal dimensions, got {G.shape[1]} and {P.shape[1]}.")
     return G, g, P, p
-
-
-def _score(
-    gallery: ArrayLike,
-    gallery_y: ArrayLike,
-    probes: ArrayLike,
-    probe_y: ArrayLike,
-    metric: str,
-    make_scorer: ScorerFactory,
-) -> tuple[Lookup, Array]:
-    """Scores of the probes whose class is in the gallery: two views, each of which lacks the samples of the other."""
-    G, g, P, p = _checked(gallery, gallery_y, probes, probe_y)
-    enrolled = np.arange(len(G) + len(P)) < len(G)
-    views = Views([fill_missing(G, enrolled, np.nan), fill_missing(P, ~enrolled, np.nan)])
-    for lookup, scores in score_probes(views, np.append(g, p), metric, make_scorer):
-        return lookup, scores[0]
-    raise ValueError("no probe has its class in the gallery: check the labels.")
