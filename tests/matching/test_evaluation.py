@@ -431,7 +431,7 @@ def test_accuracy_is_the_match_rate_at_rank_1_with_ties(metric, counterparts):
         found = identify(gallery, ("b", P, y), np.arange(40), 40, metric, np.arange(6)[None], own)
         scores.append(found.statistics(np.ones((1, 40)), [0.1], None))
         assert 0.0 < scores[-1]["accuracy"][0] == scores[-1]["cmc"][0, 0] < 1.0
-        assert (found.nearest[found.mated & ~found.hits] != found.labels[found.mated & ~found.hits]).all()
+        assert (found.nearest[found.mated & ~found.hits] != y[found.mated & ~found.hits]).all()
     expected = metrics.cross_view_accuracy([G, P], y, metric, counterparts=counterparts is None)[0, 1]
     assert scores[0]["accuracy"][0, 0] == expected
     for name in ("accuracy", "cmc", "average_precision", "false_negative_rates"):

@@ -394,11 +394,11 @@ def _evaluate(
             draws = draw_weights(n_units, settings.n_bootstrap, settings.random_state, size=len(found.own))
             parts = [found.statistics(weights, settings.rates, threshold) for weights in draws]
             statistics.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-            directions.append(_direction(found, statistics[-1], settings))
+            directions.append(_direction(gallery, probes, found, statistics[-1], settings))
             n_mated.append(found.n_mated_units)
             missed = found.mated & ~found.hits
-            probes_by_class.update(map(str, found.labels[found.mated].tolist()))
-            pairs_missed = zip(found.labels[missed].tolist(), found.nearest[missed].tolist(), strict=True)
+            probes_by_class.update(map(str, probes[2][found.mated].tolist()))
+            pairs_missed = zip(probes[2][missed].tolist(), found.nearest[missed].tolist(), strict=True)
             confused.update((str(label), str(other)) for label, other in pairs_missed)
             if threshold is not None:
                 rates = {
@@ -426,14 +426,16 @@ def _evaluate(
     )
 
 
-def _direction(found: Searches, statistics: Mapping[str, Array], settings: _Settings) -> Direction:
+def _direction(
+    gallery: Side, probes: Side, found: Searches, statistics: Mapping[str, Array], settings: _Settings
+) -> Direction:
     n_probes, nothing = int(found.mated.sum()), [np.empty(0)] * 3
     false, true = (line[0] for line in found.match_rates(np.ones((1, len(found.scores)))))
     searched = n_probes and found.n_nonmated
     return Direction(
-        gallery=found.gallery,
-        probe=found.probe,
-        n_gallery=found.n_gallery,
+        gallery=gallery[0],
+        probe=probes[0],
+        n_gallery=len(gallery[1]),
         n_gallery_classes=found.n_classes,
         n_probes=n_probes,
         n_skipped=len(found.own) - n_probes,

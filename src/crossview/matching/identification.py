@@ -28,15 +28,11 @@ class Searches:
     pairs of two classes only.
     """
 
-    gallery: str
-    probe: str
-    n_gallery: int
     n_classes: int  # in the gallery
     chance: float
     units: Indices  # of every probe
     own: Array  # distance to the nearest gallery sample of the probe's class, infinite if there is none
     other: Array  # that to the nearest of another class
-    labels: Labels  # of the probes
     nearest: Labels  # the class of the nearest gallery sample
     scores: Array  # (units, 6 + ranks), sums over the mated probes: see `identify`
     has_counterparts: bool
@@ -137,7 +133,7 @@ def identify(
     precision, whether it is a hit with the counterparts, weighted hits in galleries of one sample per class, their
     weight, and whether its class is found up to each rank.
     """
-    (gallery_name, G, gallery_labels), (probe_name, P, labels) = gallery, probes
+    (_, G, gallery_labels), (_, P, labels) = gallery, probes
     classes, g, counts = np.unique(gallery_labels, return_inverse=True, return_counts=True)
     p = place_of_class(classes, labels)  # -1 for strangers
     own_place = np.full(len(P), -1) if counterparts is None else counterparts
@@ -171,15 +167,11 @@ def identify(
     np.add.at(sums, units[mated], scores[mated])
     n_out = left_out >= 0
     return Searches(
-        gallery=gallery_name,
-        probe=probe_name,
-        n_gallery=len(G),
         n_classes=len(classes),
         chance=float(((counts[p] - n_out) / (len(G) - n_out))[mated].mean()) if mated.any() else np.nan,
         units=units,
         own=own,
         other=other,
-        labels=labels,
         nearest=classes[nearest],
         scores=sums,
         has_counterparts=counterparts is not None,
