@@ -366,7 +366,7 @@ class TestKernels:
         assert scores[None] < scores["auto"] - 0.1
         assert scores["auto"] > linear - 0.02
 
-    @pytest.mark.parametrize(("n_landmarks", "reg"), [(39, 0.05), (41, 0.05), (119, 0.05), (500, 0.05), (None, None)])
+    @pytest.mark.parametrize(("n_landmarks", "reg"), [(39, 0.05), (500, 0.05), (None, None)])
     def test_parameters_alone_decide_the_constraint(self, n_landmarks, reg):
         arrays, y = make(m=120)
         automatic, given = (

@@ -219,23 +219,20 @@ class KMvHE(KernelEmbedding, MvHE):
         # Samples have no say, so that the folds of a search and the final fit solve the same problem.
         automatic = None if self.n_landmarks is None else AUTO_REG
         reg = automatic if self.reg == "auto" else self.reg
-        return super()._components(S, data, d) if reg is None else _components_of_unit_variance(S, data, d, float(reg))
-
-
-def _components_of_unit_variance(S: Array, data: Samples, d: int, reg: float) -> tuple[Array, Array]:
-    """The d smallest eigenvalues of a scatter matrix with a ridge, per variance, and components of unit variance."""
-    check_norm(S)
-    S = np.tril(S) + np.tril(S, -1).T
-    # Unlike covariances, S may have negative entries on the diagonal, where `ridge` would subtract.
-    diagonal, n = np.abs(np.diagonal(S)), len(data.n_features)
-    parts = [diagonal] if data.one_map else data.split(diagonal)
-    ridges = np.concatenate([np.full(len(part), part.mean()) for part in parts])
-    S[np.diag_indices(len(S))] += reg * ridges
-    shift_nulls(S, data, ridges)  # which the small variance there multiplies
-    covariances = [gram / m for gram, m in zip(data.grams(), data.n_seen, strict=True)]
-    if data.one_map:
-        covariances = [sum(covariances[1:], covariances[0])]
-    factors = factor_blocks([ridge(C, _NO_VARIANCE) for C in covariances])
-    eigenvalues, V = smallest_eigenpairs(whiten(S, factors), d, overwrite=True, engine=data.views.arrays[0])
-    W = unwhiten(V, factors) * np.sqrt(n)
-    return eigenvalues, np.concatenate([W] * n) if data.one_map else W
+        if reg is None:
+            return super()._components(S, data, d)
+        check_norm(S)
+        S = np.tril(S) + np.tril(S, -1).T
+        # Unlike covariances, S may have negative entries on the diagonal, where `ridge` would subtract.
+        diagonal, n = np.abs(np.diagonal(S)), len(data.n_features)
+        parts = [diagonal] if data.one_map else data.split(diagonal)
+        ridges = np.concatenate([np.full(len(part), part.mean()) for part in parts])
+        S[np.diag_indices(len(S))] += float(reg) * ridges
+        shift_nulls(S, data, ridges)  # which the small variance there multiplies
+        covariances = [gram / m for gram, m in zip(data.grams(), data.n_seen, strict=True)]
+        if data.one_map:
+            covariances = [sum(covariances[1:], covariances[0])]
+        factors = factor_blocks([ridge(C, _NO_VARIANCE) for C in covariances])
+        eigenvalues, V = smallest_eigenpairs(whiten(S, factors), d, overwrite=True, engine=data.views.arrays[0])
+        W = unwhiten(V, factors) * np.sqrt(n)
+        return eigenvalues, np.concatenate([W] * n) if data.one_map else W
