@@ -36,23 +36,17 @@ def texts(svg):
 
 
 @pytest.mark.parametrize("key", FIGURES)
-def test_files_have_the_drawings_of_the_page(html, files, key):
+def test_files_have_the_drawings_of_the_page_and_are_read_by_other_programs(html, files, key):
+    svg, pdf = files[key]["svg"].decode(), files[key]["pdf"]
     (figure,) = re.findall(rf'<figure id="{key}".*?</figure>', html, re.DOTALL)
     heads = re.findall(r"<h4>(?:<svg.*?</svg>)?([^<]*)</h4>|<button.*?<span>([^<]+)</span>", figure)
     assert heads
-    assert {one or other for one, other in heads} | set(texts(figure)) <= set(texts(files[key]["svg"].decode()))
-
-
-@pytest.mark.parametrize("key", FIGURES)
-def test_files_are_read_by_programs_that_are_no_browsers(files, key):
-    svg = files[key]["svg"].decode()
+    assert {one or other for one, other in heads} | set(texts(figure)) <= set(texts(svg))
     ElementTree.fromstring(svg)
-    for unknown in ("var(", "light-dark(", "@media"):
-        assert unknown not in svg
-    width, height = (float(size) for size in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups())
-    assert files[key]["pdf"].startswith(b"%PDF")
-    box = re.search(rb"/MediaBox \[([\d. ]+)\]", files[key]["pdf"])[1]
-    assert [float(number) for number in box.split()] == pytest.approx([0, 0, width, height], rel=0.01)
+    assert not re.search(r"var\(|light-dark\(|@media", svg)
+    size = [float(side) for side in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()]
+    box = re.search(rb"/MediaBox \[([\d. ]+)\]", pdf)[1]
+    assert [float(number) for number in box.split()] == pytest.approx([0, 0, *size], rel=0.01)
 
 
 def test_files_are_the_same_each_time_and_have_the_colours_of_their_methods(report, files):
@@ -62,10 +56,9 @@ def test_files_are_the_same_each_time_and_have_the_colours_of_their_methods(repo
         assert looks[name]["color"] in files[item.key]["svg"].decode()
 
 
-def test_long_names_are_cut_and_legends_stand_in_columns():
-    labels = [f"{k} " + "W" * 200 for k in range(60)]
-    points = np.random.default_rng(0).normal(size=(60, 2))
-    svg = draw(doc.Embeddings("e", "t", {"W" * 200: points}, ["a"] * 60, labels, labels))["svg"].decode()
+def test_long_names_are_cut():
+    labels = [f"{k} " + "W" * 200 for k in range(2)]
+    svg = draw(doc.Embeddings("e", "t", {"W" * 200: np.eye(2)}, ["a"] * 2, labels, labels))["svg"].decode()
     assert float(re.search(r'width="([\d.]+)pt"', svg)[1]) < 1500
     assert max(map(len, texts(svg))) <= 34
 

@@ -158,15 +158,11 @@ def test_validation_decides_and_not_the_test():
         "RawFeatures, which learns nothing, has 40.0 %."
     )
     assert comparison_summary(panel, results, about="About the data.").split("\n\n")[2:] == ["About the data.", said]
-
-
-def test_a_committee_may_be_recommended():
-    rows = {"PCA": {"held_out_score": around(0.4)}, "MvHE": {"held_out_score": around(0.6)}}
-    rows["MvHE × 8"] = {"held_out_score": around(0.7)}
+    rows = {"MvHE": {"held_out_score": around(0.6)}, "MvHE × 8": {"held_out_score": around(0.7)}}
     panel, results = compared(rows, committees=["MvHE"])
     found = recommend(panel, results, "crossview tune faces")
-    command = "crossview tune faces --method MvHE --n-members 8 -o my.model"
-    assert found == {"row": "MvHE × 8", "validation": pytest.approx(0.7), "command": command}
+    assert found["row"] == "MvHE × 8"
+    assert found["command"] == "crossview tune faces --method MvHE --n-members 8 -o my.model"
     assert "RawFeatures" not in advice(panel, results)  # it did not run
 
 

@@ -44,7 +44,6 @@ _MARKERS = "oXs^DvP"
 _DASHES = ("-", (0, (3.5, 1.5)), (0, (1.2, 1.2)), (0, (4.5, 1.5, 1.2, 1.5)))
 _COMMITTEE = 13  # from the marker and dash of a method to those of its committee
 _MOST_MARKERS = 14
-_LEGEND_ROWS = 22
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML does not allow
 _STYLE = {
     **{"figure.dpi": 72, "font.size": 11, "axes.labelsize": 11, "pdf.fonttype": 42, "lines.linewidth": 2},
@@ -121,11 +120,6 @@ def figure_of(item: Curves | Embeddings, looks: Mapping[str, Look]) -> Figure:
     return _curves(item, looks) if isinstance(item, Curves) else _embeddings(item)
 
 
-def tick_text(value: float, _: Any = None) -> str:
-    """A number at an axis."""
-    return f"{value:.10g}".replace("-", "−") if 1e-4 <= abs(value) < 1e6 or not value else f"{value:.3g}"
-
-
 def _curves(item: Curves, looks: Mapping[str, Look]) -> Figure:
     """Lines with bands and markers, and a legend that shows and hides them."""
     values = _finite_values(item, "y")
@@ -151,10 +145,10 @@ def _curves(item: Curves, looks: Mapping[str, Look]) -> Figure:
     points = []
     for name, curve in item.curves.items():
         known = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(y)]
-        points.append((name, [(x, y, f"{item.x_label} {tick_text(x)}: {texts[x][name]}") for x, y in known]))
+        points.append((name, [(x, y, f"{item.x_label} {x:g}: {texts[x][name]}") for x, y in known]))
     ends = f", from {number(min(values), digits)} to {number(max(values), digits)}" if values else ""
     description = f"{counted(len(item.curves), 'curve')} of {item.y_label} against {item.x_label}{ends}."
-    rows = [[tick_text(x), *(texts[x].get(name, "") for name in item.curves)] for x in sorted(texts)]
+    rows = [[f"{x:g}", *(texts[x].get(name, "") for name in item.curves)] for x in sorted(texts)]
     legend = {name: looks[name] for name in item.curves}
     table = [[item.x_label, *item.curves], *rows]
     return Figure(item, "curves", [Panel("", draw, description, points)], (640, 400), 1, {"curves": legend}, table)
@@ -186,7 +180,7 @@ def _set_axes(ax: Any, item: Curves) -> None:
             axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
             if "%" in item.y_label and low >= 0 and high <= 100:
                 ax.set_ylim(max(ax.get_ylim()[0], 0.0), min(ax.get_ylim()[1], 100.0))
-        axis.set_major_formatter(tick_text)
+        axis.set_major_formatter("{x:g}")
 
 
 def _embeddings(item: Embeddings) -> Figure:
@@ -226,23 +220,16 @@ def figure_files(figure: Figure) -> dict[str, bytes]:
     columns = max(min(figure.columns, n), 1)
     rows = max(-(-n // columns), 1)
     looks = {name: look for names in figure.legends.values() for name, look in names.items()}
-    legend_columns = -(-len(looks) // _LEGEND_ROWS)
     with _styled() as new_figure:
-        drawn = new_figure(
-            columns * width + 190 * legend_columns, max(rows * height, 17 * min(len(looks), _LEGEND_ROWS))
-        )
+        drawn = new_figure(columns * width + 190, max(rows * height, 17 * len(looks)))
         axes = drawn.subplots(rows, columns, squeeze=False).ravel()
         for panel, ax in zip(figure.panels, axes, strict=False):
             panel.draw(ax)
             ax.set_title(clip(panel.head, int(width / 7)))
         for ax in axes[n:]:
             ax.remove()
-        if looks:
-            handles = [_key(look) for look in looks.values()]
-            where: Look = {"loc": "outside right upper", "ncols": legend_columns, "frameon": False}
-            legend = drawn.legend(handles, [""] * len(looks), **where)
-            for text, name in zip(legend.get_texts(), looks, strict=True):
-                text.set_text(clip(name, 24))  # given above, a name that starts with an underscore would be left out
+        handles, labels = [_key(look) for look in looks.values()], [clip(name, 24) for name in looks]
+        drawn.legend(handles, labels, loc="outside right upper", frameon=False)
         return {kind: _saved(drawn, kind, "white") for kind in _NO_DATE}
 
 
