@@ -112,8 +112,7 @@ def compare(
         options = {**data_options(name, size, pair_by), TEST_DATA: test_data}
         loaded = concatenated(*parts, name, test_data)
         planned, remark = Split("given", len(parts[0].y), 1, seed), _shared_rows(*parts)
-    y = np.asarray(loaded.y)
-    _check_folds(planned, search, y)
+    folds_option = _folds_option(planned, np.asarray(loaded.y))
     warn_of_kernel_matrices(loaded.views)
     if remark and planned.kind != "classes":
         common.warn(remark)
@@ -127,7 +126,7 @@ def compare(
     load(name, dict(panel.places[0].cell.options), loaded)
     results |= reports.compute_cells(cells, load, output / "results.db", n_jobs, scheduler, retry)
     words = reports.given_words(context, ("size", "pair_by", "n_iter", "scoring", "seed"))  # which tune also has
-    tune = shlex.join(["crossview", "tune", name, *_folds_option(planned, y), *words])
+    tune = shlex.join(["crossview", "tune", name, *folds_option, *words])
     with progress("Preparing the report", 1, unit="reports"):  # fits the methods whose matches it shows
         report = comparison_report(panel, results, loaded, reports.command_line(context), remark, tune)
     tables, summary = comparison_tables(panel, results), comparison_summary(panel, results, remark)
@@ -253,22 +252,16 @@ def _shared_rows(train: Dataset, test: Dataset) -> str:
     return f"{both} also in the training data, for example {example}: {fix}."
 
 
-def _check_folds(split: Split, search: Search, y: NDArray[np.generic]) -> None:
-    """Fail early if the split is impossible, or its training part cannot be split into folds."""
-    train, _ = split.rows(y, 0)
+def _folds_option(split: Split, y: NDArray[np.generic]) -> list[str]:
+    """Option with which `tune` makes folds like those of the comparison, if any; an error if there can be none."""
+    train, n_folds = y[split.rows(y, 0)[0]], Search().n_folds
     try:
-        folds(matching_folds(split.tests_on(y), y[train]), y[train], search.n_folds, 0)
+        _, kind = folds(matching_folds(split.tests_on(y), train), train, n_folds, 0)
     except ValueError as error:
         fix = "add training data" if split.kind == "given" else "train on more with --train"
         need = "two training samples of every class, or four training classes"
         raise ValueError(f"cross-validation needs {need}: {fix}.") from error
-
-
-def _folds_option(split: Split, y: NDArray[np.generic]) -> list[str]:
-    """Option with which `tune` makes folds like those of the comparison, if it would not by default."""
-    train = y[split.rows(y, 0)[0]]
-    _, kind = folds(matching_folds(split.tests_on(y), train), train, Search().n_folds, 0)
-    _, default = folds("auto", train if split.kind == "given" else y, Search().n_folds, 0)
+    _, default = folds("auto", train if split.kind == "given" else y, n_folds, 0)
     return [] if default == kind else ["--cv", kind]
 
 
