@@ -19,10 +19,10 @@ torch = pytest.importorskip("torch")
 ARRAYS, Y = make()
 
 
-def trainer(y=Y, mask=None, **changes):
+def trainer(y=Y, mask=None, arrays=ARRAYS, **changes):
     mask = np.ones((60, 2), dtype=bool) if mask is None else mask
     return _Trainer(
-        cv.Contrastive(4, random_state=0, learning_rate=0.01, weight_decay=0.1).set_params(**changes), ARRAYS, mask, y
+        cv.Contrastive(4, random_state=0, learning_rate=0.01, weight_decay=0.1).set_params(**changes), arrays, mask, y
     )
 
 
@@ -147,6 +147,8 @@ def test_units_do_not_matter():
 def test_seeds():
     fits = [cv.Contrastive(3, max_epochs=2, random_state=seed).fit(ARRAYS, Y).projections_[0] for seed in (0, 1)]
     assert not np.allclose(*fits)
+    (first,), (second,) = trainer(arrays=[ARRAYS[0]] * 2, random_state=None).initial_heads()
+    assert torch.equal(first[0], second[0])  # as features may correspond
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)

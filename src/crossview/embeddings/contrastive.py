@@ -221,6 +221,7 @@ class _Trainer:
         except ImportError as error:
             raise ImportError("Contrastive needs PyTorch: pip install 'crossview[torch]'.") from error
         self.model, self.arrays, self.mask, self.classes = model, arrays, mask, classes
+        self.seed = np.random.SeedSequence(model.random_state).entropy  # one for all heads, also without a seed
 
     def train(self, rows: Indices, held_out: Indices | None, max_epochs: int) -> tuple[list[Any], int]:
         """Train on some rows; the heads, and the number of epochs, or that with the smallest loss on rows held out."""
@@ -251,7 +252,7 @@ class _Trainer:
         return layers, max_epochs if validation is None else best_epoch
 
     def random(self) -> Generator:
-        return np.random.default_rng(self.model.random_state)
+        return np.random.default_rng(self.seed)
 
     def tensor(self, values: NDArray[Any]) -> Any:
         return self.torch.as_tensor(values, dtype=self.torch.float32, device=get_config()["device"] or "cpu")
