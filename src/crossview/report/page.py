@@ -5,7 +5,6 @@ import hashlib
 import io
 import os
 from collections.abc import Mapping
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,19 @@ from crossview.report.document import Facts, Item, MatchBrowser, Report, ResultT
 from crossview.report.figures import DARK, Look, figure_files, figure_of, key_svg, page_svg, palette
 from crossview.report.tables import FORMATS, best_two, decimals, finite, measured, number, published
 
+_TEMPLATES = Environment(
+    loader=PackageLoader("crossview.report"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+_TEMPLATES.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+_TEMPLATES.globals |= {function.__name__: function for function in (best_two, finite, measured, number, published)}
+_TEMPLATES.filters |= {
+    "base64": lambda text: base64.b64encode(text.encode(errors="replace")).decode(),
+    "digest": lambda text: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
+}
 _PRINTED = 6  # probes of the match browser that are there without a script, and on paper
 
 
@@ -56,7 +68,7 @@ def render(report: Report) -> str:
         "script": (assets / "report.js").read_text(encoding="utf-8"),
         "formats": FORMATS,
     }
-    return _environment().get_template("page.html").render(values)
+    return _TEMPLATES.get_template("page.html").render(values)
 
 
 def _block(item: Item, looks: Mapping[str, Look]) -> tuple[str, dict[str, Any]]:
@@ -94,19 +106,3 @@ def _pictures(item: MatchBrowser) -> dict[int, str]:
         Image.fromarray(np.asarray(item.images[k], dtype=np.uint8)).save(stream, "PNG", optimize=True)
         pictures[k] = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
     return pictures
-
-
-@cache
-def _environment() -> Environment:
-    """Templates, in which everything but markup is escaped, and the functions that they call."""
-    loader = PackageLoader("crossview.report")
-    environment = Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.globals |= {function.__name__: function for function in (best_two, finite, measured, number, published)}
-    environment.filters |= {
-        "base64": lambda text: base64.b64encode(text.encode(errors="replace")).decode(),
-        "digest": lambda text: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
-    }
-    return environment
