@@ -399,15 +399,14 @@ def _index_fits(value: Any, sizes: Sizes) -> bool:
         return True
     if type(value) is not dict or set(value) != _OF_INDEX or value["metric"] not in ("euclidean", "cosine"):
         return False
-    for name, dtype in _ARRAYS_OF_INDEX.items():
-        if not isinstance(value[name], np.ndarray) or value[name].dtype != dtype:
-            return False
-    for name in ("scale", "recall"):
-        if type(value[name]) is not float or not 0.0 <= value[name] < np.inf:
-            return False
-    for name, most in (("n_probes", MOST_LISTS), ("n_measured", sizes["g"])):
-        if type(value[name]) is not int or not 1 <= value[name] <= most:
-            return False
+    arrays = all(
+        isinstance(X := value[name], np.ndarray) and X.dtype == dtype for name, dtype in _ARRAYS_OF_INDEX.items()
+    )
+    shares = all(type(value[name]) is float and 0.0 <= value[name] < np.inf for name in ("scale", "recall"))
+    most = {"n_probes": MOST_LISTS, "n_measured": sizes["g"]}
+    counts = all(type(value[name]) is int and 1 <= value[name] <= most[name] for name in most)
+    if not (arrays and shares and counts):
+        return False
     check_state(value, (sizes["g"], sizes["d"]))
     return True
 
