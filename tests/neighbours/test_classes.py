@@ -10,7 +10,7 @@ from strategies import AWKWARD, awkward_samples
 from crossview.neighbours import classes, distances
 from crossview.neighbours.classes import class_neighbours
 
-ROUTES = {"at once": {}, "in small chunks": {"_ROWS": 3, "_CHUNK": 32}}
+ROUTES = {"at once": {}, "in small chunks": {"_ROWS": 3, "_CHUNK": 32}, "in threads": {"_ROWS": 7, "_MANY": 0}}
 
 
 @pytest.mark.parametrize("route", ROUTES)

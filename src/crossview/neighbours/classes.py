@@ -8,13 +8,15 @@ searched block by block; what was found there is merged, so that blocks do not c
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
@@ -26,6 +28,7 @@ from crossview.neighbours.distances import chunks, nearest_of_tiles, rank_tables
 _LOW_RECALL = 0.9  # below which a fit warns
 _APPROXIMATE_FROM = 30_000  # samples from which the approximate search is faster, see benchmarks/neighbours.md
 _ROWS = 128  # centres of an exact search at a time
+_MANY = 1 << 22  # comparisons from which threads are worth starting
 _SMALL_CLASS = 64  # classes up to this size are searched together by an index, larger ones one at a time
 _EXACT_BELOW = 1 << 14  # samples up to which an exact search is faster than an approximate one
 _SAMPLE = 256  # centres on which recall is measured
@@ -224,13 +227,19 @@ class _Search:
         """Neighbours of centres that are in the order of `stops`, with classes that have a size."""
         found = Nearest.none(len(centres.ids), k)
         some = np.flatnonzero(self.sizes[centres.classes]) if same else np.arange(len(centres.ids))
-        for rows in chunks(len(some) if k else 0, 1, most=_ROWS):
-            few = centres.at(some[rows])
+        parts = [some[rows] for rows in chunks(len(some) if k else 0, 1, most=_ROWS)]
+
+        def search_some(rows: Indices) -> tuple[Array, Indices]:
+            few = centres.at(rows)
             centred = few.X - self.origin
             tiles, margin = self._tiles(few, centred, same=same), partial(self._margin, squared_norms(centred))
-            squared, at = nearest_of_tiles(tiles, k, margin, self.points.X, few.X, "sqeuclidean", self.order)
-            found.squared[some[rows]], found.ids[some[rows]] = squared, self.ids[at]
-            report(len(few.ids) * counts)
+            return nearest_of_tiles(tiles, k, margin, self.points.X, few.X, "sqeuclidean", self.order)
+
+        large = len(some) * len(self.order) >= _MANY
+        results = _in_threads(search_some, parts) if large else map(search_some, parts)
+        for rows, (squared, at) in zip(parts, results, strict=True):
+            found.squared[rows], found.ids[rows] = squared, self.ids[at]
+            report(len(rows) * counts)
         return found
 
     def _tiles(self, centres: Points, centred: Array, *, same: bool) -> Iterator[tuple[slice, Array]]:
@@ -256,6 +265,14 @@ class _Search:
         error: Array = norms + np.square(np.sqrt(norms) + np.sqrt(np.maximum(keys + norms, 0.0)))
         error *= 4.0 * (self.factors.shape[1] + 3) * np.finfo(np.float64).eps
         return error
+
+
+def _in_threads(function: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+    """Values for the parts of a task, in as many threads as BLAS has: its own would only speed up the products."""
+    blas = ThreadpoolController().select(user_api="blas")
+    n_threads = max((library.num_threads for library in blas.lib_controllers), default=1)
+    with blas.limit(limits=1), ThreadPoolExecutor(n_threads) as pool:
+        yield from pool.map(function, parts)
 
 
 class _ApproximateSearch(_Search):
