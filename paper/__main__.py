@@ -70,9 +70,7 @@ def reproduce(
     effort = QUICK if quick else Effort()
     chosen = opt.method_names(methods, "--methods", default=cv.METHODS)
     if others := [name for name in chosen if name not in cv.METHODS]:
-        raise ValueError(
-            f"{others[0]} is not in the paper: leave it out here, and compare it with `crossview compare`."
-        )
+        raise ValueError(f"{others[0]} is not in the paper: leave it out here.")
     effort = replace(
         effort,
         repeats=effort.repeats if repeats is None else repeats,
@@ -88,11 +86,10 @@ def reproduce(
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     experiments = [plan(name, effort, load.lacks) for name in wanted]
     for reason in dict.fromkeys(reason for experiment in experiments for reason in experiment.missing):
-        where = ", ".join(experiment.name for experiment in experiments if reason in experiment.missing)
-        err.print(f"{reason} ({where})", markup=False, soft_wrap=True, style="yellow")
+        err.tell(reason)
     if not any(experiment.cells for experiment in experiments):
-        hint = "" if cases is None else ", and choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
-        raise ValueError(f"nothing can run without data: pass the folder that contains your data with --data{hint}.")
+        where = "pass the folder of your data with --data, and --cases from 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"
+        raise ValueError(f"nothing can run without data: {where}.")
     output = output or Path("build/paper")
     reports.check_folder(output)
     store, pages = output / "results.db", output / ("all" if "all" in names else "+".join(wanted))

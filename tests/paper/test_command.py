@@ -26,7 +26,7 @@ def reproduce(*arguments, status=0):
         (["table-6", "--cases", "one"], "--cases must be numbers separated by commas"),
         (["table-6", "--methods", "MvHE,NCA"], "NCA is not in the paper: leave it out here"),
         (["table-6"], "nothing can run without data"),
-        (["table-6", "--cases", "9"], "choose --cases among 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"),
+        (["table-6", "--cases", "9"], "--cases from 1 to 8 (CMU PIE) or 1 to 4 (COIL-100)"),
     ],
 )
 def test_what_cannot_be_reproduced_is_told_in_a_line(arguments, message, tmp_path):

@@ -165,7 +165,7 @@ class Watch:
             if event == "starts":
                 first = not self._running and not self._ended
                 restored = self._total - len(self._waiting) if first else 0
-                del self._waiting[cell]
+                self._waiting.pop(cell, None)
                 self._running[cell] = time.monotonic(), 0.0, ""
             elif event == "ends":
                 started, *_ = self._running.pop(cell)
