@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
+import methods
 import numpy as np
 import oracles
 import pytest
@@ -21,12 +23,7 @@ from crossview.kernels import median_gamma
 BOTH = pytest.mark.parametrize("cls", [cv.MvHE, cv.KMvHE])
 
 
-def make(m=60, sizes=(6, 4, 5), n_classes=6, seed=0):
-    """Views of shared factors, with classes: data on which components are well separated."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(m) % n_classes
-    z = rng.normal(size=(n_classes, 4))[y] + 0.4 * rng.normal(size=(m, 4))
-    return [np.tanh(z @ rng.normal(size=(4, D))) + 0.05 * rng.normal(size=(m, D)) for D in sizes], y
+make = partial(methods.make, sizes=(6, 4, 5))
 
 
 def model_for(problem, cls=cv.MvHE, **options):
