@@ -1,12 +1,14 @@
 """Combine several embeddings into one."""
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 
+from crossview._parameters import parameters
 from crossview._schema import VIEWS, Schema, Sizes, register
 from crossview._transformer import map_view, unwrap
 from crossview._types import Rows
@@ -36,6 +38,7 @@ def _are_members(value: Any, sizes: Sizes) -> bool:
 
 
 @register
+@parameters
 class Committee(Embedding):
     r"""Concatenate the latent samples of several embeddings, each scaled to unit length.
 
@@ -53,8 +56,6 @@ class Committee(Embedding):
     ----------
     members_ : list of estimator
         The fitted members.
-    view_names_, n_features_, feature_names_, image_shape_
-        As in `MvHE`.
 
     Examples
     --------
@@ -65,11 +66,9 @@ class Committee(Embedding):
     Views(1797 samples; left: 29 features, right: 29 features)
     """
 
-    members_: list[Any]
-    _schema: ClassVar[Schema] = {**VIEWS, "members_": _are_members}
+    members: Sequence[Any] = field(kw_only=False)
 
-    def __init__(self, members: Sequence[Any]) -> None:
-        self.members = members
+    _schema: ClassVar[Schema] = {**VIEWS, "members_": _are_members}
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -99,7 +98,7 @@ class Committee(Embedding):
 
     def _of(self, fitted: list[Any], views: Views) -> Self:
         """Use members that are already fitted."""
-        self.members_ = fitted
+        self.members_: list[Any] = fitted
         self._remember(views)
         return self
 
