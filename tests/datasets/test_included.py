@@ -182,7 +182,7 @@ def test_turntable_is_neither_trivial_nor_hopeless(turntable):
             turntable.views[train], turntable.y[train]
         )
         scores.append(model.score(turntable.views[test], turntable.y[test]))
-    assert 0.1 < scores[0] < scores[1] - 0.1
+    assert 0.1 < scores[0] < scores[1] - 0.15
     assert scores[1] < 0.9
 
 

@@ -146,7 +146,7 @@ def class_neighbours(
         report(len(tables[0]))
         return tables
     points, some, wanted = _problem(X, classes, n_within, n_between, centres)
-    within, between = _Search(points).nearest(some, *wanted)
+    within, between = _Search(points, only_ids=True).nearest(some, *wanted)
     return within.ids, between.ids
 
 
@@ -198,8 +198,8 @@ class _Search:
     Positions refer to the sorted order; `order` maps them to samples.
     """
 
-    def __init__(self, points: Points) -> None:
-        self.points, self.ids = points, np.append(points.ids, -1)
+    def __init__(self, points: Points, *, only_ids: bool = False) -> None:
+        self.points, self.ids, self.only_ids = points, np.append(points.ids, -1), only_ids
         sizes = np.bincount(points.classes, minlength=int(points.classes.max()) + 2)  # the last one is for all others
         self.order = np.lexsort((points.classes, sizes[points.classes]))
         by_size = np.argsort(sizes, kind="stable")
@@ -233,7 +233,8 @@ class _Search:
             few = centres.at(rows)
             centred = few.X - self.origin
             tiles, margin = self._tiles(few, centred, same=same), partial(self._margin, squared_norms(centred))
-            return nearest_of_tiles(tiles, k, margin, self.points.X, few.X, "sqeuclidean", self.order)
+            pairs = self.points.X, few.X, "sqeuclidean", self.order
+            return nearest_of_tiles(tiles, k, margin, *pairs, only_ids=self.only_ids)
 
         large = len(some) * len(self.order) >= _MANY
         results = _in_threads(search_some, parts) if large else map(search_some, parts)

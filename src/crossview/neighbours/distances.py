@@ -115,7 +115,7 @@ def _distances(X: Array, Y: Array, metric: str) -> Array:
 def propose(
     tiles: Iterable[tuple[slice, Array]], k: int, margin: Callable[[Any], Any]
 ) -> tuple[Indices, Indices, Array]:
-    """Rows and columns of the keys that may be among the k smallest of their row, and these keys.
+    """Rows and columns of the keys that may be among the k smallest of their row, and these keys, which ascend by row.
 
     Keys come in tiles, after the columns they are for; what is not eligible has a key of infinity. ``margin(b)`` is
     twice the rounding error of keys up to b.
@@ -132,9 +132,13 @@ def propose(
         rows, columns = np.divmod(places, keys.shape[1])
         found.append((rows, columns + tile.start, keys.take(places)))
     rows, columns, keys = (np.concatenate(part) for part in zip(*found, strict=True))
-    kept = keys <= limit_of(bound)[rows]
+    kept = np.flatnonzero(keys <= limit_of(bound)[rows])
+    kept = kept[np.lexsort((keys[kept], rows[kept]))]
     rows, columns, keys = rows[kept], columns[kept], keys[kept]
-    kept = keys <= limit_of(rank_pairs(rows, columns, keys, len(bound), k)[0][:, -1])[rows]
+    ends = np.searchsorted(rows, np.arange(len(bound)), side="right")
+    last = np.searchsorted(rows, np.arange(len(bound))) + k - 1
+    bound = np.where(last < ends, np.append(keys, np.inf)[np.minimum(last, len(keys))], np.inf)
+    kept = keys <= limit_of(bound)[rows]
     return rows[kept], columns[kept], keys[kept]
 
 
@@ -158,14 +162,34 @@ def nearest_of_tiles(
     probes: Array,
     metric: str,
     order: Indices | None = None,
+    *,
+    only_ids: bool = False,
 ) -> tuple[Array, Indices]:
     """Exact distances and numbers of the k nearest samples of every probe, padded with infinity and -1; ties by number.
 
     Tiles and margin are as `propose` takes them. The columns of the tiles are the samples, in an order if one is given.
+    With `only_ids`, distances are computed for probes whose keys are too close to rank the samples, and are keys
+    otherwise.
     """
-    rows, columns, _ = propose(tiles, k, margin)
+    rows, columns, keys = propose(tiles, k, margin)
     ids = columns if order is None else order[columns]
-    return rank_pairs(rows, ids, pair_distances(samples, probes, ids, rows, metric), len(probes), k)
+    if not only_ids:
+        return rank_pairs(rows, ids, pair_distances(samples, probes, ids, rows, metric), len(probes), k)
+    # Rows ascend, and the keys in a row.
+    rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(probes)))[rows]
+    distances, table = np.full((len(probes), k), np.inf), np.full((len(probes), k), -1, dtype=np.intp)
+    first = rank < k
+    distances[rows[first], rank[first]], table[rows[first], rank[first]] = keys[first], ids[first]
+    furthest = distances.max(axis=1, where=table >= 0, initial=-np.inf)
+    close = (np.diff(rows) == 0) & (np.diff(keys) <= margin(furthest)[rows[1:]])
+    tied = np.zeros(len(probes), dtype=bool)
+    tied[rows[1:][close]] = True
+    if tied.any():
+        some = tied[rows]
+        at, ids = (np.cumsum(tied) - 1)[rows[some]], ids[some]
+        exact = pair_distances(samples, probes[tied], ids, at, metric)
+        distances[tied], table[tied] = rank_pairs(at, ids, exact, int(tied.sum()), k)
+    return distances, table
 
 
 def rank_pairs(rows: Indices, ids: Indices, distances: Array, n_rows: int, k: int) -> tuple[Array, Indices]:
