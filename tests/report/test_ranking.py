@@ -204,8 +204,15 @@ def test_what_is_at_chance_is_called_so():
     other = {"held_out_score": around(0.1), "score": around(0.5)}
     said = advice(*compared({"MvHE": chance, "PCA": other}))
     assert said.endswith("On the test part, it is no better than chance.")
-    said = advice(*compared({"MvHE": chance, "RawFeatures": chance}))
-    assert "On the test part, no method is better than chance. The checklist for poor accuracy" in said
+
+
+@pytest.mark.parametrize(("kind", "told"), [("classes", True), ("samples", False), ("given", False)])
+def test_if_all_methods_are_at_chance_the_causes_are_pointed_to(kind, told):
+    chance = {"held_out_score": around(0.2), "score": around(0.1)}
+    said = advice(*compared({"MvHE": chance, "RawFeatures": chance}, kind=kind))
+    assert "On the test part, no method is better than chance." in said
+    assert "docs/checklist.md" in said
+    assert ("use --split samples" in said) == told
 
 
 def test_without_a_complete_row_nothing_is_recommended():

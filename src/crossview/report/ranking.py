@@ -272,6 +272,8 @@ def advice(panel: Panel, results: Results) -> str:
     hopeless = [row for row in rows if at_chance(panel, results, row)]
     if len(hopeless) == len(rows):
         sentences.append("On the test part, no method is better than chance.")
+        if panel.places[0].cell.split.kind == "classes":
+            sentences.append("If you will only match classes that are in the training data, use --split samples.")
         sentences.append("The checklist for poor accuracy, docs/checklist.md, has the usual causes.")
     elif chosen in hopeless:
         sentences.append("On the test part, it is no better than chance.")
