@@ -231,13 +231,9 @@ def _random_splits(
 def _check_given(context: typer.Context, train_data: str | None, test_data: str | None) -> tuple[str, str]:
     """Training and test data, if both are given, and nothing that belongs to random splits."""
     if train_data is None or test_data is None:
-        missing = "--test-data" if test_data is None else "--train-data"
-        raise ValueError(f"--train-data and --test-data belong together: add {missing}.")
-    if reports.is_given(context, "data"):
-        raise ValueError("pass either DATA, to split it at random, or --train-data and --test-data.")
-    for name in ("repeats", "split", "train"):
-        if reports.is_given(context, name):
-            raise ValueError(f"a fixed test set has one split: leave out --{name}.")
+        raise ValueError("--train-data and --test-data belong together: pass both, or neither.")
+    if any(reports.is_given(context, name) for name in ("data", "repeats", "split", "train")):
+        raise ValueError("a given test set is one split: leave out DATA, --repeats, --split and --train.")
     return train_data, test_data
 
 
