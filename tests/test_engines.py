@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -234,3 +235,32 @@ def test_modules_that_another_thread_is_importing_are_not_used(name, monkeypatch
     monkeypatch.setitem(sys.modules, name, ModuleType(name))  # as they are when an import begins
     assert place(ARRAYS[0]) == ""
     assert lazy_if_stored([ARRAYS[0]])[0] is ARRAYS[0]
+
+
+def test_a_device_that_the_searches_do_not_know_is_refused(monkeypatch):
+    """As with a build of PyTorch for it."""
+    tensor = SimpleNamespace(device=torch.device("xpu"), cpu=lambda: None)
+    monkeypatch.setattr(torch, "zeros", lambda *args, **options: tensor)
+    with pytest.raises(
+        ValueError, match="device that PyTorch can use, got 'xpu': crossview runs on the CPU and on CUDA"
+    ):
+        cv.set_config(device="xpu")
+
+
+def test_arrays_are_mapped_while_a_thread_imports_torch():
+    code = """
+import sys, threading, numpy as np, crossview as cv
+X = np.random.default_rng(0).normal(size=(40, 5))
+model = cv.MvDA(2).fit([X, X], np.arange(40) % 4)
+failed, thread = [], threading.Thread(target=lambda: __import__("torch"))
+sys.setswitchinterval(1e-5)
+thread.start()
+while thread.is_alive():
+    try:
+        model.transform_view(X, 0)
+    except Exception as error:
+        failed.append(error)
+print(failed[:1], "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] True"
