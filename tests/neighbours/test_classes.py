@@ -10,7 +10,12 @@ from strategies import AWKWARD, awkward_samples
 from crossview.neighbours import classes, distances
 from crossview.neighbours.classes import class_neighbours
 
-ROUTES = {"at once": {}, "in small chunks": {"_ROWS": 3, "_CHUNK": 32}, "in threads": {"_ROWS": 7, "_MANY": 0}}
+ROUTES = {
+    "at once": {},
+    "in small chunks": {"_ROWS": 3, "_CHUNK": 32},
+    "by a search": {"_DENSE_BELOW": 0},
+    "class by class": {"_DENSE_BELOW": 0, "_SMALL_CLASS": 2},
+}
 
 
 @pytest.mark.parametrize("route", ROUTES)

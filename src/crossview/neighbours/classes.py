@@ -8,15 +8,15 @@ searched block by block; what was found there is merged, so that blocks do not c
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from sklearn import config_context
+from sklearn.neighbors import NearestNeighbors
 
 from crossview._progress import report
 from crossview._types import Array, Indices, Mask, Rows
@@ -27,8 +27,8 @@ from crossview.neighbours.distances import chunks, nearest_of_tiles, rank_tables
 
 _LOW_RECALL = 0.9  # below which a fit warns
 _APPROXIMATE_FROM = 30_000  # samples from which the approximate search is faster, see benchmarks/neighbours.md
-_ROWS = 128  # centres of an exact search at a time
-_MANY = 1 << 22  # comparisons from which threads are worth starting
+_ROWS = 128  # centres whose distances are all computed at a time
+_DENSE_BELOW = 512  # samples up to which computing all distances is faster than a search
 _SMALL_CLASS = 64  # classes up to this size are searched together by an index, larger ones one at a time
 _EXACT_BELOW = 1 << 14  # samples up to which an exact search is faster than an approximate one
 _SAMPLE = 256  # centres on which recall is measured
@@ -208,11 +208,11 @@ class _Search:
         self.starts, self.sizes, self.codes = self.stops - sizes, sizes, points.classes[self.order]
         # An origin among the samples keeps the rounding error of |x|² - 2xy + |y|² small without changing distances.
         # The median of a few samples suffices and is robust to outliers.
-        X = points.X[self.order]
-        few = X[:: max(1, len(X) // 30)]
+        self.centred = points.X[self.order]
+        few = self.centred[:: max(1, len(self.centred) // 30)]
         self.origin = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
-        X -= self.origin
-        self.factors = np.column_stack([-2.0 * X, squared_norms(X)])
+        self.centred -= self.origin
+        self.norms = squared_norms(self.centred)
 
     def nearest(self, centres: Points, n_within: int, n_between: int) -> list[Nearest]:
         """As `nearest_by_class`. Neither centres nor their classes need to be among the samples."""
@@ -225,38 +225,92 @@ class _Search:
 
     def _neighbours(self, centres: Points, k: int, *, same: bool, counts: bool) -> Nearest:
         """Neighbours of centres that are in the order of `stops`, with classes that have a size."""
+        found, codes = Nearest.none(len(centres.ids), k), centres.classes
+        n_small = int(np.searchsorted(self.sizes[codes], _SMALL_CLASS, side="right"))
+        ends = [0, n_small, *(n_small + 1 + np.flatnonzero(np.diff(codes[n_small:]))).tolist(), len(codes)]
+        for rows in (slice(*both) for both in pairwise(ends) if both[0] < both[1] and k):
+            few, code, is_small = centres.at(rows), codes[rows.stop - 1], rows.stop == n_small
+            size, own = int(self.sizes[code]), slice(int(self.starts[code]), int(self.stops[code]))
+            n_candidates = size * (not is_small) if same else len(self.order) - size * (not is_small)
+            # In a class of s samples, more than k of the k + s + 1 nearest candidates belong to other classes.
+            width, part = k + 2 + size * is_small, None if is_small else own
+            if n_candidates <= _DENSE_BELOW:
+                one = self._dense(few, k, same=same)
+            else:
+                one = self._proposed(few, part, k, width, n_candidates, same=same)
+            found.squared[rows], found.ids[rows] = one.squared, one.ids
+            report(len(few.ids) * counts)
+        return found
+
+    def _proposed(
+        self, centres: Points, part: slice | None, k: int, width: int, n_candidates: int, *, same: bool
+    ) -> Nearest:
+        """Neighbours by a search in the class at `part`, outside it, or everywhere if it is None.
+
+        Among the `width` nearest samples there, more than k are eligible: the neighbours, and one more to detect ties.
+        """
+        found, m = Nearest.none(len(centres.ids), k), len(self.order)
+        targets = [slice(0, m)] if part is None else [part] if same else [slice(part.start), slice(part.stop, m)]
+        targets = [target for target in targets if len(self.order[target])]
+        for rows in chunks(len(centres.ids), 4 * width * len(targets)):
+            few = centres.at(rows)
+            centred = few.X - self.origin
+            tables = [self._search(centred, target, width) for target in targets]
+            positions, values = (np.concatenate(table, axis=1) for table in zip(*tables, strict=True))
+            values[~self._eligible(few, positions, same=same)] = np.inf
+            order = np.argsort(values, axis=1)[:, : k + 1]
+            values, positions = (np.take_along_axis(table, order, axis=1) for table in (values, positions))
+            at = np.where(np.isfinite(values), self.order[positions], -1)[:, :k]
+            norms, reach = squared_norms(centred), values.max(axis=1, where=np.isfinite(values), initial=0.0)
+            with np.errstate(invalid="ignore"):
+                tied: Mask = np.any(np.diff(values) <= self._margin(norms, reach - norms)[:, None], axis=1)
+            squared = values[:, : at.shape[1]]
+            if not self.only_ids:
+                squared, at = rank_tables(table_distances(self.points.X, few.X, at, "sqeuclidean"), at, k)
+            found.squared[rows, : at.shape[1]], found.ids[rows, : at.shape[1]] = squared, self.ids[at]
+            again = self._dense(few.at(tied), k, same=same)
+            found.squared[rows][tied], found.ids[rows][tied] = again.squared, again.ids
+        return found
+
+    def _search(self, centred: Array, target: slice, width: int) -> tuple[Indices, Array]:
+        """Positions and squared distances of the nearest samples in a slice, nearest first."""
+        targets = self.centred[target]
+        engine = NearestNeighbors(n_neighbors=min(width, len(targets)), algorithm="brute", metric="sqeuclidean")
+        with config_context(assume_finite=True):
+            values, positions = engine.fit(targets).kneighbors(centred)
+        return positions + target.start if target.start else positions, values
+
+    def _dense(self, centres: Points, k: int, *, same: bool) -> Nearest:
+        """Neighbours by all distances."""
         found = Nearest.none(len(centres.ids), k)
         some = np.flatnonzero(self.sizes[centres.classes]) if same else np.arange(len(centres.ids))
-        parts = [some[rows] for rows in chunks(len(some) if k else 0, 1, most=_ROWS)]
-
-        def search_some(rows: Indices) -> tuple[Array, Indices]:
+        for part in chunks(len(some), 1, most=_ROWS):
+            rows = some[part]
             few = centres.at(rows)
             centred = few.X - self.origin
             tiles, margin = self._tiles(few, centred, same=same), partial(self._margin, squared_norms(centred))
             pairs = self.points.X, few.X, "sqeuclidean", self.order
-            return nearest_of_tiles(tiles, k, margin, *pairs, only_ids=self.only_ids)
-
-        large = len(some) * len(self.order) >= _MANY
-        results = _in_threads(search_some, parts) if large else map(search_some, parts)
-        for rows, (squared, at) in zip(parts, results, strict=True):
+            squared, at = nearest_of_tiles(tiles, k, margin, *pairs, only_ids=self.only_ids)
             found.squared[rows], found.ids[rows] = squared, self.ids[at]
-            report(len(rows) * counts)
         return found
 
     def _tiles(self, centres: Points, centred: Array, *, same: bool) -> Iterator[tuple[slice, Array]]:
         """``|y|² - 2xy`` for some samples y at a time, infinite where they are not eligible, after their positions."""
-        codes, X = centres.classes, np.column_stack([centred, np.ones(len(centred))])
-        own = int(self.starts[codes[0]]), int(self.stops[codes[-1]])  # samples elsewhere are of other classes
+        codes = centres.classes
+        own = int(self.starts[codes[0]]), int(self.stops[codes[-1]])
         start, stop = own if same else (0, len(self.order))
-        for some in chunks(stop - start, 4 * len(X)):
+        for some in chunks(stop - start, 4 * len(codes)):
             tile = slice(start + some.start, start + some.stop)
-            keys = inner_products(X, self.factors[tile])
-            near = slice(*np.clip(own, tile.start, tile.stop))
-            hidden = (codes[:, None] == self.codes[near]) != same
-            if same:
-                hidden |= centres.ids[:, None] == self.ids[self.order[near]]
-            keys[:, near.start - tile.start : near.stop - tile.start][hidden] = np.inf
+            keys = inner_products(centred, self.centred[tile], -2.0)
+            keys += self.norms[tile]
+            keys[~self._eligible(centres, np.arange(tile.start, tile.stop)[None], same=same)] = np.inf
             yield tile, keys
+
+    def _eligible(self, centres: Points, positions: Indices, *, same: bool) -> Mask:
+        eligible: Mask = (self.codes[positions] == centres.classes[:, None]) == same
+        if same:
+            eligible &= self.ids[self.order[positions]] != centres.ids[:, None]
+        return eligible
 
     def _margin(self, norms: Array, keys: Any) -> Array:
         """Bound on the rounding error of the difference between two keys of a centre, up to given ones.
@@ -264,16 +318,8 @@ class _Search:
         A sample within r of x has a norm of at most ``|x| + r``, so distant outliers do not matter.
         """
         error: Array = norms + np.square(np.sqrt(norms) + np.sqrt(np.maximum(keys + norms, 0.0)))
-        error *= 4.0 * (self.factors.shape[1] + 3) * np.finfo(np.float64).eps
+        error *= 4.0 * (self.centred.shape[1] + 4) * np.finfo(np.float64).eps
         return error
-
-
-def _in_threads(function: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
-    """Values for the parts of a task, in as many threads as BLAS has: its own would only speed up the products."""
-    blas = ThreadpoolController().select(user_api="blas")
-    n_threads = max((library.num_threads for library in blas.lib_controllers), default=1)
-    with blas.limit(limits=1), ThreadPoolExecutor(n_threads) as pool:
-        yield from pool.map(function, parts)
 
 
 class _ApproximateSearch(_Search):
@@ -284,45 +330,25 @@ class _ApproximateSearch(_Search):
         self.index = search.InvertedFile.build(points.X[self.order])
         self.n_probes = search.N_PROBES
 
-    def _neighbours(self, centres: Points, k: int, *, same: bool, counts: bool) -> Nearest:
-        codes = centres.classes
-        n_small = int(np.searchsorted(self.sizes[codes], _SMALL_CLASS, side="right"))
-        ends = [0, n_small, *(n_small + 1 + np.flatnonzero(np.diff(codes[n_small:]))).tolist(), len(codes)]
-        found = Nearest.none(len(codes), k)
-        for rows in (slice(*both) for both in pairwise(ends) if both[0] < both[1]):
-            few, code = centres.at(rows), codes[rows.stop - 1]
-            size, is_small = int(self.sizes[code]), rows.stop == n_small
-            n_candidates = size * (not is_small) if same else len(self.order) - size * (not is_small)
-            if n_candidates <= _EXACT_BELOW:
-                one = super()._neighbours(few, k, same=same, counts=counts)
-            else:
-                part = None if is_small else slice(int(self.starts[code]), int(self.stops[code]))
-                # In a class of s samples, k of the k + s nearest candidates belong to other classes.
-                width = k + 2 + size * is_small
-                one = self._proposed(few, part, k, width, same=same, counts=counts)
-            found.squared[rows], found.ids[rows] = one.squared, one.ids
-        return found
-
     def _proposed(
-        self, centres: Points, part: slice | None, k: int, width: int, *, same: bool, counts: bool
+        self, centres: Points, part: slice | None, k: int, width: int, n_candidates: int, *, same: bool
     ) -> Nearest:
-        """Neighbours among the nearest that the index finds in the class at `part`, outside it, or everywhere."""
+        if n_candidates <= _EXACT_BELOW:
+            return super()._proposed(centres, part, k, width, n_candidates, same=same)
         found, codes = Nearest.none(len(centres.ids), k), centres.classes
         inside, outside = (part, None) if same else (None, part)
         for rows in chunks(len(codes), 4 * width):
             few = centres.at(rows)
             at = self.index.search(few.X, width, n_probes=self.n_probes, inside=inside, outside=outside)
-            table = np.where((at >= 0) & ((self.codes[at] == codes[rows, None]) == same), self.order[at], -1)
-            table[same & (self.ids[table] == few.ids[:, None])] = -1
+            table = np.where((at >= 0) & self._eligible(few, at, same=same), self.order[at], -1)
             squared, table = rank_tables(table_distances(self.points.X, few.X, table, "sqeuclidean"), table, k)
             ids = self.ids[table]
             sizes = self.sizes[codes[rows]]
             available = np.minimum(sizes - 1 if same else len(self.order) - sizes, k)
             short = (ids >= 0).sum(axis=1) < available
-            again = super()._neighbours(few.at(short), k, same=same, counts=counts)
+            again = super()._proposed(few.at(short), part, k, width, n_candidates, same=same)
             squared[short], ids[short] = again.squared, again.ids
             found.squared[rows], found.ids[rows] = squared, ids
-            report(int((~short).sum()) * counts)
         return found
 
 
