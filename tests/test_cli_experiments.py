@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
@@ -348,3 +349,14 @@ def test_stopping_a_run_while_its_workers_start_is_told_of_in_a_line(data, tmp_p
     assert told == ["Stopped. Finished results are stored; run the same command again to resume."]
     assert process.returncode == 130
     assert not psutil.wait_procs(workers, timeout=10)[1]
+
+
+def test_a_report_that_cannot_be_written_is_told_of(data, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("crossview.cli.reports.write_report", full)
+    result = run("compare", data, "-o", tmp_path, *SMALL, status=1)
+    line = result.stderr.splitlines()[-1]
+    assert f"the report cannot be written to {tmp_path}: free some space" in line
+    assert "No space left on device" in line

@@ -77,6 +77,17 @@ def test_enrol_appends_and_keeps_identities(model, tmp_path):
     assert cv.load(model).gallery_ids_.tolist() == list("0123456")  # those without ids are numbered
 
 
+def test_samples_without_ids_are_numbered(model, tmp_path):
+    part = write_data(tmp_path / "part.npz", slice(0, 3))
+    assert "warning" not in run("enroll", model, part, "--view", "photo").stderr
+    assert "warning" not in run("enroll", model, part, "--view", "sketch", "-o", tmp_path / "other.model").stderr
+    more = write_data(tmp_path / "more.npz", slice(1, 5))
+    told = run("enroll", model, more, "--view", "photo").stderr
+    assert "warning: 2 of the 4 samples are equal to enrolled ones: pass --replace to empty the gallery first" in told
+    assert cv.load(model).gallery_ids_.tolist() == list("0123456")
+    assert "warning" not in run("enroll", model, part, "--view", "photo", "--replace").stderr
+
+
 def test_labels_are_of_the_kind_of_the_gallery(model, tmp_path):
     words = write_data(tmp_path / "words.npz", slice(0, 40), y=np.array([f"c{label}" for label in Y]))
     numbers = write_data(tmp_path / "numbers.npz", slice(40, 60))

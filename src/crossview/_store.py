@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import platform
 import secrets
 import shutil
 import sqlite3
@@ -22,6 +23,7 @@ from typing import Any, Self, TypeAlias
 PathLike: TypeAlias = str | os.PathLike[str]
 Content: TypeAlias = bytes | bytearray | memoryview
 
+_TEMPORARY = f".crossview-{platform.node()}-"  # names of files being written start with it; a process id follows
 _SCHEMA = 2
 _APPLICATION = 0x63765253  # "cvRS", which tells the file from other SQLite databases
 _MAGIC = b"SQLite format 3\0"
@@ -59,7 +61,7 @@ def check_target(path: PathLike) -> Path:
 def write_atomically(path: PathLike, *parts: Content) -> None:
     """Write a file, or a link's target, so that its name stands for the old content or the new, whatever happens."""
     target = check_target(path)
-    temporary = target.parent / f".crossview-{secrets.token_hex(8)}.tmp"
+    temporary = target.parent / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}.tmp"
     # Whoever may not read the old content may not read the new either, while it is being written.
     rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
     try:
@@ -70,6 +72,7 @@ def write_atomically(path: PathLike, *parts: Content) -> None:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
+        _remove_abandoned(target.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -77,6 +80,16 @@ def write_atomically(path: PathLike, *parts: Content) -> None:
             fix = "check free space and permissions, or choose another folder"
             raise type(error)(f"cannot write {target} ({error.strerror or error}): {fix}.") from error
         raise
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes on this machine were writing when they were killed."""
+    for path in folder.glob(f"{_TEMPORARY}*.tmp") if os.name == "posix" else ():
+        with contextlib.suppress(OSError, ValueError):
+            try:
+                os.kill(int(path.name.removeprefix(_TEMPORARY).partition("-")[0]), 0)
+            except ProcessLookupError:
+                path.unlink()
 
 
 class StoreError(ValueError):

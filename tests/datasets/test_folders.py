@@ -70,6 +70,15 @@ def test_mixed_sizes_want_a_size(tree, draw):
     assert data.views.mask.all()
 
 
+def test_a_class_folder_with_a_single_sample_may_be_a_typing_error(tmp_path, draw):
+    for view in ("photo", "sketch"):
+        for name in ("ada/1", "ada/2", "ada/3", "bob/1", "bob/2", "bob/3", "bbo/4"):
+            draw(tmp_path / view / f"{name}.png")
+    with pytest.warns(UserWarning, match="a class with a single sample: 'bbo'"):
+        data = cv.datasets.load_folder(tmp_path)
+    assert data.class_names == ["ada", "bbo", "bob"]
+
+
 def test_says_what_is_wrong(tree, tmp_path, draw):
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist.*<view>/<class>/<sample>"):
         cv.datasets.load_folder(tmp_path / "nowhere")

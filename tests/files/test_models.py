@@ -437,3 +437,23 @@ def test_a_kill_leaves_the_old_file(function, tmp_path):
     command = [sys.executable, "-c", f"{code}cv.save(cv.MvHE(4), sys.argv[1])", str(tmp_path / "model")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert load(tmp_path / "model").n_components == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_what_killed_processes_leave_is_removed(tmp_path):
+    code = f"""
+import os, signal, crossview as cv
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+cv.save(cv.MvHE(), {str(tmp_path / "model")!r})
+"""
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    left = list(tmp_path.iterdir())
+    assert len(left) == 2
+    prefix = left[0].name.rpartition("-")[0].rpartition("-")[0]
+    alive = [tmp_path / f"{prefix}-{pid}-0123.tmp" for pid in (os.getpid(), os.getppid(), 1)]
+    others = [tmp_path / name for name in (".crossview-another machine-999999999-01.tmp", f"{prefix}-.tmp", ".a.tmp")]
+    for path in (*alive, *others):
+        path.write_bytes(b"")
+    save(cv.MvHE(3), tmp_path / "model")
+    assert set(tmp_path.iterdir()) == {tmp_path / "model", *alive, *others}

@@ -1,4 +1,5 @@
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -160,6 +161,7 @@ def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
     y = Y.astype(dtype) + np.array(offset, dtype=dtype)
     for unknown_label in (None, "nobody"):
         enrolled.set_params(unknown_label=unknown_label).enroll(LEFT[TRAIN], y[TRAIN], replace=True)
+        assert enrolled.gallery_labels_.dtype == (np.int64 if (dtype, offset) == ("uint64", 0) else y.dtype)
         right = (enrolled.predict(RIGHT[TEST]) == y[TEST]).tolist()
         expected = np.where(np.array(right), y[TEST].astype(object), None).tolist()
         found = enrolled.calibrate(RIGHT[TEST], y[TEST], max_fpir=0.1).predict(RIGHT[TEST])
@@ -171,6 +173,16 @@ def test_labels_stay_what_they_are_after_calibration(enrolled, dtype, offset):
             assert no or (label == own) == hit
         share = np.mean([hit and not no for hit, no in zip(right, rejected, strict=True)])
         assert enrolled.score(RIGHT[TEST], y[TEST]) == share < 1.0
+
+
+def test_votes_take_little_memory(enrolled):
+    enrolled.set_params(n_neighbors=400)
+    tracemalloc.start()
+    try:
+        enrolled.predict(RIGHT[TEST])
+        assert tracemalloc.get_traced_memory()[1] < 400**3 / 1.5  # not a byte for every pair of votes of every probe
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_unknown_label_is_no_class(enrolled):

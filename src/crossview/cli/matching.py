@@ -11,6 +11,7 @@ import crossview as cv
 from crossview._store import write_atomically
 from crossview._text import counted
 from crossview._transformer import unwrap
+from crossview._types import Array
 from crossview.cli import common
 from crossview.cli.data import (
     check_not_input,
@@ -60,8 +61,13 @@ def enroll(
         matcher = _load_matcher(model, view)
         loaded = open_view(matcher, data, view)
         ids = None if loaded.ids is None or loaded.ids.dtype.kind != "U" else loaded.ids  # others are numbers of rows
-        y = loaded.y if replace or not hasattr(matcher, "gallery_") else labels_like_gallery(loaded.y, matcher)
+        held = not replace and hasattr(matcher, "gallery_")
+        earlier = matcher.gallery_[matcher.gallery_views_ == view] if held and ids is None else None
+        y = labels_like_gallery(loaded.y, matcher) if held else loaded.y
         cv.save(matcher.enroll(loaded.views, y, view, ids=ids, replace=replace), path)
+    if earlier is not None and (n_equal := _count_equal(matcher.gallery_[-len(y) :], earlier)):
+        what = f"{n_equal} of the {counted(len(y), 'sample')} are equal to enrolled ones"
+        common.warn(f"{what}: pass --replace to empty the gallery first if they should not be there twice.")
     facts = {"output": str(path), "enrolled": len(y), **describe_gallery(matcher)}
     total = f"{len(matcher.gallery_)} of {counted(facts['classes'], 'class')}, not calibrated"
     common.print_facts(facts, f"{counted(len(y), 'sample')} enrolled, now {total}: {path}", as_json)
@@ -202,6 +208,13 @@ def _load_matcher(path: Path, view: str) -> CrossViewClassifier:
 def _check_gallery(model: Any) -> None:
     if not hasattr(model, "gallery_"):
         raise ValueError("the gallery is empty: run crossview enroll first.")
+
+
+def _count_equal(new: Array, held: Array) -> int:
+    """Number of new samples that are equal to enrolled ones, up to rounding."""
+    unit = 1e-9 * np.abs(held).max(initial=0.0) or 1.0
+    rows, known = ([hash(row.tobytes()) for row in np.round(X / unit) + 0.0] for X in (new, held))  # no -0
+    return int(np.isin(rows, known).sum())
 
 
 def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int) -> list[dict[str, Any]]:

@@ -246,7 +246,8 @@ def _other_orders(panel: Panel, results: Results) -> list[str]:
         if best and not set(best) & set(ahead):
             first, own = next(iter(ahead)), known_scores(panel, results, score)[best[0]].values.mean()
             found = f"{_percent(ahead[first])} against {_percent(own)} for {best[0]}"
-            sentences.append(f"{where}, {first} is ahead ({found}).")
+            means = ": it matches the moment, not the class" if score == "with_counterparts" else ""
+            sentences.append(f"{where}, {first} is ahead ({found}){means}.")
     return sentences
 
 
