@@ -96,3 +96,13 @@ References
 ----------
 .. [1] Somebody."""
     )
+
+
+def test_fitted_attributes_are_no_parameters():
+    with pytest.raises(TypeError, match="declares maps_: annotate fitted attributes in a base class"):
+
+        @parameters
+        class Wrong(Base):
+            """With a fitted attribute among the parameters."""
+
+            maps_: list

@@ -17,6 +17,8 @@ def parameters(cls: Estimator) -> Estimator:
     Attributes are keyword parameters, those of base classes first. What the docstring does not describe, of the
     parameters and of the fitted attributes in ``_schema``, is described as in the base classes.
     """
+    if learnt := [name for name in inspect.get_annotations(cls) if name.endswith("_")]:
+        raise TypeError(f"{cls.__name__} declares {', '.join(learnt)}: annotate fitted attributes in a base class.")
     dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
     summary, *sections = _TITLE.split(inspect.cleandoc(cls.__doc__ or ""))
     known, own = _known_entries(cls, "Parameters"), _own_entries(cls, "Parameters")

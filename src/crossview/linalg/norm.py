@@ -93,7 +93,8 @@ class CoupledNorm:
         """Number of columns of T."""
         if self.one_map:
             return self.widths[0]
-        return sum(self.widths) if self.basis is None else self.basis.shape[1]
+        spans = self.spans or [None] * len(self.widths)
+        return sum(D if B is None else B.shape[1] for D, B in zip(self.widths, spans, strict=True))
 
     def restrict(self, S: Array) -> Array:
         """``T'ST`` of a symmetric matrix of which only the lower triangle of blocks needs to be filled.

@@ -60,8 +60,8 @@ def search_space(
 ) -> dict[str, list[Any]]:
     """Return the values to try for a method's standard pipeline, by parameter name.
 
-    `own` are values of the method's parameters, by default ``crossview.SEARCH_SPACES[method]``, and `pca` numbers of
-    components per view. Those that exceed every view's width are replaced by None, for all components, unless views
+    `own` are values of the method's parameters, by default its ``search_space``, and `pca` numbers of components per
+    view. Those that exceed every view's width are replaced by None, for all components, unless views
     have hundreds of features. `size` are the numbers of samples and classes. With many samples, kernel methods get
     landmarks, unless `own` says how many; `KMvHE` then has both constraints.
 
@@ -116,7 +116,7 @@ def tune(
         As in `EmbeddingSearchCV.fit`.
     param_grid : dict or list of dict, optional
         Values to try, by names such as ``viewscaler__by``, ``viewpca__n_components`` and ``mvhe__beta``. The default
-        covers both scalings, several numbers of principal components, and ``crossview.SEARCH_SPACES[method]``. With
+        covers both scalings, several numbers of principal components, and the method's ``search_space``. With
         more than 2,000 samples, at least 100 per class on average, `KMvHE` and `KCCA` use 2,000 landmarks, unless
         ``n_landmarks`` is listed here; `KMvHE` then tries both constraints, ``reg``, too.
     n_iter : int, optional
