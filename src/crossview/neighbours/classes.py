@@ -28,6 +28,7 @@ from crossview.neighbours.distances import chunks, nearest_of_tiles, rank_tables
 _LOW_RECALL = 0.9  # below which a fit warns
 _APPROXIMATE_FROM = 30_000  # samples from which the approximate search is faster, see benchmarks/neighbours.md
 _ROWS = 128  # centres whose distances are all computed at a time
+_SEARCHED = 1 << 12  # centres of a search at a time, which are copied
 _DENSE_BELOW = 512  # samples up to which computing all distances is faster than a search
 _SMALL_CLASS = 64  # classes up to this size are searched together by an index, larger ones one at a time
 _EXACT_BELOW = 1 << 14  # samples up to which an exact search is faster than an approximate one
@@ -252,7 +253,7 @@ class _Search:
         found, m = Nearest.none(len(centres.ids), k), len(self.order)
         targets = [slice(0, m)] if part is None else [part] if same else [slice(part.start), slice(part.stop, m)]
         targets = [target for target in targets if len(self.order[target])]
-        for rows in chunks(len(centres.ids), 4 * width * len(targets)):
+        for rows in chunks(len(centres.ids), 4 * width * len(targets), most=_SEARCHED):
             few = centres.at(rows)
             centred = few.X - self.origin
             tables = [self._search(centred, target, width) for target in targets]
