@@ -118,10 +118,10 @@ def match(
 ) -> None:
     """Look probes up in the gallery of a model.
 
-    For every probe, the nearest samples of the gallery are listed. With a calibrated model, probes whose first match
-    is within the threshold are accepted, and others are unknown. Labels of probes are optional; where there are some,
-    they are used to say how many probes were recognised. Images that cannot be read are named and left out; the exit
-    status is then 1.
+    For every probe, the nearest samples of the gallery are listed. With a calibrated model, matches within the
+    threshold are accepted; a probe whose first match is beyond it is unknown. Labels of probes are optional; where
+    there are some, they are used to say how many probes were recognised. Images that cannot be read are named and left
+    out; the exit status is then 1.
     """
     check_not_input(output, model, *probes)
     matcher = _load_matcher(model, view)
@@ -232,7 +232,7 @@ def _match_rows(matcher: CrossViewClassifier, probes: Dataset, view: str, k: int
         "distance": distances.ravel(),
     }
     if matcher.threshold_ is not None:
-        columns["decision"] = np.repeat(np.where(distances[:, 0] <= matcher.threshold_, "accepted", "unknown"), k)
+        columns["decision"] = np.where(distances.ravel() <= matcher.threshold_, "accepted", "unknown")
     for name, known in (("probe_label", probes.y), ("match_label", matcher.classes_)):
         if not any(map(str, known)):
             del columns[name]
@@ -247,6 +247,7 @@ def _recognised(matcher: CrossViewClassifier, probes: Dataset, first: list[dict[
     accepted = np.array([row.get("decision") != "unknown" for row in first])
     right = np.array([str(row.get("match_label", "")) == label for row, label in zip(first, labels, strict=True)])
     decided = {
+        "accepted": accepted,
         "accepted_right": accepted & right & known,
         "accepted_wrong": accepted & ~right & known,
         "rejected": ~accepted & known,
@@ -272,6 +273,8 @@ def _told(facts: dict[str, Any]) -> str:
         )
     if facts["strangers"]:
         told += "; {strangers} of other classes" + ", {strangers_rejected} rejected" * (facts["threshold"] is not None)
+    if facts["threshold"] is not None and not facts["of_gallery"] and not facts["strangers"]:
+        told += "; {accepted} accepted"
     return told.format(**facts)
 
 
