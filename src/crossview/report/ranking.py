@@ -84,7 +84,7 @@ def scores_of(found: Sequence[Record], score: str = "score") -> Scores | None:
     done = finished(found)
     if not done or len(done) < len(found):
         return None
-    if len(done) > 1 or score != "score":
+    if len(done) > 1 or score != "score" or "sample_scores" not in done[0]:  # which only single splits have
         over = "splits" if len(done) >= _ENOUGH else ""
         return Scores(np.array([result[score] for result in done]), None, over)
     values = np.array(done[0]["sample_scores"], dtype=np.float64)
