@@ -12,6 +12,7 @@ from methods import make
 import crossview as cv
 from crossview.cli import app
 from crossview.cli.common import out
+from crossview.cli.reports import folder_name
 
 ARRAYS, Y = make(m=90, sizes=(8, 8), n_classes=18)
 NOISY = [X + 0.5 * np.random.default_rng(v).normal(size=X.shape) for v, X in enumerate(ARRAYS)]
@@ -206,3 +207,8 @@ def test_wrong_input(model, tmp_path, arrays, options, message):
     printed = run("evaluate", model, tmp_path / "wrong.npz", *options, *FEW, status=1)
     assert message in " ".join(printed.stderr.split())
     assert not (tmp_path / "crossview-evaluate").exists()
+
+
+@pytest.mark.parametrize("name", ["...npz", ".npz", "..a.b.npz", "a/b.npz"])
+def test_folders_of_results_have_names(name):
+    assert folder_name(name).strip(".")
